@@ -1,19 +1,52 @@
 """Targets that are made up: the CPU with other thresholds, and the host taken for one of them."""
 
+import re
 from dataclasses import replace
 
+from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
+from functrans.lower.kernel.arena import Arena
+from functrans.lower.kernel.batch_partition import BatchPartition
+from functrans.lower.kernel.symbolic_sizes import Kernels
+from functrans.lower.nest.bodies import Vectors
+from functrans.lower.nest.fusion import Fusion
+from functrans.lower.nest.index_splitting import Pieces
+from functrans.lower.nest.tiling import Tiling
+from functrans.lower.select.assembly import Assembly
+from functrans.lower.select.materialise import Materialisation
+from functrans.lower.select.recomputation import Recomputation
+from functrans.lower.select.unrolling import Unrolling
+from functrans.ops.arrays.shape import Joins
+from functrans.ops.control.compiled.loops import Carries
+from functrans.ops.convolution.compiled.plan import Convolutions
+from functrans.ops.fft.compiled.ways import Transforms
+from functrans.ops.linalg.compiled.blas import Products
+from functrans.ops.linalg.compiled.grid.teams import Teams
+from functrans.ops.linalg.matrices import Matrices
+from functrans.optimise.grid.library_transforms import LibraryTransforms
+from functrans.optimise.grid.scan_fission import Fission
+from functrans.optimise.machine.outlining import Outlining
+from functrans.optimise.machine.scan_motion import Motion
 from functrans.run.code import host
+
+RECORDS = {
+    re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
+    for record in (
+        Arena, Assembly, BatchPartition, Carries, Convolutions, Fission, Fusion, Joins, Kernels,
+        LibraryTransforms, Materialisation, Matrices, Motion, Outlining, Pieces, Products,
+        Recomputation, Reductions, Teams, Tiling, Transforms, Unrolling, Vectors,
+    )
+}  # fmt: skip
 
 
 def target(base=CPU, **changes):
     """A target like another: facts by their names, and of records of thresholds those to change."""
-    records = {
-        name: getattr(base, name)._replace(**new)
-        for name, new in changes.items()
-        if isinstance(getattr(base, name), tuple) and hasattr(getattr(base, name), "_replace")
-    }
-    return replace(base, **{**changes, **records})
+    records = [
+        base[RECORDS[name]]._replace(**changes.pop(name)) for name in [*changes] if name in RECORDS
+    ]
+    if isinstance(changes.get("grid"), dict):
+        changes["grid"] = base.grid._replace(**changes["grid"])
+    return replace(base, **changes).having(*records)
 
 
 def take_host_for(monkeypatch, **changes):

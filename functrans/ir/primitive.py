@@ -166,8 +166,8 @@ class Piecewise(NamedTuple):
 ZERO_DERIVATIVE = Piecewise()
 
 
-SAME: Any = object()
-"""In a slot for a grid: that for a CPU serves it, too."""
+class Same:
+    """In a slot for a grid: the form for a CPU serves it, too."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +184,7 @@ class Primitive:
     scalar: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     emit: Any = None
-    emit_on_grid: Any = SAME
+    emit_on_grid: Any = Same
     at_position: Callable[[Any, Any], Any] | None = None
     parts: Callable[..., Any] | None = None
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
@@ -15,8 +16,43 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, maximum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce, Statement, local
-from functrans.loop.target import Reductions, Target
+from functrans.loop.target import Target
 from functrans.loop.walk import scalars
+
+
+class Reductions(NamedTuple):
+    """Long reductions in blocks, sums of sums, and accumulators side by side.
+
+    Measured: `steps` (the error of float32 sums). `blocks` gives many threads pieces to share; it
+    must not follow from their number, on which no bit of a result depends.
+    """
+
+    blocks: int = 64
+    """Into so many blocks a long reduction is cut."""
+    few_iterations: int = 512
+    """A root with more iterations than this gives threads enough to share as it is."""
+    most_columns: int = 1 << 62
+    """So many sums down columns are not cut in any case: inside of a loop on a grid, where a team
+    has a thread for each, and more threads share their terms (`functrans.lower.grid.slicing`)."""
+    long: int = 1 << 17
+    """Steps of all folds of a root together that are worth blocks."""
+    plain_body: int = 16
+    """A reduction of so few operations has all accumulators, one of three times as many has half
+    of them: more work for each term hides the latency of adding by itself."""
+    most_steps: int = 32
+    """More floats than this are not added to a sum one after the other."""
+    steps: int = 16
+    """The terms of a partial sum: of enough work that what is done for each partial sum is free."""
+    accumulators: int = 4
+    """Vectors of sums side by side: an addition takes about so many cycles, and two are begun in
+    each."""
+    blocks_of_lanes: bool = True
+    """Whether a sum that is dealt to lanes is one of partial sums, too: lanes in a vector may stop
+    to be added up, threads would have to wait for each other."""
+    longest_alone: int = 0
+    """A sum of so many steps, which are dealt to lanes, has no blocks in any case."""
+    shortest: int = 16
+    """A sum of fewer numbers has one accumulator."""
 
 
 def lower_folds(
@@ -108,7 +144,7 @@ def _reduce(
             lanes,
             whole=stop.op == "const" and int(stop.attribute) % lanes == 0,
         ),
-        target.reductions,
+        target[Reductions],
     )
 
 
@@ -206,7 +242,7 @@ def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target
     """The lanes of all accumulators together, for a vector register's number of lanes."""
     wanted = lanes
     if lanes > 1 and "accumulators" in target.stages:
-        plain, most = target.reductions.plain_body, target.reductions.accumulators
+        plain, most = target[Reductions].plain_body, target[Reductions].accumulators
         operations = node_count(node for node in postorder(values) if node.args)
         wanted *= most if operations <= plain else most // 2 if operations <= 3 * plain else 1
     while stop.op == "const" and wanted > max(stop.attribute, 1):

@@ -26,11 +26,16 @@ from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
-from functrans.lower.nest.fusion import Loop, fuse
+from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.select.materialise import materialised
-from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
+from functrans.lower.select.recomputation import (
+    Recomputation,
+    excessive,
+    expected_demand,
+    graph_work,
+)
 from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
@@ -158,7 +163,7 @@ def merging(draft: Draft) -> Draft:
     Expects nests.
     Leaves fewer nests, in the same order.
     """
-    return replace(draft, nests=tuple(merged(draft.nests, draft.target.fusion)))
+    return replace(draft, nests=tuple(merged(draft.nests, draft.target[Fusion])))
 
 
 def work_sharing(draft: Draft) -> Draft:
@@ -337,7 +342,7 @@ def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> D
 
 def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
     """The draft with loops, which are made again while too much is computed too often."""
-    target, limits = draft.target, draft.target.recomputation
+    target, limits = draft.target, draft.target[Recomputation]
     loops = pipeline_of(target).loops
     best = last = _run(loops, draft, watch)
     for _ in range(limits.rounds):

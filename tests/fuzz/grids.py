@@ -44,8 +44,8 @@ LOW = {
     },
     "reductions": {"blocks": (3, 5), "few_iterations": (1, 8, 64), "long": (16, 200, 1 << 16)},
     "unrolling": {"longest": (2, 16), "sums": (1, 7), "elements": (1, 4, 64)},
-    "loops": {"largest_scratch": (64, 1 << 16)},
-    "control": {"least_batch": (2, 32), "least_work": (1, 512), "least_sum": (1, 512)},
+    "fission": {"least_batch": (2, 32)},
+    "motion": {"least_work": (1, 512), "least_sum": (1, 512)},
     "kernels": {"largest_constant": (2, 16)},
 }
 """What thresholds of a GPU are drawn from."""
@@ -55,6 +55,7 @@ def draw_target(rng) -> Any:
     """A GPU for which small arrays are large."""
     return target(
         CUDA,
+        largest_scratch=int(rng.choice([64, 1 << 16])),
         **{
             record: {
                 name: options[int(rng.integers(len(options)))] for name, options in own.items()

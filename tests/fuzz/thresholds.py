@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from functrans import config
 from functrans.loop.target import CPU, STAGES
 from functrans.run.code import host
-from tests.targets import target
+from tests.targets import RECORDS, target
 
 LOW = {
     "cache": (64, 1 << 20),
     "parallel_loops": (3, 1),
+    "largest_scratch": (0, 256, 1 << 16),
+    "largest_stack": (256, 1 << 18),
     "stages": ((), STAGES[1:], STAGES, STAGES),
     "reductions": {
         "few_iterations": (4, 64, 512),
@@ -27,14 +29,8 @@ LOW = {
         "worth_a_kernel": (2, 8, 256),
         "small_part": (0, 100_000),
     },
-    "loops": {
-        "largest_scratch": (0, 256, 1 << 16),
-        "largest_stack": (256, 1 << 18),
-        "largest_copied": (0, 1500),
-        "narrow_body": (0, 48),
-        "shortest_row": (2, 16),
-        "most_pieces": (2, 5),
-    },
+    "vectors": {"largest_copied": (0, 1500), "narrow_body": (0, 48)},
+    "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5)},
     "tiling": {
         "block": (2, 16),
         "long_block": (4, 32),
@@ -74,8 +70,10 @@ LOW = {
         "largest_tile": (256, 1 << 18),
     },
     "matrices": {"largest": (2, 8)},
-    "control": {"most_locals": (0, 4, 64), "least_work": (1, 512)},
-    "joins": {"few": (1, 5), "small": (4, 64), "together": (4, 128), "few_elements": (0, 2)},
+    "carries": {"most_locals": (0, 4, 64)},
+    "motion": {"least_work": (1, 512)},
+    "joins": {"few": (1, 5), "small": (4, 64)},
+    "assembly": {"together": (4, 128), "few_elements": (0, 2)},
     "outlining": {
         "fewest": (2, 4),
         "least_code": (1, 3000),
@@ -86,7 +84,8 @@ LOW = {
     "kernels": {"largest_constant": (2, 16)},
     "arena": {"small": (0, 1024)},
 }
-"""By the target's fields: each threshold, and what it is drawn from, the real one last."""
+"""By the target's fields and records: each threshold, and what it is drawn from, the real one
+last."""
 
 
 def draw(rng, like=CPU):
@@ -100,14 +99,14 @@ def draw(rng, like=CPU):
         return value
 
     for name, options in LOW.items():
-        usual = getattr(like, name)
-        if hasattr(usual, "_replace"):
+        if name in RECORDS:
+            usual = like[RECORDS[name]]
             changes[name] = {
                 inner: one(f"{name}.{inner}", each, getattr(usual, inner))
                 for inner, each in options.items()
             }
         else:
-            changes[name] = one(name, options, usual)
+            changes[name] = one(name, options, getattr(like, name))
     return target(like, **changes), words
 
 

@@ -32,7 +32,7 @@ from tests.targets import target
 SMALL = target(
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     fusion={"worth_a_kernel": 2, "long_row": 2},
-    loops={"shortest_row": 2},
+    pieces={"shortest_row": 2},
     tiling={"block": 2, "long_block": 4, "long": 8, "tile": 2},
     batch_partition={"least_rows": 1, "least_work": 0},
     cache=64,
@@ -65,7 +65,8 @@ SMALL_CUDA = target(
         "smallest_tiled": 1,
         "tile_side": 4,
     },
-    control={"least_batch": 2, "least_sum": 4},
+    fission={"least_batch": 2},
+    motion={"least_sum": 4},
     reductions={"blocks": 3, "few_iterations": 8, "long": 30, "most_steps": 4},
     unrolling={"longest": 2, "sums": 1, "elements": 2},
 )

@@ -1,18 +1,18 @@
 """Rewrites for a machine take their thresholds from the target that they are given."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from functrans import jit, lax
 from functrans.ir.check import checked
 from functrans.ir.evaluate import evaluate
-from functrans.loop.target import CPU, Control, Joins, Outlining, Products
+from functrans.loop.target import CPU
+from functrans.ops.arrays.shape import Joins
+from functrans.ops.linalg.compiled.blas import Products
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
-from functrans.optimise.machine.outlining import outline
-from functrans.optimise.machine.product_layout import columns_first
-from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.machine.outlining import Outlining, outline
+from functrans.optimise.machine.product_layout import Columns, columns_first
+from functrans.optimise.machine.scan_motion import Motion, move_out_of_scans
 from functrans.optimise.machine.write_coalescing import coalesce_writes
 
 RNG = np.random.default_rng(0)
@@ -45,11 +45,11 @@ def steps(x):
 
 
 CASES = [
-    (move_out_of_scans, products_with_inputs, (W, W[0], XS), {"control": Control(least_work=1)}),
-    (columns_first, products_with_carry, (U, U[0]), {"products": Products(least_steps=2)}),
-    (lay_out_contractions, gram, (X,), {"products": Products(worth_splitting=1000)}),
-    (coalesce_writes, assigned, (XS[0],), {"joins": Joins(few=1, small=1)}),
-    (outline, steps, (XS,), {"outlining": Outlining(least_code=1, least_saved=1)}),
+    (move_out_of_scans, products_with_inputs, (W, W[0], XS), Motion(least_work=1)),
+    (columns_first, products_with_carry, (U, U[0]), Columns(least_steps=2)),
+    (lay_out_contractions, gram, (X,), Products(worth_splitting=1000)),
+    (coalesce_writes, assigned, (XS[0],), Joins(few=1, small=1)),
+    (outline, steps, (XS,), Outlining(least_code=1, least_saved=1)),
 ]
 
 
@@ -58,7 +58,7 @@ CASES = [
 )
 def test_a_lower_threshold_changes_what_is_done(rewrite, function, args, low):
     graph = jit(function).lower(*args).graph()
-    after = checked(rewrite(graph, replace(CPU, **low)), rewrite.__name__)
+    after = checked(rewrite(graph, CPU.having(low)), rewrite.__name__)
     assert after != rewrite(graph, CPU)
     wanted = evaluate(graph, args)
     for one, other in zip(evaluate(after, args), wanted, strict=True):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.operations import operations, operations_of
-from functrans.loop.reductions import blocked, unblocked
+from functrans.loop.reductions import Reductions, blocked, unblocked
 from functrans.loop.scalar import Scalar, const, maximum, minimum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -39,7 +39,6 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Reductions
 from functrans.loop.walk import walk
 from functrans.lower.grid.contiguity import Access, accesses, neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two

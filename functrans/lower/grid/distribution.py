@@ -29,6 +29,7 @@ from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
 from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.nest.bodies import Nest, groups
+from functrans.lower.nest.fusion import Fusion
 
 Body = tuple[Statement, ...]
 
@@ -89,7 +90,7 @@ class _Search:
     def __init__(self, target: Target, scratch: Sequence[Buffer]) -> None:
         assert target.grid is not None
         self.grid = target.grid
-        self.limits = target.fusion
+        self.limits = target[Fusion]
         self.spans = Spans(target.grid, set(scratch))
         self.scratch = scratch
         self._used: dict[Statement, tuple[set[Buffer], int, int]] = {}

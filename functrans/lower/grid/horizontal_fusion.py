@@ -26,6 +26,7 @@ from functrans.lower.grid.linearisation import linearised
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fusion import Fusion
 
 Body = tuple[Statement, ...]
 
@@ -88,7 +89,7 @@ def _fits(
     together = [*group, kernel]
     buffers = set().union(*(each.read | each.written for each in together))
     nodes = sum(each.nodes for each in together)
-    return nodes <= target.fusion.largest_nest and len(buffers) <= target.fusion.most_buffers
+    return nodes <= target[Fusion].largest_nest and len(buffers) <= target[Fusion].most_buffers
 
 
 def _is_small(nest: Nest, target: Target) -> bool:

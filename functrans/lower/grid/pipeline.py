@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
 from functrans.lower import checks, printing
 from functrans.lower.grid import stages
@@ -19,8 +20,8 @@ def _inside(target: Target) -> Target:
     """The machine for a graph inside of a loop: it shares the team of that loop."""
     assert target.grid is not None
     grid = target.grid._replace(tiles=(), attention_tiles=())
-    reductions = target.reductions._replace(most_columns=grid.largest_team)
-    return replace(target, libraries=False, grid=grid, reductions=reductions)
+    reductions = target[Reductions]._replace(most_columns=grid.largest_team)
+    return replace(target, libraries=False, grid=grid).having(reductions)
 
 
 _ROOTS = (checks.roots_read_what_is_made, printing.roots)

@@ -19,7 +19,7 @@ import numpy as np
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.reductions import blocked, unblocked
+from functrans.loop.reductions import Reductions, blocked, unblocked
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
@@ -33,7 +33,6 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Reductions
 from functrans.loop.walk import scalars, walk
 from functrans.lower.grid.contiguity import lies_along
 from functrans.lower.grid.dealing import deal, extent, perfect, terms

@@ -6,6 +6,7 @@ threads of them. What `functrans.lower.select.split_reductions` asks is answered
 
 from __future__ import annotations
 
+from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
 from functrans.lower.grid.products.recognition import product_of
 from functrans.lower.select.root import Root
@@ -13,7 +14,7 @@ from functrans.lower.select.split_reductions import Splitting, iterations
 
 
 def _blocks(root: Root, target: Target) -> int:
-    grid, blocks = target.grid, target.reductions.blocks
+    grid, blocks = target.grid, target[Reductions].blocks
     assert grid is not None
     product = product_of(root, target)
     if product is not None:
@@ -25,7 +26,7 @@ def _blocks(root: Root, target: Target) -> int:
 
 
 def _is_busy(root: Root, steps: int, target: Target) -> bool:
-    grid, limits = target.grid, target.reductions
+    grid, limits = target.grid, target[Reductions]
     assert grid is not None
     if product_of(root, target) is not None:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from functrans.loop.reductions import Reductions
 from functrans.loop.statements import Kernel, size
 from functrans.lower import pipeline
 from functrans.lower.draft import Draft
@@ -28,6 +29,7 @@ from functrans.lower.grid.splitting import ON_A_GRID
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
+from functrans.lower.kernel.symbolic_sizes import Kernels
 from functrans.lower.nest.fusion import fuse
 from functrans.lower.plan import Step
 
@@ -135,7 +137,7 @@ def thread_mapping(draft: Draft) -> Draft:
     Expects nests that are a kernel each.
     Leaves nests that say how many threads do an iteration.
     """
-    grid, lengths = draft.target.grid, draft.target.reductions
+    grid, lengths = draft.target.grid, draft.target[Reductions]
     assert grid is not None
     return replace(draft, nests=tuple(mapped(nest, grid, lengths) for nest in draft.nests))
 
@@ -148,7 +150,7 @@ def loop_coalescing(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
     """
-    largest = draft.target.kernels.largest_constant
+    largest = draft.target[Kernels].largest_constant
     # (what is repeated is verified as one kernel, whose buffers are those of the program)
     return _each_step(draft, lambda step: narrowed(coalesced(step, largest)), repeated=narrowed)
 
@@ -161,7 +163,7 @@ def transposition(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps of which some have become a team's, which does a tile of two loops.
     """
-    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
     assert grid is not None
     return _each_step(draft, lambda step: transposed(step, grid, largest))
 
@@ -175,8 +177,8 @@ def column_reduction(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps of which some have become a team's, which does columns next to each other.
     """
-    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
-    lengths = draft.target.reductions
+    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
+    lengths = draft.target[Reductions]
     assert grid is not None
     return _each_step(draft, lambda step: shared_columns(step, grid, lengths, largest))
 
@@ -202,7 +204,7 @@ def strip_mining(draft: Draft) -> Draft:
     Expects steps.
     Leaves steps in whose statements loads of neighbouring elements stand side by side.
     """
-    grid, largest = draft.target.grid, draft.target.kernels.largest_constant
+    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
     assert grid is not None
     return _each_step(draft, lambda step: strip_mined(step, grid, largest))
 

@@ -14,11 +14,11 @@ from math import prod
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
-from functrans.loop.target import Reductions
 from functrans.loop.walk import children, walk
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads

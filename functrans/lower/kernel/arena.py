@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
+
+
+class Arena(NamedTuple):
+    """Where temporaries live. Not measured."""
+
+    word: int = 8
+    """Bytes: the least that a buffer takes."""
+    small: int = 1024
+    """Temporaries of so many bytes at most are not worth the search for the best place."""
+
 
 Life = tuple[int, int]
 """The first and the last step that use a buffer."""
@@ -42,7 +53,7 @@ def allocate(
             if one not in elsewhere:
                 lives[one] = lives.get(one, (time, time))[0], time
     sizes = {one: size_in_arena(one, target) for one in lives}
-    most = target.arena.small
+    most = target[Arena].small
     small = {one: life for one, life in lives.items() if sizes[one] <= most}
     offsets, end = _in_slots(small, sizes)
     end = _up_to(end, target.alignment)
@@ -96,7 +107,7 @@ def size_in_arena(one: Buffer, target: Target) -> int:
     """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
     count = one.nbytes
     if count <= target.alignment // 2:
-        return 1 << max(count - 1, target.arena.word - 1).bit_length()
+        return 1 << max(count - 1, target[Arena].word - 1).bit_length()
     return _up_to(count, target.alignment)
 
 

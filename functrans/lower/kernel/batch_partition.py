@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,15 +23,29 @@ from functrans.loop.scalar import Scalar, const, convert, eq, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
 from functrans.loop.substitution import substituted
-from functrans.loop.target import BatchPartition, Target
+from functrans.loop.target import Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk
 from functrans.lower.kernel.definite_assignment import assigned_before_use, used_by
 from functrans.lower.nest.bodies import Nest
 
 
+class BatchPartition(NamedTuple):
+    """Scans over a batch whose rows do not mix, cut into blocks that threads share.
+
+    Measured: all together (the gradient of an LSTM).
+    """
+
+    least_rows: int = 8
+    """A block has a multiple of so many rows: vectors stay whole, and products stay products."""
+    most_blocks: int = 16
+    """There are so many blocks at most."""
+    least_work: int = 1_000_000
+    """Scalar operations of a loop that are worth being cut into blocks."""
+
+
 def partition_batch(nest: Nest, target: Target) -> Nest:
     """The nest as a parallel loop over blocks of rows, if it is a scan that allows it."""
-    limits = target.batch_partition
+    limits = target[BatchPartition]
     if nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):

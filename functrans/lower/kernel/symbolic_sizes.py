@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import BOOL, Scalar, postorder
@@ -18,6 +19,18 @@ from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt
 from functrans.lower.nest.bodies import Nest
+
+
+class Kernels(NamedTuple):
+    """What a kernel is made for, and what it is handed. Not measured."""
+
+    largest_constant: int = 16
+    """Numbers that are no larger stay in a kernel: they decide how code is written. Extents above
+    are arguments, so that one kernel serves many sizes."""
+    constant_scratch: bool = False
+    """Whether scratch has the sizes of this one program: shared memory is laid out when a kernel is
+    compiled."""
+
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le"})
@@ -41,9 +54,9 @@ def parametrise(
 
 class _Parametriser:
     def __init__(self, nest: Nest, homes: Mapping[Buffer, Buffer], target: Target) -> None:
-        self.largest = max(target.kernels.largest_constant, nest.largest_constant)
+        self.largest = max(target[Kernels].largest_constant, nest.largest_constant)
         self.scratch = set(nest.scratch)
-        self.constant = self.scratch if target.kernels.constant_scratch else set()
+        self.constant = self.scratch if target[Kernels].constant_scratch else set()
         self.homes = homes
         self.slots: dict[int, Scalar] = {}
         self.buffers: dict[Buffer, Buffer] = {}

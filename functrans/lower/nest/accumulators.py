@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrans.loop.nodes import INDEX, combine_pairwise, index
+from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.target import Target
@@ -37,7 +38,7 @@ def with_accumulators(
 
 def _is_long(fold: Scalar, target: Target) -> bool:
     stop = fold.args[-1]
-    return stop.op == "const" and int(stop.attribute) >= target.reductions.shortest
+    return stop.op == "const" and int(stop.attribute) >= target[Reductions].shortest
 
 
 def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:

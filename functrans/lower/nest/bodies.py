@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.reductions import lower_folds
+from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.statements import (
@@ -32,10 +33,26 @@ from functrans.loop.statements import (
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
-from functrans.lower.nest.fusion import Loop
+from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.select.root import Root, extent_of
+
+
+class Vectors(NamedTuple):
+    """Single loops as vectors: how many side by side, and of how long bodies.
+
+    None was measured on its own.
+    """
+
+    wide_columns: int = 8
+    """Sums down columns go over so many vectors at once, so that whole cache lines are used."""
+    cost_of_steps: float = 1.5
+    """What the steps of a sum cost besides the operations on each vector."""
+    narrow_body: int = 48
+    """With more operations than this, registers would not do for so many vectors."""
+    largest_copied: int = 1500
+    """A loop with more operations inside than this is not cut into pieces."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +97,7 @@ def limit_stack(nest: Nest, target: Target) -> Nest:
     if nest.team:
         # its scratch was measured when the threads were chosen
         return nest
-    room = target.loops.largest_stack
+    room = target.largest_stack
     kept = []
     for row in sorted(nest.scratch, key=attrgetter("nbytes")):
         room -= row.nbytes
@@ -117,7 +134,7 @@ class NestBuilder:
     ) -> None:
         self.readers = readers
         self.target = target
-        self.limits = target.loops
+        self.limits = target[Vectors]
         self.simplify = simplify
         self._scalars: dict[Scalar, Scalar] = {}
         self._rows: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
@@ -146,7 +163,7 @@ class NestBuilder:
         scratch = tuple(row for row, _ in self._rows.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
-        is_shared = partial(_is_worth_sharing, least=self.target.fusion.worth_a_kernel)
+        is_shared = partial(_is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
         bodies = _distribute(units, set(scratch), is_shared, self.target)
         total = sum(map(_iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
@@ -191,7 +208,7 @@ class NestBuilder:
         kept = [n for axis, n in enumerate(root.target.shape) if axis not in root.axes[:shared]]
         row = buffer(f"{root.target.name}_row", root.target.dtype, kept)
         used = sum(row.nbytes for row, _ in self._rows.values())
-        if row.nbytes + used <= self.limits.largest_scratch:
+        if row.nbytes + used <= self.target.largest_scratch:
             self._rows[root.target] = row, root.axes[:shared]
 
     def _replace_loads(self, root: Root) -> list[Scalar]:
@@ -330,7 +347,7 @@ class NestBuilder:
         """How many accumulators hide the latency of adding, where one takes so many registers."""
         if root.node_count > self.limits.narrow_body:
             return 1
-        return self.target.reductions.accumulators // (max(registers, 1) * len(root.folds))
+        return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
 
     def _lanes(self, loop: Loop, extent: int) -> int:
         """How many of so many iterations are lanes of vectors at once."""

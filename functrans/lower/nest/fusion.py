@@ -9,11 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
+from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Root, extent_of, fold_steps
+
+
+class Fusion(NamedTuple):
+    """Which roots share loops, and how large a kernel gets.
+
+    Measured: `largest_nest` (joining unrelated nests), `largest_block` (smaller ones gain nothing),
+    `most_buffers` (pairs of 2,000 arrays).
+    """
+
+    largest_nest: int = 6000
+    """Roots that have nothing in common share a loop up to so many operations."""
+    largest_block: int = 16_000
+    """Nodes after which code without loops goes on in another kernel: LLVM's register allocator
+    takes more than linear time for one long block."""
+    most_buffers: int = 256
+    """A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM
+    takes more than linear time for thousands of them."""
+    few_stores: int = 1000
+    """The same for the elements of joins: many stores to one array take more than linear time."""
+    long_row: int = 64
+    """A row so long pays for what is done once for it without vectors."""
+    unrelated_rows: bool = False
+    """Whether loops over rows are joined that read nothing in common: a launch less. If that is
+    slow, a grid distributes them again."""
+    worth_a_kernel: int = 256
+    """A piece of a loop with so many iterations may be shared by threads."""
+    small_part: int = 100_000
+    """Scalar operations, up to which a part of a join shares a kernel with others."""
+    most_parts: int = 16
+    """So many parts of joins share a kernel at most."""
 
 
 @dataclass(eq=False)
@@ -72,7 +104,7 @@ class Loop:
         self.row = max(self.row, trip_count(child))
         if isinstance(child, Root):
             self.vectorisable &= not child.vectorises_folds(self.target)
-            self.cheap &= child.node_count <= self.target.materialisation.cheap
+            self.cheap &= child.node_count <= self.target[Materialisation].cheap
             self.strided_folds |= child.has_strided_folds(self.target)
             self.record(child)
         else:
@@ -114,7 +146,7 @@ class _Fusion:
     def __init__(self, target: Target, rule: Rule) -> None:
         self.target = target
         self.rule = rule
-        self.limits = target.fusion
+        self.limits = target[Fusion]
         self.nests: list[Loop] = []
         self.makers: dict[Buffer, Root] = {}
         self.numbers: dict[Root, int] = {}
@@ -247,14 +279,14 @@ def _keeps_vectors(loop: Loop, root: Root) -> bool:
         return _may_go_serial(loop, trip_count(root))
     if root.has_strided_folds(target):
         return False  # each sum would read with gaps
-    return loop.row >= target.fusion.long_row or root.node_count <= target.materialisation.cheap
+    return loop.row >= target[Fusion].long_row or root.node_count <= target[Materialisation].cheap
 
 
 def _may_go_serial(loop: Loop, length: int) -> bool:
     """Whether a vector loop may go without vectors, for an inner loop of some length."""
     if loop.strided_folds:
         return False
-    return loop.cheap or length >= loop.target.fusion.long_row
+    return loop.cheap or length >= loop.target[Fusion].long_row
 
 
 def trip_count(child: Loop | Root) -> int:

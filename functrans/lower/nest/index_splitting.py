@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
+
+
+class Pieces(NamedTuple):
+    """The pieces that the range of a loop is cut into. Not measured."""
+
+    shortest_row: int = 16
+    """Shorter rows do not get a loop of their own: they would not fill a vector."""
+    most_pieces: int = 5
+    """A loop is cut into so many pieces at most."""
 
 
 def pieces(
@@ -35,7 +45,7 @@ def pieces(
         if node.op in ("lt", "le", "eq", "ne") and node.args[0].dtype == INDEX:
             cuts.update(cut for cut in _cuts(node, index, simplify) if 0 < cut < extent)
     ordered = sorted(cuts)
-    if not 2 < len(ordered) <= target.loops.most_pieces + 1:
+    if not 2 < len(ordered) <= target[Pieces].most_pieces + 1:
         return [(0, extent)]
     return list(pairwise(ordered))
 
@@ -82,6 +92,6 @@ def row_extent(index: Scalar, extent: int, nodes: Iterable[Scalar], target: Targ
         if node.op in ("idiv", "irem") and node.dtype == INDEX
     } - {None}
     length = min((each for each in found if each is not None), default=0)
-    if length < target.loops.shortest_row or extent % length or length == extent:
+    if length < target[Pieces].shortest_row or extent % length or length == extent:
         return None
     return None if any(each is not None and each % length for each in found) else length

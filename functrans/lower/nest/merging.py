@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from functrans.loop.statements import Buffer, serial
-from functrans.loop.target import Fusion
 from functrans.loop.walk import loaded, stored
 from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fusion import Fusion
 
 
 def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:

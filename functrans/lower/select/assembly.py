@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from functrans.ir.graph import Atom
 from functrans.ir.types import Aval
@@ -22,6 +23,18 @@ from functrans.lower.select.roots import Roots
 from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.places import Index, covers, disjoint, is_whole
 from functrans.ops.compiled.statements import nest, vectorised
+
+
+class Assembly(NamedTuple):
+    """Roots that write the parts of a join. Measured: all together (200 rows joined)."""
+
+    together: int = 128
+    """So many elements of small parts are written one after another by one root."""
+    together_in_loop: int = 32
+    """The same inside of a loop, each of whose vectors they are written from."""
+    few_elements: int = 2
+    """Parts of more elements than this are loops, if there are many such parts."""
+
 
 Parts = Sequence[tuple[Index, Atom]]
 
@@ -62,7 +75,7 @@ class _DisjointParts:
         """Small parts that become one root."""
 
     def add(self, parts: Parts) -> None:
-        limits = self.roots.target.joins
+        limits = self.roots.target[Assembly]
         for place, x in parts:
             root = self._part_root(place, x, len(parts))
             loops = root.loops
@@ -77,7 +90,7 @@ class _DisjointParts:
         self._flush()
 
     def _part_root(self, place: Index, x: Atom, parts: int) -> Root:
-        limits = self.roots.target.joins
+        limits = self.roots.target[Assembly]
         own = self.roots.loop_axes(x)
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
             # the elements of all parts would be too much code
@@ -122,7 +135,7 @@ def _add_overlapping(roots: Roots, target: Buffer, parts: Parts, op: str | None)
             roots, target, _in_whole(roots, place, loops), loops, value, op, dense
         )
         last = number == len(parts) - 1
-        if loops or len(statements) >= roots.target.joins.together or last:
+        if loops or len(statements) >= roots.target[Assembly].together or last:
             call = tuple(statements)
             read = (*loaded(call), target)
             work = 4 * max(x.aval.size, 1)

@@ -7,13 +7,34 @@ Expects a graph that has been rewritten for the machine. Leaves a set of its var
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
-from functrans.loop.target import Materialisation, Target
+from functrans.loop.target import Target
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import assembles, in_memory
+
+
+class Materialisation(NamedTuple):
+    """Values that are computed once and kept, and not wherever they are used.
+
+    Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
+    """
+
+    cheap: int = 12
+    """Scalar operations that are rather done twice than kept in memory."""
+    largest_expression: int = 600
+    """Operations for one element, above which a value is cut in two."""
+    repeated: int = 4
+    """So many times an element is rather made again than kept, where one expression makes it."""
+    deepest: int = 40
+    """So many movements of elements at most are done one inside another."""
+    narrower: bool = False
+    """Whether the narrower float is kept that a wider one is a conversion of, and not the wider
+    one: it takes less memory, and products on tensor cores want numbers of 16 bits as they are."""
+
 
 OPAQUE = Pattern(0, 2, (), (), 0)
 """The pattern of what a library or a loop computes: from memory to memory."""
@@ -33,7 +54,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
     outputs = set(graph.outputs)
-    limits = target.materialisation
+    limits = target[Materialisation]
     patterns = {eqn: _pattern(eqn, target) for eqn in graph.eqns}
     joins = {eqn for eqn in graph.eqns if assembles(eqn, target)}
     chosen: set[Var] = set()
@@ -85,7 +106,7 @@ def _narrower(
     eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
 ) -> Var | None:
     """The float that a wider one is a conversion of, to be kept in its place; or None."""
-    if not target.materialisation.narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
+    if not target[Materialisation].narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
         return None
     (x,), (out,) = eqn.inputs, eqn.outputs
     if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):

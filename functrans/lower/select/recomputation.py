@@ -21,6 +21,22 @@ from functrans.ops.compiled.elements import Index, Puller, pattern
 from functrans.ops.compiled.emission import emitted
 
 
+class Recomputation(NamedTuple):
+    """How often values may be computed that are not kept.
+
+    Measured: `bound` (two convolutions of shifted products).
+    """
+
+    bound: int = 2
+    """So many times the operations of the graph are done without complaint."""
+    often: int = 2
+    """So many times each element of a value may be computed."""
+    little: int = 64
+    """This part of the graph's operations is not worth memory."""
+    rounds: int = 4
+    """So many times at most the expressions of a graph are made anew."""
+
+
 def graph_work(graph: Graph, target: Target) -> int:
     """The operations of a graph if each element of each value is computed once.
 
@@ -172,7 +188,7 @@ def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
     From the results on, so that what is kept counts as computed once when it comes to what it is
     made of.
     """
-    limits = target.recomputation
+    limits = target[Recomputation]
     costs = _costs(graph, found)
     share: dict[Var, float] = {}
     chosen: set[Var] = set()
@@ -212,9 +228,9 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
 
 def _least_saving(var: Var, asked: int, target: Target) -> float:
     """How many operations have to be saved for a value to be kept."""
-    limits, size = target.recomputation, var.aval.size
+    limits, size = target[Recomputation], var.aval.size
     is_far = size * var.aval.dtype.itemsize > target.cache
-    return max(limits.through_memory * size if is_far else 0, asked / limits.little)
+    return max(target.through_memory * size if is_far else 0, asked / limits.little)
 
 
 def _computes(eqn: Eqn) -> bool:

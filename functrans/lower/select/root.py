@@ -12,6 +12,7 @@ from functrans.loop.functions import node_count
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Statement
 from functrans.loop.target import Target
+from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.compiled.elements import Index
 
 
@@ -102,7 +103,7 @@ class Root:
         """Whether vectors go along the folds, and not along the innermost loop."""
         if not self.folds:
             return False
-        if not self.loops or extent_of(self.loops[-1]) < target.unrolling.one_vector:
+        if not self.loops or extent_of(self.loops[-1]) < target[Unrolling].one_vector:
             return True
         across, along = self._strided_loads(target.lanes_are_threads)
         return self._has_ragged_folds or along < across

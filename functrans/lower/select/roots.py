@@ -21,7 +21,13 @@ from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, demand
 from functrans.lower.select.root import Root, kept_for_calls, makers_of
-from functrans.lower.select.unrolling import Loops, axes_to_unroll, branches_on, folded_along_rows
+from functrans.lower.select.unrolling import (
+    Loops,
+    Unrolling,
+    axes_to_unroll,
+    branches_on,
+    folded_along_rows,
+)
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 
@@ -107,7 +113,7 @@ class Roots:
         if count <= 1 or not self.whole:
             return axes
         written = count * node_count(postorder([self.puller.element(atom, self.loops(shape))]))
-        if self._written + written > self.target.unrolling.largest_program:
+        if self._written + written > self.target[Unrolling].largest_program:
             return tuple(axis for axis, n in enumerate(shape) if n > 1)
         self._written += written
         return axes
@@ -115,7 +121,7 @@ class Roots:
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops, by itself."""
         shape = atom.aval.shape
-        limits = self.target.unrolling
+        limits = self.target[Unrolling]
         if prod(shape) <= (limits.alone if self.whole else limits.sums):
             return ()
         trial = self.loops(shape)

@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from functrans.loop.nodes import INDEX, index
+from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
@@ -50,8 +51,8 @@ def iterations(root: Root) -> int:
 
 
 ON_CORES = Splitting(
-    blocks=lambda _, target: target.reductions.blocks,
-    is_busy=lambda root, _, target: iterations(root) > target.reductions.few_iterations,
+    blocks=lambda _, target: target[Reductions].blocks,
+    is_busy=lambda root, _, target: iterations(root) > target[Reductions].few_iterations,
     blocks_first=False,
 )
 """A few threads share the blocks, and each goes along memory."""
@@ -81,7 +82,7 @@ def split_reductions(
         return [root]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
     steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
-    if steps < target.reductions.long or splitting.is_busy(root, steps, target):
+    if steps < target[Reductions].long or splitting.is_busy(root, steps, target):
         return [root]
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))

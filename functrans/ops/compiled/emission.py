@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from functrans.ir.graph import Eqn, Graph
-from functrans.ir.primitive import SAME, Primitive
+from functrans.ir.primitive import Primitive, Same
 from functrans.loop.scalar import Scalar
 from functrans.ops.compiled.places import Index
 
@@ -166,7 +166,7 @@ class Emit(NamedTuple):
 def form_for(primitive: Primitive, target: Target) -> Emit | None:
     """How a primitive may be compiled from memory to memory for a target."""
     by_cores, on_grid = primitive.emit, primitive.emit_on_grid
-    form: Emit | None = on_grid if target.lanes_are_threads and on_grid is not SAME else by_cores
+    form: Emit | None = on_grid if target.lanes_are_threads and on_grid is not Same else by_cores
     return form
 
 

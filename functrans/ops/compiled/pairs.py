@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.primitive import BILINEAR, SAME, Primitive
+from functrans.ir.primitive import BILINEAR, Primitive, Same
 from functrans.ir.types import is_complex, real_dtype
 
 
@@ -88,7 +88,7 @@ def rule_of_linear(eqn: Eqn) -> LinearRule | None:
     The primitive has to have a compiled form: that gives real numbers of real ones.
     """
     primitive = eqn.primitive
-    has_form = primitive.emit is not None or primitive.emit_on_grid not in (None, SAME)
+    has_form = primitive.emit is not None or primitive.emit_on_grid not in (None, Same)
     if not primitive.by_elements and not has_form:
         return None
     moving = {i for i, x in enumerate(eqn.inputs) if is_complex(x.aval.dtype)}

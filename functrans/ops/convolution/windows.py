@@ -28,6 +28,7 @@ from functrans.ir.types import Aval, Shape
 from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, guard
+from functrans.ops.arrays.shape import Joins
 from functrans.ops.arrays.structural import move_axis, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
@@ -367,7 +368,7 @@ def pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, sh
 
 def _is_many(eqn: Eqn, target: Target) -> bool:
     """Whether there are more elements than are written out one by one."""
-    return eqn.outputs[0].aval.size > target.joins.small
+    return eqn.outputs[0].aval.size > target[Joins].small
 
 
 def _into(shape: Shape, *windows: Window, axes: Axes = (0,)) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Primitive
@@ -19,6 +19,17 @@ from functrans.ops.fft.grid.library import Sort, library_fft_p
 from functrans.ops.fft.split import is_made
 from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment
+
+
+class LibraryTransforms(NamedTuple):
+    """Fourier transforms that are a library's. Not measured."""
+
+    library: int = 2048
+    """Transforms of so many points are a library's, where a target has one: beyond what a block of
+    threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
+    most_calls: int = 64
+    """So many calls at most are made for one array, whose lines are not evenly spaced."""
+
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
 
@@ -45,7 +56,7 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     points, shape, axis = _points(eqn), eqn.inputs[0].aval.shape, eqn.params["axis"]
     # lines that are not evenly spaced are a call each
     calls = min(prod(shape[:axis]), prod(shape[axis + 1 :]))
-    limits = target.transforms
+    limits = target[LibraryTransforms]
     is_long = points >= limits.library and calls <= limits.most_calls
     return is_long or not is_made(points)
 

@@ -14,15 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
-from functrans.loop.target import Control, Target
+from functrans.loop.target import Target
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Loop, Row, Stacked
+from functrans.optimise.machine.scan_motion import Motion
 from functrans.optimise.rewrite import Rewriter
+
+
+class Fission(NamedTuple):
+    """Scans that become two. Not measured."""
+
+    least_batch: int = 32
+    """So many samples go through their steps on their own, apart from what they share: a warp."""
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
@@ -40,16 +49,16 @@ def split_scans(graph: Graph, target: Target) -> Graph:
             out.keep(eqn, inputs)
             continue
         eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
-        out.eqns += _split(eqn, target.control) or [eqn]
+        out.eqns += _split(eqn, target) or [eqn]
     return out.graph_now()
 
 
-def _split(eqn: Eqn, limits: Control) -> list[Eqn] | None:
+def _split(eqn: Eqn, target: Target) -> list[Eqn] | None:
     """Two scans for one, if one part of its carry does without the other."""
     loop = Loop(eqn)
     totals = [carry for carry in loop.carry if _adds_up(carry, loop)]
     others = [carry for carry in loop.carry if carry not in totals]
-    for extent in _extents(others, limits):
+    for extent in _extents(others, target[Fission].least_batch):
         own = [carry for carry in others if extent in carry.init.aval.shape]
         shared = [carry for carry in others if extent not in carry.init.aval.shape]
         if not shared or not _is_much(loop, shared):
@@ -61,7 +70,7 @@ def _split(eqn: Eqn, limits: Control) -> list[Eqn] | None:
             early = [*first, *(total for total in totals if total.out not in dependent)]
             late = [carry for carry in loop.carry if carry not in early]
             parts = _Parts.of(loop, early, late, samples)
-            if parts.fit(limits):
+            if parts.fit(target[Motion].largest_stack):
                 return parts.scans()
     return None
 
@@ -84,10 +93,10 @@ def _adds_up(carry: Carry, loop: Loop) -> bool:
     )
 
 
-def _extents(carries: Iterable[Carry], limits: Control) -> list[int]:
+def _extents(carries: Iterable[Carry], least: int) -> list[int]:
     """How many samples there may be, the largest number first."""
     found = {extent for carry in carries for extent in carry.init.aval.shape}
-    return sorted((extent for extent in found if extent >= limits.least_batch), reverse=True)
+    return sorted((extent for extent in found if extent >= least), reverse=True)
 
 
 def _is_much(loop: Loop, carries: Iterable[Carry]) -> bool:
@@ -149,13 +158,10 @@ class _Parts:
         handed_on = dict.fromkeys(x for x in needed if isinstance(x, Var) and x in earlier)
         return cls(loop, first, second, later, list(handed_on))
 
-    def fit(self, limits: Control) -> bool:
+    def fit(self, largest: int) -> bool:
         """Whether there is room for the values of all steps."""
         length: int = self.loop.eqn.params["length"]
-        return all(
-            length * x.aval.size * x.aval.dtype.itemsize <= limits.largest_stack
-            for x in self.handed_on
-        )
+        return all(length * x.aval.size * x.aval.dtype.itemsize <= largest for x in self.handed_on)
 
     def scans(self) -> list[Eqn]:
         """The two loops."""

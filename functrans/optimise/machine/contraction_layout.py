@@ -9,19 +9,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape, is_float
 from functrans.loop.nodes import index
-from functrans.loop.target import Products, Target
+from functrans.loop.target import Target
 from functrans.ops.arrays.structural import broadcast_to_p, cast, reduce_sum, transpose_p
 from functrans.ops.compiled.elements import Puller
-from functrans.ops.linalg.compiled.blas import Sides, blocks, counts, is_large, matrix, sides
+from functrans.ops.linalg.compiled.blas import (
+    Products,
+    Sides,
+    blocks,
+    counts,
+    is_large,
+    matrix,
+    sides,
+)
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
+
+
+class SplitSums(NamedTuple):
+    """Contractions whose sums are cut into parts, of which threads have one each.
+
+    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts
+    of long sums for large results).
+    """
+
+    long_sum: int = 4
+    """A sum so many times as long as the sides of its matrix is cut into parts."""
+    largest_in_parts: int = 256
+    """The longest side of such a matrix: the parts of a larger one are long to add up."""
+    least_part: int = 128
+    """A part of such a sum has so many terms at least."""
+    most_parts: int = 8
+    """Such a sum has so many parts at most."""
+
 
 Order = tuple[int, ...]
 """Axes of an array, by their numbers."""
@@ -49,7 +75,7 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
         if known is None:
             eqn, turned = _of_halves(eqn, producers, target)
             producers |= {made.outputs[0]: made for made in turned}
-            eqns += [*turned, *_laid_out(eqn, producers, uses, target.products)]
+            eqns += [*turned, *_laid_out(eqn, producers, uses, target)]
         else:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
@@ -131,7 +157,7 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
 
 
 def _laid_out(
-    eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int], limits: Products
+    eqn: Eqn, producers: Mapping[Atom, Eqn], uses: Mapping[Atom, int], target: Target
 ) -> list[Eqn]:
     made: list[Eqn] = []
     operands: list[Atom] = []
@@ -157,8 +183,8 @@ def _laid_out(
         contract.append(axes.contract)
         batch.append(axes.batch)
     params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
-    symmetric = _is_half_enough(eqn, producers, limits)
-    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, limits))
+    symmetric = _is_half_enough(eqn, producers, target)
+    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, target))
 
 
 def _divided(
@@ -178,10 +204,10 @@ def _divided(
     ]
 
 
-def _parts(eqn: Eqn, limits: Products) -> int | None:
+def _parts(eqn: Eqn, target: Target) -> int | None:
     """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
-    size = counts(eqn)
-    if sides(eqn)[0].batch or size.multiplications < limits.worth_splitting:
+    size, limits = counts(eqn), target[SplitSums]
+    if sides(eqn)[0].batch or size.multiplications < target[Products].worth_splitting:
         return None
     side = max(size.rows, size.columns)
     if side > limits.largest_in_parts:
@@ -191,13 +217,13 @@ def _parts(eqn: Eqn, limits: Products) -> int | None:
     return min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
 
 
-def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], limits: Products) -> bool:
+def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:
     """Whether a contraction gives a symmetric matrix that is worth half the work."""
     shape = eqn.outputs[0].aval.shape
     x, y = sides(eqn)
     if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
         return False
-    if blocks(shape[0]) == 1 or counts(eqn).multiplications < limits.worth_splitting:
+    if blocks(shape[0]) == 1 or counts(eqn).multiplications < target[Products].worth_splitting:
         return False
     named = [
         (

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,39 @@ from functrans.ops.calls.call import step_p
 from functrans.ops.compiled.elements import pattern
 from functrans.ops.compiled.emission import in_memory
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, subtract
+
+
+class Outlining(NamedTuple):
+    """Repeated parts of a graph that become one inner graph, which is compiled once.
+
+    Measured: all together (a hidden Markov model, a Kalman filter, both unrolled).
+    """
+
+    fewest: int = 4
+    """So many repetitions are worth being looked for."""
+    least_code: int = 3000
+    """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
+    least_saved: int = 1000
+    """So much of the code must be that of the repetitions."""
+    rounds: int = 3
+    """So many times what is left is looked through."""
+    most: float = 0.8
+    """If so much of all code is saved, it is not looked for more."""
+    enough_code: int = 500
+    """A part of so many nodes takes much longer than calling it."""
+    enough_work: int = 4000
+    """So does one of so many operations."""
+    largest_array: int = 1024
+    """Elements of arrays that stay in the processor's nearest cache until they are read."""
+    unrolled: int = 64
+    """About so many elements at most are written out one by one."""
+    code_of_a_call: int = 100
+    """What stands for the nodes of what is done from memory to memory."""
+    code_of_a_function: int = 16
+    """What a function of many operations adds: where there are many, it is called."""
+    most_periods: int = 8
+    """So many different periods are looked for, one after the other."""
+
 
 WINDOWS = (2, 8, 32)
 """Periods are found by the distances between equal sequences of such lengths."""
@@ -47,7 +80,7 @@ def outline(graph: Graph, target: Target) -> Graph:
     Expects equations in their final form, all compiled: their sizes are estimated.
     Leaves calls of inner graphs where many equal segments were.
     """
-    limits = target.outlining
+    limits = target[Outlining]
     costs = _Costs(target)
     # what is found first may hide what is there besides
     for _ in range(limits.rounds):
@@ -110,7 +143,7 @@ class _Costs:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.limits = target.outlining
+        self.limits = target[Outlining]
         self._numbers: dict[Hashable, int] = {}
         self._kinds: dict[Eqn, int] = {}
         self._known: list[tuple[int, int, bool]] = []
@@ -156,7 +189,7 @@ def _is_slice(eqn: Eqn) -> bool:
 
 
 def _estimated(eqn: Eqn, target: Target) -> tuple[int, int, bool]:
-    limits = target.outlining
+    limits = target[Outlining]
     elements = max(var.aval.size for var in eqn.outputs)
     small = all(x.aval.size <= limits.largest_array for x in (*eqn.inputs, *eqn.outputs))
     if eqn.primitive is step_p:

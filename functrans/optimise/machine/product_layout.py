@@ -9,16 +9,27 @@ before the scan, vectors go along the rows' numbers side by side, and no sum end
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.nodes import UNROLLED
-from functrans.loop.target import Products, Target
+from functrans.loop.target import Target
 from functrans.ops.arrays.structural import transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop
 from functrans.optimise.machine.contraction_layout import transposed
+
+
+class Columns(NamedTuple):
+    """Matrices that are transposed before a scan. Not measured."""
+
+    least_steps: int = 8
+    """A scan of so many steps is worth a transpose before it."""
+    longest_rows: int = 4
+    """Rows so many times longer than there are of them are summed one after the other."""
+
 
 # -- products that are transposed ------------------------------------------------------------------
 
@@ -79,13 +90,13 @@ def columns_first(graph: Graph, target: Target) -> Graph:
     eqns: list[Eqn] = []
     turned: dict[Atom, Var] = {}
     for eqn in graph.eqns:
-        if eqn.primitive is scan_p and eqn.params["length"] >= target.products.least_steps:
-            eqn = _by_columns(eqn, turned, eqns, target.products)
+        if eqn.primitive is scan_p and eqn.params["length"] >= target[Columns].least_steps:
+            eqn = _by_columns(eqn, turned, eqns, target[Columns])
         eqns.append(eqn)
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Products) -> Eqn:
+def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Columns) -> Eqn:
     """The scan, its steps multiplying with transposes where that is better."""
     loop = Loop(scan)
     rows = {x for eqn in loop.body for x in eqn.inputs if _sums_rows(eqn, x, limits)}
@@ -102,7 +113,7 @@ def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Pro
     return loop.rebuilt()
 
 
-def _sums_rows(eqn: Eqn, matrix: Atom, limits: Products) -> bool:
+def _sums_rows(eqn: Eqn, matrix: Atom, limits: Columns) -> bool:
     """Whether an equation is the product of a matrix with a vector, from the right."""
     if eqn.primitive is not dot_general or len(eqn.outputs[0].aval.shape) != 1:
         return False
@@ -114,7 +125,7 @@ def _sums_rows(eqn: Eqn, matrix: Atom, limits: Products) -> bool:
     return rows > UNROLLED and length <= limits.longest_rows * rows
 
 
-def _with_columns(eqn: Eqn, turned: dict[Atom, Var], limits: Products) -> Eqn:
+def _with_columns(eqn: Eqn, turned: dict[Atom, Var], limits: Columns) -> Eqn:
     for number, x in enumerate(eqn.inputs):
         if x in turned and _sums_rows(eqn, x, limits):
             inputs, contract = list(eqn.inputs), list(eqn.params["contract"])

@@ -18,7 +18,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
-from functrans.loop.target import Control, Target
+from functrans.loop.target import Target
 from functrans.ops.arrays.structural import full_p, reduce_sum, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
@@ -29,6 +29,20 @@ from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
 from functrans.optimise.rewrite import Rewriter
 from functrans.transform.batch import batch_graph
+
+
+class Motion(NamedTuple):
+    """What is done before or after a loop, for all its steps. Not measured."""
+
+    least_work: int = 512
+    """Multiplications of a step that are worth taking out of the loop."""
+    most_addends: int = 1
+    """A carry adds up so many of what is taken out. What a batch shares keeps samples together."""
+    least_sum: int = 1 << 62
+    """Elements that are summed in a step, which are worth being summed after the loop."""
+    largest_stack: int = 1 << 28
+    """Bytes of one array that holds what was made in all steps."""
+
 
 SCATTERS = (scatter_add, add_at)
 """The second adds one row; the rows of all steps are scattered."""
@@ -49,15 +63,15 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
             out.keep(eqn, inputs)
             continue
         eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
-        before, eqn = _hoisted(eqn, target.control)
-        eqn, after, results = _sunk(eqn, target.control)
+        before, eqn = _hoisted(eqn, target[Motion])
+        eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
         for old, new in results.items():
             out.replace(old, new)
     return out.graph_now()
 
 
-def _is_much(eqn: Eqn, limits: Control) -> bool:
+def _is_much(eqn: Eqn, limits: Motion) -> bool:
     """Whether an equation is a contraction of some size."""
     if eqn.primitive is not dot_general or eqn.outputs[0].aval.dtype.kind != "f":
         return False
@@ -66,7 +80,7 @@ def _is_much(eqn: Eqn, limits: Control) -> bool:
     return prod(x) * prod(y[i] for i in free) >= limits.least_work
 
 
-def _can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Control) -> bool:
+def _can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Motion) -> bool:
     """Whether there is room for the values of all steps."""
     length: int = loop.eqn.params["length"]
     return all(x.aval.size * x.aval.dtype.itemsize * length <= limits.largest_stack for x in atoms)
@@ -82,7 +96,7 @@ def _rebuilt(loop: Loop) -> Eqn:
 # -- before the loop -------------------------------------------------------------------------------
 
 
-def _hoisted(eqn: Eqn, limits: Control) -> tuple[list[Eqn], Eqn]:
+def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
     """Equations for all steps at once, and the scan without them."""
     loop = Loop(eqn)
     consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
@@ -159,7 +173,7 @@ class Sum(NamedTuple):
         return [x for term in self.terms for x in term.stacked]
 
 
-def _sunk(eqn: Eqn, limits: Control) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
+def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     """The scan without sums, the equations that make them, and what stands for its results."""
     loop = Loop(eqn)
     length: int = eqn.params["length"]
@@ -194,7 +208,7 @@ def _sunk(eqn: Eqn, limits: Control) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
     return _rebuilt(loop), after, results
 
 
-def _late(loop: Loop, limits: Control) -> dict[Var, Eqn]:
+def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
     """Contractions that only make stacked results, by these."""
     makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
@@ -217,7 +231,7 @@ def _uses(loop: Loop) -> Counter[Atom]:
     return uses
 
 
-def _sums(loop: Loop, stacked: Sequence[Atom], limits: Control) -> list[Sum]:
+def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
     """The carries that only add up, of which taking them out of the loop is worth it.
 
     ``stacked`` are values that will be there for all steps in any case.
@@ -292,11 +306,11 @@ def _is_at_hand(term: Term, at_hand: Container[Atom]) -> bool:
     return term.reduction.primitive is reduce_sum and term.reduction.inputs[0] in at_hand
 
 
-def _is_worth_moving(each: Sum, limits: Control) -> bool:
+def _is_worth_moving(each: Sum, limits: Motion) -> bool:
     return any(_is_much_to_add(term.reduction, limits) for term in each.terms)
 
 
-def _is_much_to_add(eqn: Eqn, limits: Control) -> bool:
+def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:
     if eqn.primitive in SCATTERS:
         whole, given = (x.aval.size for x in eqn.inputs[:2])
         return whole >= limits.least_work and whole >= 2 * given

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
 from functrans.ir.primitive import Primitive
-from functrans.loop.target import Joins, Target
-from functrans.ops.arrays.shape import concatenate_p
+from functrans.loop.target import Target
+from functrans.ops.arrays.shape import Joins, concatenate_p
 from functrans.ops.arrays.slicing import assemble_p, embed_p, update_slice_p
 from functrans.ops.arrays.structural import full_p
 from functrans.ops.compiled.places import Index, is_whole, sliced_shape, whole
@@ -28,7 +28,7 @@ def coalesce_writes(graph: Graph, target: Target) -> Graph:
     """
     if not any(eqn.primitive in _FINDERS for eqn in graph.eqns):
         return graph
-    return _Coalescing(graph, target.joins).run()
+    return _Coalescing(graph, target[Joins]).run()
 
 
 class _Coalescing:

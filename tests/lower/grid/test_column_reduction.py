@@ -8,7 +8,7 @@ import pytest
 from functrans import jit, lax
 from functrans.emit.cuda.kernel import emit
 from functrans.loop.nodes import INDEX, ZERO, fold, index
-from functrans.loop.reductions import lower_folds, unblocked
+from functrans.loop.reductions import Reductions, lower_folds, unblocked
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Reduce, Store, buffer, load, local
@@ -204,7 +204,7 @@ def test_what_is_read_before_it_is_overwritten(columns):
     band = For(j, ZERO, const(columns, INDEX), body, parallel=True)
     buffers = (x, held, out)
     step = Step(Kernel(buffers, 0, (band,), team=1), buffers, (), columns, 0)
-    shared = shared_columns(step, EAGER.grid, EAGER.reductions, 16)
+    shared = shared_columns(step, EAGER.grid, EAGER[Reductions], 16)
     assert shared.kernel.team > 1
     numbers = np.random.default_rng(0)
     given, first, made = numbers.random((rows, columns)), numbers.random(columns), np.zeros(columns)

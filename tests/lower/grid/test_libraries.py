@@ -124,7 +124,7 @@ def test_what_no_library_takes_has_kernels(function, operands):
     np.testing.assert_allclose(found[0], np.asarray(jit(function)(*operands)), rtol=1e-10)
 
 
-BY_LIBRARY = target(CUDA, libraries=True, matrices={"largest_of_team": 8, "largest_rotated": 8})
+BY_LIBRARY = target(CUDA, libraries=True, teams={"largest_of_team": 8, "largest_rotated": 8})
 """Linear algebra is the library's, whatever its size."""
 
 REGULAR = drawn(20, 20) + 20 * np.eye(20)

@@ -1,7 +1,5 @@
 """Sums side by side: the same numbers added, in several folds that share a loop."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from functrans.loop.statements import Store, buffer, load
 from functrans.loop.target import CPU
 from functrans.lower.nest.accumulators import with_accumulators
 from tests.lower.by_hand import done_by, results
+from tests.targets import target as made_up
 
 F8 = np.dtype(float)
 
@@ -71,7 +70,7 @@ def test_a_sum_that_ends_with_the_loop_around_stays():
 @pytest.mark.parametrize(("n", "count"), [(3, 2), (7, 4), (3, 4), (5, 4), (8, 4)])
 def test_fewer_elements_than_two_for_each(n, count):
     """A fold over one element has no step; fewer elements than folds stay in one."""
-    target = replace(CPU, reductions=CPU.reductions._replace(shortest=1))
+    target = made_up(CPU, reductions={"shortest": 1})
     x, y = buffer("x", F8, (20, n)), buffer("y", F8, (1,))
     whole = fold("add", (20, n), lambda i, k: load(x, (i, k)))
     (value,) = done_by(with_accumulators, [whole], count, target=target, simplify=Simplifier())

@@ -100,7 +100,7 @@ def test_rows_without_room_make_loops_serial_however_deep(shape):
 
     x = RNG.standard_normal(shape)
     graph, captures, *_ = jit(vmap(steps)).program_for((x,), {})
-    plan = pipeline.plan(optimise(graph), target(CPU, loops={"largest_stack": 256}))
+    plan = pipeline.plan(optimise(graph), target(CPU, largest_stack=256))
     verify(plan)
     (found,), status = evaluate_plan(plan, [x, *captures], shuffled(1))
     expected = [np.roll(np.sin(np.roll(np.sin(row), 1) + 0.1), 1) + 0.1 for row in x]

@@ -19,17 +19,17 @@ MANY = 1 << 40
 SERIAL = target(
     CUDA,
     grid=dict.fromkeys(("shortest", "largest_local", "apart", "launch", "rows"), MANY),
-    matrices={"most_in_registers": 0},
+    teams={"most_in_registers": 0},
 )
 """A GPU whose threads have a matrix each, of any size."""
 
-REGISTERS = target(SERIAL, matrices={"most_in_registers": 256})
+REGISTERS = target(SERIAL, teams={"most_in_registers": 256})
 """The same, with small matrices in their registers."""
 
 TEAMS = {
-    "large": target(CUDA, matrices={"most_in_registers": 0}),
-    "small": target(SMALL, matrices={"most_in_registers": 0}),
-    "in memory": target(CUDA, grid={"rows": 256}, matrices={"most_in_registers": 0}),
+    "large": target(CUDA, teams={"most_in_registers": 0}),
+    "small": target(SMALL, teams={"most_in_registers": 0}),
+    "in memory": target(CUDA, grid={"rows": 256}, teams={"most_in_registers": 0}),
 }
 """GPUs with a team for each matrix."""
 

@@ -8,6 +8,7 @@ import pytest
 import functrans
 from functrans import config, grad, jit, lax, vmap
 from functrans.loop.target import CPU
+from functrans.ops.linalg.matrices import Matrices
 
 DECOMPOSITIONS = {
     "eigh": np.linalg.eigh,
@@ -53,7 +54,7 @@ def test_every_shape_gives_what_numpy_gives(name, dtype):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_nothing_and_much_are_numpys(name):
-    f, large = DECOMPOSITIONS[name], math.isqrt(CPU.matrices.largest_alone) + 1
+    f, large = DECOMPOSITIONS[name], math.isqrt(CPU[Matrices].largest_alone) + 1
     empty = (0, 0) if "eig" in name else (2, 0)
     for a in (matrices(*empty), matrices(0, 3, 3), matrices(large, large)):
         assert "call NumPy" in jit(f).lower(a).schedule()

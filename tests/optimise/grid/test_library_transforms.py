@@ -17,7 +17,7 @@ from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
 LIBRARY = target(CUDA, libraries=True)
-ALL = target(CUDA, libraries=True, transforms={"library": 1})
+ALL = target(CUDA, libraries=True, library_transforms={"library": 1})
 """A GPU whose library does all transforms."""
 
 RNG = np.random.default_rng(0)

@@ -12,11 +12,11 @@ from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Repeat
 from functrans.optimise import optimise, rewritten
-from functrans.optimise.grid.scan_fission import split_scans
+from functrans.optimise.grid.scan_fission import Fission, split_scans
 from tests.targets import target
 
 RNG = np.random.default_rng(0)
-FEW = target(CUDA, control={"least_batch": 3})
+FEW = target(CUDA, fission={"least_batch": 3})
 
 
 def scans(graph):
@@ -117,12 +117,12 @@ def test_a_cpu_has_no_use_for_it():
 
 
 def test_few_samples_stay_with_what_they_share():
-    graph = graph_of(shared, *operands(CUDA.control.least_batch - 1))
+    graph = graph_of(shared, *operands(CUDA[Fission].least_batch - 1))
     assert len(scans(split_scans(graph, CUDA))) == 1
 
 
 def test_stacks_without_room_are_not_made():
-    little = target(CUDA, control={"largest_stack": 100})
+    little = target(CUDA, motion={"largest_stack": 100})
     assert len(scans(split_scans(graph_of(shared, *operands(50)), little))) == 1
 
 

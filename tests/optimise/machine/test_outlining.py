@@ -1,15 +1,13 @@
 """Steps that tracing unrolled are compiled once: code is counted, and results are compared."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from functrans import grad, jit, value_and_grad, vmap
-from functrans.loop.target import CPU, Outlining
+from functrans.loop.target import CPU
 from functrans.numpy.special import logsumexp
 from functrans.optimise import optimise
-from functrans.optimise.machine.outlining import outline
+from functrans.optimise.machine.outlining import Outlining, outline
 from functrans.run.call.jitted import program
 from functrans.testing import check_grads
 
@@ -184,7 +182,7 @@ def test_derivatives_of_steps():
 @pytest.mark.full
 def test_results_of_unlike_steps():
     """Whatever is taken for a step: segments that wait for each other stay as they are."""
-    target = replace(CPU, outlining=Outlining(least_code=1, least_saved=1))
+    target = CPU.having(Outlining(least_code=1, least_saved=1))
     changed = 0
     rng = np.random.default_rng(0)
     for seed in range(6):

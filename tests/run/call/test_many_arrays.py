@@ -7,6 +7,7 @@ import pytest
 
 from functrans import compile, jit, lax
 from functrans.loop.target import CPU
+from functrans.lower.nest.fusion import Fusion
 from tests.targets import take_host_for
 
 MANY = 4094
@@ -67,7 +68,7 @@ def test_one_array_in_many_places_is_not_overwritten():
 def test_no_kernel_is_handed_many_more_arrays_than_llvm_likes():
     lowered = jit(lambda xs: [x + 1.0 for x in xs]).lower(small_arrays(1500))
     buffers = [len(step.buffers) for step in lowered._program().parts[0].plan.steps]
-    assert max(buffers) <= CPU.fusion.most_buffers + 2
+    assert max(buffers) <= CPU[Fusion].most_buffers + 2
     assert sum(buffers) == 3000
 
 
@@ -131,7 +132,7 @@ def test_rows_of_the_nests_inside_of_a_loop_are_bounded_in_all(monkeypatch):
 
     x = np.linspace(-1, 1, 300 * 300).reshape(300, 300)
     assert rows(repeated(3)) == 3
-    take_host_for(monkeypatch, loops={"largest_stack": 3000})
+    take_host_for(monkeypatch, largest_stack=3000)
     bounded = repeated(2)
     assert rows(bounded) == 1
     np.testing.assert_allclose(bounded(x), steps(steps(x)), rtol=1e-12)

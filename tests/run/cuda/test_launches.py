@@ -96,7 +96,7 @@ def by_library(libraries, monkeypatch):
     """
     monkeypatch.setattr(emulated, "_written", lambda block: np.ones(block.nbytes, bool))
     limits = {"largest_of_team": 2, "largest_rotated": 2, "most_in_turn": 40}
-    monkeypatch.setattr(launches, "CUDA", target(CUDA, matrices=limits))
+    monkeypatch.setattr(launches, "CUDA", target(CUDA, teams=limits))
     return libraries
 
 

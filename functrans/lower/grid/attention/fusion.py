@@ -20,6 +20,7 @@ from functrans.lower.grid.attention.gradient_matching import PairRoots, PairSum
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.softmax_kernel import fused_attention
 from functrans.lower.grid.attention.softmax_matching import attention_of
+from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Root
 
 
@@ -29,7 +30,7 @@ def with_fused_pairs(
     """Roots, of which those that are attention together, or its gradients, are few kernels."""
     if not target.grid or not target.grid.attention_tiles:
         return tuple(roots)
-    fusion = _Fusion(target.grid, simplify, target.materialisation.cheap)
+    fusion = _Fusion(target.grid, simplify, target[Materialisation].cheap)
     among = fusion.among(roots)
     for root in filter(is_exponential, roots):
         if root in among.numbers:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
+from typing import NamedTuple
 
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
@@ -43,6 +44,14 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.control.compiled.in_place import updates_in_place, written
 from functrans.ops.control.layout import GROWS, Scan, cut
 from functrans.ops.control.while_loop import While
+
+
+class Carries(NamedTuple):
+    """Carries of compiled loops. Not measured."""
+
+    most_locals: int = 64
+    """So many elements of a carry at most are held in locals."""
+
 
 ONE = const(1, INDEX)
 
@@ -76,7 +85,7 @@ class _Loop:
         body, self.updates = updates_in_place(
             loop.body,
             loop.body.inputs[loop.n_consts :][: loop.n_carry],
-            at.target.control.most_locals + 1,
+            at.target[Carries].most_locals + 1,
         )
         self.body = at.lower(body)
         self.own_consts, self.own_carry, self.own_xs = cut(
@@ -190,7 +199,7 @@ class _Loop:
             isinstance(each, (For, If, WhileLoop, Call)) for each in walk(loop.body)
         ):
             return None
-        most = self.at.target.control.most_locals
+        most = self.at.target[Carries].most_locals
         for start, before, after in zip(self.init, self.own_carry, self.next_carry, strict=True):
             used = _positions_of(loop.body, before) | _positions_of(loop.body, after)
             axes = {at.index(loop.index) for at in used if loop.index in at}
@@ -279,7 +288,7 @@ class _Loop:
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
-        most = self.at.target.control.most_locals
+        most = self.at.target[Carries].most_locals
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
             if number in self.updates:
                 self.before += self._copy(start, (), result, ())

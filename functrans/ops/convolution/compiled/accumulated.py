@@ -18,7 +18,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.plan import Axis, counts, fits
+from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
 from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import (
     Tile,
@@ -95,7 +95,7 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
     dtype = eqn.outputs[0].aval.dtype
     registers = target.lanes(dtype.itemsize)
-    limits = target.convolutions
+    limits = target[Convolutions]
     lanes = lanes_of(column.extent, registers, limits)
     if row.extent < limits.fewest_rows or column.extent < limits.filled * registers:
         return None
@@ -147,7 +147,7 @@ class _Accumulated:
 
     def emit(self) -> None:
         of = self.of
-        parts = min(of.number, self.at.target.convolutions.most_sums)
+        parts = min(of.number, self.at.target[Convolutions].most_sums)
         part = index("part", parts)
         shape = [axis.extent for axis in of.results]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))

@@ -20,7 +20,7 @@ from functrans.loop.statements import Address, Buffer, Call, For, Store, load
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.plan import Axis, Cut, Plan
+from functrans.ops.convolution.compiled.plan import Axis, Convolutions, Cut, Plan
 from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.convolution import Labels
 from functrans.ops.convolution.windows import element_seen, where_all
@@ -115,7 +115,7 @@ class _Convolution:
     def _in_shares(self) -> None:
         """Threads take shares of the blocks of the result."""
         number = self.plan.products
-        parts = min(number, self.at.target.convolutions.most_parts)
+        parts = min(number, self.at.target[Convolutions].most_parts)
         part = index("part", parts)
         scratch = self._scratch(parts, part)
 

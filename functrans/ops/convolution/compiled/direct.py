@@ -14,6 +14,7 @@ from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.shares import At, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, all_tiles, region
 from functrans.ops.convolution.convolution import Labels
@@ -44,7 +45,7 @@ class _Direct:
 
     def emit(self) -> None:
         weights, labels = self._packed()
-        parts = min(self.tiles.number, self.at.target.convolutions.most_parts)
+        parts = min(self.tiles.number, self.at.target[Convolutions].most_parts)
         part = index("part", parts)
         extents = {axis.label: axis.extent for axis in self.tiles.summed}
         shape = [

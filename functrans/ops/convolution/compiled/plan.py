@@ -16,7 +16,33 @@ from functrans.ir.graph import Eqn
 from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.convolution.convolution import Labels, extents, roles
-from functrans.ops.linalg.compiled.blas import ROUTINES, spacing
+from functrans.ops.linalg.compiled.blas import ROUTINES, Products, spacing
+
+
+class Convolutions(NamedTuple):
+    """Convolutions: which are done in registers, which by BLAS, in blocks of which size.
+
+    Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet).
+    """
+
+    fewest_columns: int = 4
+    """With fewer features, each product is made in loops."""
+    most_sums_in_registers: int = 12
+    """So many vectors of results, or pairs of them, are summed up at once."""
+    filled: float = 0.6
+    """Vectors are twice as long if so much of them is filled."""
+    fewest_rows: int = 4
+    """So many channels are worth being summed up side by side, where results are few."""
+    part_of_cache: int = 4
+    """This part of the cache is for what a block sees; twice as much is for a block of windows."""
+    most_parts: int = 16
+    """So many threads at most share the results."""
+    most_sums: int = 8
+    """So many parts of a long sum are added up at most."""
+    largest_sums: int = 1 << 20
+    """So many elements at most have these together."""
+    long_sum: int = 64
+    """Terms that are worth a product of matrices, where there are more of them outside."""
 
 
 class Axis(NamedTuple):
@@ -94,9 +120,9 @@ def fits(eqn: Eqn, target: Target) -> bool:
     if eqn.outputs[0].aval.dtype not in ROUTINES:
         return False
     rows, columns, terms = counts(eqn)
-    limits = target.products
+    limits = target[Products]
     enough = (
-        min(rows, terms) >= limits.smallest_side and columns >= target.convolutions.fewest_columns
+        min(rows, terms) >= limits.smallest_side and columns >= target[Convolutions].fewest_columns
     )
     return enough and rows * columns * terms >= limits.smallest_work
 
@@ -120,7 +146,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
     if not fits(eqn, target):
         return None
-    aval, limits = eqn.outputs[0].aval, target.convolutions
+    aval, limits = eqn.outputs[0].aval, target[Convolutions]
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
@@ -168,7 +194,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
         1,
     )
     work = row_count * column_count * term_count
-    few = done.products < limits.most_sums and work >= target.products.worth_splitting
+    few = done.products < limits.most_sums and work >= target[Products].worth_splitting
     if few and aval.size * limits.most_sums <= limits.largest_sums:
         done = done._replace(sums=min(summed.number, limits.most_sums))
     return done

@@ -18,9 +18,9 @@ from functrans.ir.types import Shape
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
-from functrans.loop.target import Convolutions, Target
+from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.plan import Axis, counts, fits
+from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
 from functrans.ops.convolution.convolution import extents, roles
 from functrans.ops.convolution.windows import Window
 
@@ -101,7 +101,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         along, across = sizes[last], sizes[column]
     else:
         return None
-    limits = target.convolutions
+    limits = target[Convolutions]
     lanes = lanes_of(along, target.lanes(dtype.itemsize), limits)
     if 2 * lanes < target.lanes(dtype.itemsize):
         return None

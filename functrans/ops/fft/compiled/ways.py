@@ -24,6 +24,21 @@ from functrans.ops.fft.compiled.lines import (
 from functrans.ops.fft.compiled.tables import Tables
 from functrans.ops.fft.split import factors
 
+
+class Transforms(NamedTuple):
+    """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
+
+    long: int = 4096
+    """A row of so many points is transformed in two passes, as a matrix."""
+    short: int = 64
+    """A row of fewer points has few vectors: several rows are done at once."""
+    wide: int = 4
+    """So many vectors of columns at most are done at once: lines that are a power of two apart have
+    few places in the cache, so whole ones next to each other should be used."""
+    largest_tile: int = 1 << 18
+    """Bytes that are done at once at most."""
+
+
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
 """Of which the first one is taken that divides the points of a row. Vectors are as long afterwards:
 with eight, they are full."""
@@ -52,7 +67,7 @@ class Tile(NamedTuple):
 def emit(at: Emission) -> None:
     """The transform, in the way that is best for its axis and its length."""
     shape, axis = at.eqn.inputs[0].aval.shape, at.eqn.params["axis"]
-    transform, limits = _Transform(at), at.target.transforms
+    transform, limits = _Transform(at), at.target[Transforms]
     if 0 in shape:
         return
     if axis < len(shape) - 1:
@@ -77,7 +92,7 @@ class _Transform:
         self.points = self.shape[self.axis]
         self.others = prod(n for i, n in enumerate(self.shape) if i != self.axis)
         self.dtype = at.eqn.inputs[0].aval.dtype
-        self.limits = at.target.transforms
+        self.limits = at.target[Transforms]
         self.lanes = at.target.lanes(self.dtype.itemsize)
         self.tables = Tables(at, self.dtype)
         scale: float = at.eqn.params["scale"]

@@ -22,6 +22,18 @@ from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statemen
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 
+
+class Products(NamedTuple):
+    """Contractions: which go to BLAS, and which of these are shared by threads. Not measured."""
+
+    smallest_side: int = 8
+    """A contraction with a side shorter than this is done by loops."""
+    smallest_work: int = 8192
+    """Multiplications, below which calling BLAS costs more than it saves."""
+    worth_splitting: int = 1 << 20
+    """Multiplications of one contraction that are worth the waking of threads."""
+
+
 ONE = const(1, INDEX)
 
 HALF, SINGLE, DOUBLE = (np.dtype(one) for one in (np.float16, np.float32, np.float64))
@@ -116,7 +128,7 @@ def _batched(eqn: Eqn) -> str | None:
 def is_large(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is worth a call of BLAS."""
     size = counts(eqn)
-    limits = target.products
+    limits = target[Products]
     return (
         fits_blas(eqn, target)
         and min(size) >= limits.smallest_side
@@ -206,7 +218,7 @@ def emit(at: Emission) -> None:
         out_at[first] = start
         mirror = _mirrored(target, out_at[:first], start, column_count)
         loops = [*loops, band]
-    elif not loops and size.multiplications >= at.target.products.worth_splitting:
+    elif not loops and size.multiplications >= at.target[Products].worth_splitting:
         block = index("block", blocks(max(rows, columns)))
         if rows >= columns:
             start, row_count = _share(block, rows)

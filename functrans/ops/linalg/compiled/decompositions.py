@@ -65,7 +65,7 @@ def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: flo
     a = at.operand(0)
     calls = kind(a, True)
     body = make(calls)
-    if sum(memory.nbytes for memory in calls.stack) > at.target.loops.largest_scratch:
+    if sum(memory.nbytes for memory in calls.stack) > at.target.largest_scratch:
         calls = kind(a, False)
         body = make(calls)
     work = int(times * a.count * min(a.extents[-2:]))

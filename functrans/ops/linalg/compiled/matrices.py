@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functrans.loop.target import Matrices
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import decompositions, lapack, written_out
+from functrans.ops.linalg.matrices import Matrices
 
 Rule = Callable[[Emission], None]
 
@@ -30,7 +30,7 @@ def by_size(
         if any(0 in x.aval.shape for x in at.eqn.outputs):
             return
         n = at.eqn.inputs[0].aval.shape[-1]
-        (small if n <= largest(at.target.matrices) else large)(at)
+        (small if n <= largest(at.target[Matrices]) else large)(at)
 
     return rule
 

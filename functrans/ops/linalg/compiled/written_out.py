@@ -21,6 +21,7 @@ from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.elementwise.exponential import log
 from functrans.ops.linalg.compiled import elimination
 from functrans.ops.linalg.compiled.elimination import Factors, Row, Rows
+from functrans.ops.linalg.matrices import Matrices
 
 Elements = Iterator[tuple[tuple[int, ...], Scalar]]
 """The elements of a matrix, or of a number, by their indices."""
@@ -129,12 +130,12 @@ class _Writer:
 
     def columns_fit(self) -> bool:
         """Whether all columns of the right-hand side are written out."""
-        return self.n * self.columns <= self.at.target.matrices.most_elements
+        return self.n * self.columns <= self.at.target[Matrices].most_elements
 
     def compute(self, target: Buffer, make: Callable[[Position], Elements]) -> None:
         """A value that is made of the matrices at each index of the leading axes."""
         work = self.n**2 * max(self.n, self.columns)
-        if prod(self.leading) * work <= self.at.target.matrices.most_multiplications:
+        if prod(self.leading) * work <= self.at.target[Matrices].most_multiplications:
             indices: Position = ()
             positions = [_constants(indices) for indices in product(*map(range, self.leading))]
         else:

@@ -31,7 +31,15 @@ from functrans.ops.linalg.compiled.blas import counts, is_large
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.einsum import einsum, multiplications
 from functrans.ops.reductions.reduce import reduce_max
-from functrans.optimise.machine.sums.factors import Axes, Factor, Names, Sum, is_contracted, sum_of
+from functrans.optimise.machine.sums.factors import (
+    Axes,
+    Factor,
+    Factoring,
+    Names,
+    Sum,
+    is_contracted,
+    sum_of,
+)
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
@@ -118,8 +126,8 @@ def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], targe
     opened = dict.fromkeys(each.product.opened)
     before = sum(_work(maker) for maker in (eqn, *opened) if maker in unneeded or maker is eqn)
     kept = [maker for maker in opened if maker in in_memory]
-    before += target.recomputation.through_memory * sum(m.outputs[0].aval.size for m in kept)
-    if before < target.products.worth_factoring:
+    before += target.through_memory * sum(m.outputs[0].aval.size for m in kept)
+    if before < target[Factoring].worth_factoring:
         return False
     shapes = tuple(each.axes.shape(each.axes.whole(f.labels)) for f in each.product.factors)
     after = multiplications(each.text(), shapes)

@@ -22,6 +22,14 @@ from functrans.ops.elementwise.power import square
 from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 
+
+class Factoring(NamedTuple):
+    """Sums that are taken apart into factors. Not measured."""
+
+    worth_factoring: int = 4096
+    """A sum of so many operations is worth being taken apart into factors."""
+
+
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """A sum of other numbers is taken as it is written."""
 

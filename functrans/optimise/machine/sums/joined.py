@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import is_float
 from functrans.loop.target import Target
-from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.shape import Joins, concatenate_p
 from functrans.ops.arrays.structural import reduce_sum
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.machine.sums.factors import Factoring
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment, apply
 
@@ -64,7 +65,7 @@ def _sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> _Sum | N
     if found or joined is None or not _is_summed(eqn, joined.params["axis"]):
         return None
     size, parts = joined.outputs[0].aval.size, len(joined.inputs)
-    if size < max(target.products.worth_factoring, parts * target.joins.small):
+    if size < max(target[Factoring].worth_factoring, parts * target[Joins].small):
         return None
     return _Sum(eqn, joined, tuple(between))
 

@@ -188,4 +188,4 @@ def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> Eqn | None:
 def _is_sparse(tables: _Tables, target: Target) -> bool:
     """Whether comparing all rows with each other is less than going through memory for a table."""
     places = prod(tables.shape[axis] for axis in tables.axes)
-    return 0 < tables.rows**2 <= places * target.recomputation.through_memory
+    return 0 < tables.rows**2 <= places * target.through_memory

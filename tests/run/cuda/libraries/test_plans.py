@@ -71,7 +71,7 @@ def plan_of(function, operands):
     return pipeline.plan(jit(function).lower(*operands).graph(), CALLING)
 
 
-TRANSFORMING = target(CUDA, libraries=True, transforms={"library": 1})
+TRANSFORMING = target(CUDA, libraries=True, library_transforms={"library": 1})
 """A GPU for which all Fourier transforms are calls."""
 
 TRANSFORMS = {

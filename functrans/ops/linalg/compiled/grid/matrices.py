@@ -10,10 +10,11 @@ from collections.abc import Callable
 from math import prod
 
 from functrans.ir.graph import Eqn
-from functrans.loop.target import Matrices, Target
+from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import decompositions, lapack, written_out
 from functrans.ops.linalg.compiled.grid import composed, householder, jacobi, one_sided, teams
+from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_inverted, of_something
 
 
@@ -21,19 +22,19 @@ def by_teams(eqn: Eqn, target: Target, largest: int) -> bool:
     """Whether matrices are a team's each: all but the large ones of a short stack."""
     *leading, rows, columns = eqn.inputs[0].aval.shape
     large = max(rows, columns) > largest
-    few = prod(leading) <= target.matrices.most_in_turn
+    few = prod(leading) <= target[Teams].most_in_turn
     return not (target.libraries and large and few)
 
 
 def _large(
     routine: Rule,
     kernel: Rule,
-    largest: Callable[[Matrices], int] = lambda limits: limits.largest_of_team,
+    largest: Callable[[Teams], int] = lambda limits: limits.largest_of_team,
 ) -> Rule:
     """A library's routine, or a kernel: for all of so many rows at most."""
 
     def rule(at: Emission) -> None:
-        is_kernel_s = by_teams(at.eqn, at.target, largest(at.target.matrices))
+        is_kernel_s = by_teams(at.eqn, at.target, largest(at.target[Teams]))
         (kernel if is_kernel_s else routine)(at)
 
     return of_something(rule)

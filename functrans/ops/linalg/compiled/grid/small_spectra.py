@@ -29,15 +29,16 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     threshold,
 )
 from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
-from functrans.ops.linalg.compiled.grid.teams import Body
+from functrans.ops.linalg.compiled.grid.teams import Body, Teams
+from functrans.ops.linalg.matrices import Matrices
 
 
 def fits(at: Emission) -> bool:
     """Whether a thread has registers for matrices, and for their vectors if these are asked for."""
     n, dtype = at.eqn.inputs[0].aval.shape[-1], at.eqn.inputs[0].aval.dtype
     numbers = n * (n + 1) // 2 * len(at.eqn.inputs) + n * n * (len(at.eqn.outputs) - 1)
-    limits = at.target.matrices
-    return n <= limits.largest and numbers * dtype.itemsize <= limits.most_in_registers
+    room = at.target[Teams].most_in_registers
+    return n <= at.target[Matrices].largest and numbers * dtype.itemsize <= room
 
 
 def spectrum(at: Emission) -> None:

@@ -10,6 +10,7 @@ Matrices too large for it are in the device's memory instead, and are as right, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, index, required
@@ -32,6 +33,24 @@ from functrans.ops.compiled.statements import dealt
 from functrans.ops.linalg.compiled import lapack
 from functrans.ops.linalg.compiled.lapack import INT, Factors
 from functrans.ops.linalg.compiled.views import Columns, Triangle
+
+
+class Teams(NamedTuple):
+    """Matrices that a team of threads has, or one thread in its registers. Not measured."""
+
+    largest_of_team: int = 128
+    """Matrices of so many rows are factored by a team of a grid's threads each, though there is a
+    library: its calls of several launches, which wait for the host, take longer than that."""
+    largest_rotated: int = 64
+    """The same for eigenvalues and singular values: rotations go over a matrix some eight times,
+    and those of more rows have no room in shared memory."""
+    most_in_registers: int = 256
+    """A matrix, and its eigenvectors, of so many bytes at most are a thread's, in its registers: a
+    quarter of what it can have."""
+    most_in_turn: int = 32
+    """So many larger matrices of a stack at most are given to the library instead, one after the
+    other: of more, as many teams as there are multiprocessors are at work at once."""
+
 
 Body = tuple[Statement, ...]
 

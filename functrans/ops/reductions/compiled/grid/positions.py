@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import fold
+from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import load
 from functrans.loop.target import Target
@@ -21,8 +22,8 @@ def are_few(eqn: Eqn, target: Target) -> bool:
     extent: int = x.aval.shape[eqn.params["axis"]]
     is_last = eqn.params["axis"] == x.aval.ndim - 1
     # neighbouring lines are neighbouring threads'
-    enough = target.reductions.few_iterations * (1 if is_last else target.grid.block)
-    is_long = extent >= target.reductions.blocks and x.aval.size >= target.reductions.long
+    enough = target[Reductions].few_iterations * (1 if is_last else target.grid.block)
+    is_long = extent >= target[Reductions].blocks and x.aval.size >= target[Reductions].long
     return is_long and x.aval.size // extent <= enough
 
 
