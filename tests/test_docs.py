@@ -65,8 +65,9 @@ def test_a_pages_links_lead_somewhere(path):
 
 
 def test_every_page_is_in_the_index():
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"index.md"}
     assert {name for name in pages if f"({name})" not in index} == set()
 
 
