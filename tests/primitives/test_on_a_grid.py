@@ -7,21 +7,16 @@ kernels is emulated, and compiled to machine code.
 import numpy as np
 import pytest
 
-from functrans.emit.cuda.kernel import emit
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
-from functrans.lower.verify import verify
 from functrans.optimise import optimise
-from functrans.run.cuda.compile import compile_cubin
 from tests import amount
 from tests.emit.cuda.emulator import emulate
 from tests.emit.cuda.on_cpu import emulate_and_run
-from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.emit.cuda.programs import emulate_plan, interpreted, machine_code
 from tests.emit.cuda.special import needs_compiler
-from tests.loop.plans import evaluate_plan
 from tests.lower.test_targets import SMALL_CUDA
 from tests.primitives.harness import cases, one_precision
 
@@ -73,12 +68,7 @@ def expect(graph, operands, found):
 def test_plans_give_what_numpy_gives_in_any_order(name, machine):
     samples = GROUPS[name].values() if amount.FULL else [SMALLEST[name]]
     for number, (graph, operands) in enumerate(samples):
-        plan = pipeline.plan(graph, machine)
-        verify(plan)
-        order = np.random.default_rng(number).permutation
-        found, status = evaluate_plan(plan, operands, order)
-        assert status == 0
-        expect(graph, operands, found)
+        expect(graph, operands, interpreted(pipeline.plan(graph, machine), operands, number))
 
 
 def check_text(graph, operands, run=emulate):
@@ -105,16 +95,8 @@ def test_kernels_as_they_are_compiled_do_the_same(name):
 
 
 def check_machine_code(graph, architecture):
-    for step in pipeline.plan(graph, CUDA).steps:
-        kernel = step.kernel
-        signature = (
-            "int64*",
-            *(f"{stored_as(one.dtype)}*" for one in kernel.buffers),
-            *["int64"] * kernel.sizes,
-        )
-        threads = launch(kernel, CUDA.grid).threads
-        made = compile_cubin(emit(kernel, CUDA.grid), signature, architecture, threads)
-        assert made.resources.spills == 0
+    for kernel in pipeline.plan(graph, CUDA).kernels:
+        machine_code(kernel, architecture=architecture)
 
 
 @needs_compiler

@@ -1,14 +1,60 @@
-"""Plans for a grid, run by emulating the text of their kernels."""
+"""Programs for a grid: planned, run by two interpreters (of plans, of texts), and compiled."""
 
 import numpy as np
 
+from functrans import jit
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.loop.scalar import BOOL
+from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import called, iterations
+from functrans.lower.verify import verify
+from functrans.run.cuda import launches
 from tests.emit.cuda.emulator import emulate
+from tests.loop.plans import evaluate_plan, shuffled
+
+
+def plan(function, *operands, machine=CUDA):
+    """The plan of a function that uses nothing from outside."""
+    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+
+
+def interpreted(made, operands, seed=0):
+    """The results of a plan: verified, and done by the interpreter with threads in any order."""
+    assert verify(made) == 0
+    found, status = evaluate_plan(made, operands, shuffled(seed))
+    assert status == 0
+    return found
+
+
+def emulated(made, operands, grid=CUDA.grid):
+    """The results of a plan, whose kernels' text is emulated."""
+    found, status = emulate_plan(made, operands, grid)
+    assert status == 0
+    return found
+
+
+def in_both_ways(made, operands, grid=CUDA.grid, seed=0):
+    """The results of a plan, interpreted and emulated."""
+    return interpreted(made, operands, seed), emulated(made, operands, grid)
+
+
+def machine_code(kernel, grid=CUDA.grid, architecture="sm_90"):
+    """A kernel as it is launched: without spills, and with room in shared memory."""
+    made = launches.compiled(kernel, grid, architecture).cubin
+    assert made.resources.spills == 0
+    assert made.resources.shared <= grid.shared
+    return made
+
+
+def in_registers(kernel, architecture="sm_90"):
+    """A kernel as it is launched, with all that a thread has to itself in registers."""
+    made = machine_code(kernel, architecture=architecture)
+    assert made.resources.stack == 0
+    assert ".local" not in made.ptx
+    return made
 
 
 def stored_as(dtype):

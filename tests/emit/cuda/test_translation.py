@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from functrans import config, grad, trace
-from functrans.emit.cuda.kernel import emit
 from functrans.emit.cuda.translation import translated
 from functrans.lower import pipeline
-from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
-from functrans.run.cuda.compile import compile_cubin
+from functrans.run.cuda import launches
 from tests.emit.cuda.on_cpu import VERSION, emulate_and_run
-from tests.emit.cuda.programs import stored_as
 from tests.emit.cuda.special import assert_same, needs_compiler, pairs, values
 
 INTEGERS = ("int8", "int32", "int64", "uint16", "uint32", "uint64")
@@ -195,10 +192,7 @@ def test_what_is_never_printed_is_refused(line, error, words):
 
 def compiled(kernel, backend, monkeypatch):
     monkeypatch.setattr(config, "backend", backend)
-    pointers = (f"{stored_as(one.dtype)}*" for one in kernel.buffers)
-    signature = ("int64*", *pointers, *["int64"] * kernel.sizes)
-    threads = launch(kernel, CUDA.grid).threads
-    return compile_cubin(emit(kernel, CUDA.grid), signature, "sm_90", threads)
+    return launches.compiled(kernel, CUDA.grid, "sm_90").cubin
 
 
 @needs_compiler

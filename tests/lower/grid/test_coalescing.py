@@ -5,17 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from functrans import jit
-from functrans.lower import pipeline
 from functrans.lower.grid.launch import narrowed
-from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import MOST_NARROW, iterations
-from functrans.lower.verify import verify
-from tests.loop.plans import evaluate_plan, shuffled
-
-
-def plan(function, *operands):
-    return pipeline.plan(jit(function).lower(*operands).graph(), CUDA)
+from tests.emit.cuda.programs import interpreted, plan
 
 
 def array(*shape):
@@ -41,8 +33,7 @@ def test_how_many_loops_are_left(function, shapes, loops):
     made = plan(function, *operands)
     (step,) = made.steps
     assert len(step.kernel.band) == loops
-    verify(made)
-    (found,), _ = evaluate_plan(made, operands, shuffled(0))
+    (found,) = interpreted(made, operands)
     np.testing.assert_allclose(found, function(*operands), rtol=1e-12)
 
 

@@ -5,26 +5,21 @@ import re
 import numpy as np
 import pytest
 
-from functrans import jit, lax
-from functrans.emit.cuda.kernel import emit
+from functrans import lax
 from functrans.loop.nodes import INDEX, ZERO, fold, index
 from functrans.loop.reductions import Reductions, lower_folds, unblocked
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Reduce, Store, buffer, load, local
-from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.column_reduction import shared_columns
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Step, threads
-from functrans.lower.verify import verify
-from functrans.run.cuda.compile import compile_cubin
-from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.emit.cuda.programs import in_both_ways, in_registers, interpreted, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.emit.cuda.transactions import transactions
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid
-from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
 EAGER = target(
@@ -34,10 +29,6 @@ EAGER = target(
     reductions={"long": 500, "blocks": 3, "few_iterations": 100},
 )
 """A GPU for which short columns are worth blocks, and teams."""
-
-
-def plan(function, *operands, machine=CUDA):
-    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
 
 
 def drawn(shape, dtype=np.float32):
@@ -87,12 +78,10 @@ def test_results(name, shape):
     if shape[0] == 0 and name in ("largest", "mean and variance"):
         pytest.skip("of nothing there is none")
     made = plan(function, x, machine=EAGER)
-    verify(made)
     with np.errstate(all="ignore"):
         wanted = function(x)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for found, status in (evaluate_plan(made, [x], shuffled(0)), emulate_plan(made, [x])):
-        assert status == 0
+    for found in in_both_ways(made, [x]):
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
@@ -102,15 +91,14 @@ def test_dtypes(dtype):
     x = drawn((130, 16), dtype)
     made = plan(lambda x: x.max(axis=0), x, machine=EAGER)
     assert made.steps[0].kernel.team > 1
-    verify(made)
-    for found, _ in (evaluate_plan(made, [x], shuffled(1)), emulate_plan(made, [x])):
+    for found in in_both_ways(made, [x], seed=1):
         np.testing.assert_array_equal(found[0], x.max(axis=0))
 
 
 def test_the_order_of_a_sum_follows_from_its_extents():
     x = drawn((900, 7))
     made = plan(lambda x: x.sum(axis=0), x, machine=EAGER)
-    results = {evaluate_plan(made, [x], shuffled(seed))[0][0].tobytes() for seed in range(3)}
+    results = {interpreted(made, [x], seed)[0].tobytes() for seed in range(3)}
     assert len(results) == 1
 
 
@@ -139,9 +127,7 @@ def test_what_the_host_repeats():
     assert repeated
     assert all(kernel.team > 1 and kernel.scratch for kernel in repeated)
     assert all(kernel.narrow for kernel in repeated)
-    verify(made)
-    found, status = evaluate_plan(made, [state, xs], shuffled(0))
-    assert status == 0
+    found = interpreted(made, [state, xs])
     for one, other in zip(found, function(state, xs), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4)
 
@@ -152,12 +138,7 @@ def test_machine_code(name):
     """Without spills or local memory, with loads of 16 bytes."""
     made = plan(REDUCTIONS[name], np.broadcast_to(np.float32(1), (1 << 16, 16)))
     for number, step in enumerate(made.steps):
-        kernel = step.kernel
-        kinds = [f"{stored_as(one.dtype)}*" for one in kernel.buffers]
-        signature = ("int64*", *kinds, *["int64"] * kernel.sizes)
-        code = compile_cubin(emit(kernel, CUDA.grid), signature, "sm_90", kernel.team)
-        assert code.resources.spills == code.resources.stack == 0
-        assert code.resources.shared <= CUDA.grid.shared
+        code = in_registers(step.kernel)
         if number == 0:
             assert "ld.global.nc.v4.f32" in code.ptx
             assert not re.search(r"ld\.global\.nc\.f32", code.ptx)

@@ -10,8 +10,7 @@ from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Repeat, Step, iterations
-from functrans.lower.verify import verify
-from tests.loop.plans import evaluate_plan, shuffled
+from tests.emit.cuda.programs import interpreted, plan
 from tests.lower.test_targets import SMALL_CUDA
 from tests.targets import target
 
@@ -23,10 +22,6 @@ RNG = np.random.default_rng(0)
 
 def drawn(*shapes):
     return tuple(RNG.normal(size=shape) / 3 for shape in shapes)
-
-
-def plan(function, *operands, machine=CUDA):
-    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
 
 
 def heat(u):
@@ -106,10 +101,7 @@ def test_kernels_compute_what_numpy_does(name):
     graph = jit(function).lower(*operands).graph()
     wanted = by_numpy(graph, list(operands))
     for seed, machine in enumerate((SMALL_CUDA, EAGER)):
-        made = pipeline.plan(graph, machine)
-        verify(made)
-        found, status = evaluate_plan(made, operands, shuffled(seed))
-        assert status == 0
+        found = interpreted(pipeline.plan(graph, machine), operands, seed)
         for x, y in zip(found, wanted, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10)
 
@@ -193,8 +185,5 @@ def test_rows_without_room_are_one_threads(room):
     small = {"warp": 4, "block": 4, "largest_team": 4, "busy": 1, "at_once": 1, "iterations": 2}
     machine = target(CUDA, grid={**small, "rows": 64, "largest_expanded": room})
     x = -np.arange(100.0).reshape(1, 100)
-    made = pipeline.plan(jit(picked).lower(x).graph(), machine)
-    verify(made)
-    (found,), status = evaluate_plan(made, [x], shuffled(3))
-    assert status == 0
+    (found,) = interpreted(plan(picked, x, machine=machine), [x], 3)
     np.testing.assert_allclose(found, np.cumsum(x, axis=1) * 0.1)

@@ -1,5 +1,7 @@
 """Large products of a program for a GPU are calls of a library, one for all matrices of a stack."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -10,7 +12,9 @@ from functrans.loop.statements import Call
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
-from tests.loop.plans import evaluate_plan, shuffled
+from tests.emit.cuda import programs
+from tests.emit.cuda.programs import interpreted
+from tests.loop.plans import evaluate_plan
 from tests.targets import target
 
 CALLING = target(CUDA, libraries=True, products={"smallest_side": 1, "smallest_work": 1})
@@ -21,8 +25,7 @@ def drawn(*shape, dtype=np.float64):
     return RNG.normal(size=shape).astype(dtype)
 
 
-def plan(function, *operands, machine=CALLING):
-    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+plan = partial(programs.plan, machine=CALLING)
 
 
 def calls(made):
@@ -64,10 +67,9 @@ def test_products_are_calls(form):
     function, *operands = FORMS[form]
     made = plan(function, *operands)
     assert len(calls(made)) == 1 + (form == "two")
-    assert verify(made) == 0
-    found, status = evaluate_plan(made, operands, shuffled(0))
+    found = interpreted(made, operands)
     expected = function(*operands)
-    assert status == 0 and found[0].dtype == expected.dtype
+    assert found[0].dtype == expected.dtype
     tolerance = {"e": 2e-3, "f": 1e-5, "d": 1e-12}[expected.dtype.char]
     np.testing.assert_allclose(found[0], expected, rtol=tolerance, atol=tolerance * 10)
 
@@ -91,7 +93,7 @@ def test_they_are_in_kernels_too():
     operands = FORMS["bfloat16"][1:]
     graph = pipeline.rewritten(jit(lambda x, y: x @ y).lower(*operands).graph(), CALLING)
     assert [eqn.primitive.name for eqn in graph.eqns][-1] == "widening_dot_general"
-    found, _ = evaluate_plan(pipeline.plan(graph, CUDA), operands, shuffled(0))
+    found = interpreted(pipeline.plan(graph, CUDA), operands)
     np.testing.assert_allclose(found[0], operands[0] @ operands[1], rtol=1e-5, atol=1e-6)
 
 
@@ -119,8 +121,7 @@ def test_what_a_call_reads_must_have_been_written():
 def test_what_no_library_takes_has_kernels(function, operands):
     made = plan(function, *operands)
     assert not calls(made)
-    verify(made)
-    found, _ = evaluate_plan(made, operands, shuffled(0))
+    found = interpreted(made, operands)
     np.testing.assert_allclose(found[0], np.asarray(jit(function)(*operands)), rtol=1e-10)
 
 
@@ -148,9 +149,7 @@ def test_linear_algebra_is_calls_and_kernels_between(name):
     made = plan(function, *operands, machine=BY_LIBRARY)
     assert calls(made)
     assert all(len(step.kernel.body) == 1 for step in made.steps if not step.kernel.team)
-    assert verify(made) == 0
-    found, status = evaluate_plan(made, operands, shuffled(0))
-    assert status == 0
+    found = interpreted(made, operands)
     np.testing.assert_allclose(found[0], function(*operands), rtol=1e-9, atol=1e-9)
 
 

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from functrans import jit
 from functrans.emit.cuda.kernel import emit
 from functrans.errors import PlanError
 from functrans.loop.domain import Fault
@@ -23,16 +22,14 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.walk import walk
-from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
-from tests.emit.cuda.programs import emulate_plan
+from tests.emit.cuda.programs import emulated, interpreted, plan
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid
-from tests.loop.plans import evaluate_plan, shuffled
 
 
 def softmax(x):
@@ -47,10 +44,6 @@ def normed(x):
 
 def drawn(*shape):
     return np.random.default_rng(0).random(shape, np.float32)
-
-
-def plan(function, x):
-    return pipeline.plan(jit(function).lower(x).graph(), CUDA)
 
 
 @pytest.mark.parametrize("function", [softmax, normed])
@@ -72,12 +65,10 @@ def test_a_row_is_read_once(function, columns):
 def test_rows_of_all_lengths(function, columns):
     x = drawn(3, columns)
     made = plan(function, x)
-    verify(made)
-    found, _ = emulate_plan(made, [x])
+    found = emulated(made, [x])
     np.testing.assert_allclose(found[0], function(x), rtol=1e-5, atol=1e-6)
     if columns < 64:
-        evaluated, _ = evaluate_plan(made, [x], shuffled(0))
-        np.testing.assert_allclose(evaluated[0], found[0], rtol=1e-6)
+        np.testing.assert_allclose(interpreted(made, [x])[0], found[0], rtol=1e-6)
 
 
 @pytest.mark.full

@@ -6,27 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from functrans import jit
-from functrans.emit.cuda.kernel import emit
 from functrans.loop.domain import Fault
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, guard, index
 from functrans.loop.scalar import const
 from functrans.loop.statements import Barrier, For, Kernel, Store, buffer, load
 from functrans.loop.walk import walk
-from functrans.lower import pipeline
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.target import CUDA
 from functrans.lower.grid.transposition import transposed
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
-from functrans.run.cuda.compile import compile_cubin
-from tests.emit.cuda.programs import emulate_plan, stored_as
+from tests.emit.cuda.programs import in_both_ways, in_registers, interpreted, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.emit.cuda.transactions import transactions
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid
-from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
 EAGER = target(CUDA, grid={"smallest_tiled": 1})
@@ -35,10 +30,6 @@ EAGER = target(CUDA, grid={"smallest_tiled": 1})
 TINY = target(CUDA, grid={"smallest_tiled": 1, "block": 32, "tile_side": 8})
 
 DTYPES = (np.bool_, np.int8, np.float16, np.float32, np.float64)
-
-
-def plan(function, *operands, machine=CUDA):
-    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
 
 
 def drawn(shape, dtype=np.float32):
@@ -89,11 +80,8 @@ def test_results(shape, dtype):
     def function(x, y):
         return (x.T & y) if dtype == np.bool_ else x.T * y
 
-    made = plan(function, x, y, machine=TINY)
-    verify(made)
-    for found, status in (evaluate_plan(made, [x, y], shuffled(0)), emulate_plan(made, [x, y])):
+    for found in in_both_ways(plan(function, x, y, machine=TINY), [x, y]):
         np.testing.assert_array_equal(found[0], function(x, y))
-        assert status == 0
 
 
 @pytest.mark.few(1)
@@ -110,11 +98,8 @@ def test_results(shape, dtype):
 )
 def test_results_of_movements(function):
     x = drawn((2, 33, 20))
-    made = plan(function, x, machine=TINY)
-    verify(made)
-    for found, status in (evaluate_plan(made, [x], shuffled(1)), emulate_plan(made, [x])):
+    for found in in_both_ways(plan(function, x, machine=TINY), [x], seed=1):
         np.testing.assert_allclose(found[0], function(x), rtol=1e-6)
-        assert status == 0
 
 
 @pytest.mark.few(1)
@@ -161,9 +146,8 @@ def test_stores_across_become_stores_along():
     (tile,) = step.kernel.scratch
     assert tile.extents == (8, 9)
     made = Plan((x,), (out,), (replace(step, kernel=with_barriers(step.kernel)),), {}, 0)
-    verify(made)
     given = drawn((40, 24))
-    (found,), _ = evaluate_plan(made, [given], shuffled(0))
+    (found,) = interpreted(made, [given])
     np.testing.assert_array_equal(found, given.T)
 
 
@@ -225,11 +209,6 @@ def test_a_tile_without_a_barrier_is_a_race():
 def test_machine_code(dtype):
     """Without spills or local memory, with loads and stores of 16 bytes."""
     (step,) = plan(lambda x: x.T.copy(), drawn((256, 512), dtype)).steps
-    kernel = step.kernel
-    kinds = [f"{stored_as(one.dtype)}*" for one in kernel.buffers]
-    source = emit(kernel, CUDA.grid)
-    made = compile_cubin(source, ("int64*", *kinds, *["int64"] * kernel.sizes), "sm_90")
-    assert made.resources.spills == made.resources.stack == 0
-    found = re.findall(r"(?:ld|st)\.global\S+", made.ptx)
+    found = re.findall(r"(?:ld|st)\.global\S+", in_registers(step.kernel).ptx)
     assert len(found) >= 2
     assert all(re.search(r"\.v[24]\.", each) for each in found)

@@ -1,21 +1,19 @@
 """Products in tiles compute what NumPy does, with edges, in any order; and need no memory."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from functrans import jit
 from functrans.emit.cuda.kernel import emit
-from functrans.emit.printer import in_memory
 from functrans.loop.grid import ProductTile
 from functrans.loop.statements import Barrier, For
 from functrans.loop.walk import walk
-from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
-from functrans.lower.verify import verify
-from functrans.run.cuda.compile import compile_cubin
-from tests.emit.cuda.programs import emulate_plan
+from tests.emit.cuda import programs
+from tests.emit.cuda.programs import in_both_ways, in_registers, interpreted
 from tests.emit.cuda.special import needs_compiler
-from tests.loop.plans import evaluate_plan, shuffled
 from tests.targets import target
 
 SMALL = target(
@@ -43,8 +41,7 @@ def drawn(*shape):
     return RNG.normal(size=shape)
 
 
-def plan(function, *operands, machine=SMALL):
-    return pipeline.plan(jit(function).lower(*operands).graph(), machine)
+plan = partial(programs.plan, machine=SMALL)
 
 
 def tiled(made):
@@ -56,14 +53,9 @@ def check(function, *operands, tolerance=1e-12, tiles=1, machine=SMALL):
     """Verified, interpreted, and run as text, in random orders."""
     made = plan(function, *operands, machine=machine)
     assert len(tiled(made)) == tiles
-    assert verify(made) == 0
     expected = np.asarray(function(*operands))
     close = {"rtol": tolerance, "atol": tolerance * max(expected.size, 1)}
-    for found, status in (
-        evaluate_plan(made, operands, shuffled(0)),
-        emulate_plan(made, operands, machine.grid),
-    ):
-        assert status == 0
+    for found in in_both_ways(made, operands, machine.grid):
         assert found[0].dtype == expected.dtype
         if expected.dtype.kind == "f":
             np.testing.assert_allclose(found[0], expected, **close)
@@ -119,7 +111,7 @@ def test_half_floats_are_added_up_as_float32():
     (kernel,) = tiled(plan(lambda x, y: x @ y, x, y))
     assert {row.dtype for row in kernel.scratch} == {np.dtype(np.float32)}
     exact = x.astype(np.float64) @ y.astype(np.float64)
-    found, _ = evaluate_plan(plan(lambda x, y: x @ y, x, y), (x, y))
+    found = interpreted(plan(lambda x, y: x @ y, x, y), (x, y))
     np.testing.assert_array_equal(found[0], exact.astype(np.float16))
 
 
@@ -127,7 +119,7 @@ def test_infinities_stay_in_their_rows():
     x, y = drawn(9, 17), drawn(17, 5)
     x[8, 16], y[16, 4] = np.inf, np.nan
     made = plan(lambda x, y: x @ y, x, y)
-    found, _ = evaluate_plan(made, (x, y), shuffled(1))
+    found = interpreted(made, (x, y), 1)
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(found[0], x @ y, rtol=1e-12)
 
@@ -168,14 +160,7 @@ def test_a_kernel_serves_many_sizes():
 
 def registers(function, *operands):
     (kernel,) = tiled(plan(function, *operands, machine=CUDA))
-    kinds = [
-        f"{np.uint8 if one.dtype == bool else in_memory(one.dtype)}*" for one in kernel.buffers
-    ]
-    source = emit(kernel, CUDA.grid)
-    made = compile_cubin(source, ("int64*", *kinds, *["int64"] * kernel.sizes))
-    assert made.resources.spills == 0
-    assert ".local" not in made.ptx
-    return made, kernel
+    return in_registers(kernel), kernel
 
 
 def floats(*shape):
@@ -249,8 +234,5 @@ def test_results_that_are_read_across_are_not_those_of_the_tile():
     def function(x, y, z):
         return np.sort(np.swapaxes(z + x @ y, 1, 2), axis=1)
 
-    plan = pipeline.plan(jit(function).lower(x, y, z).graph(), CUDA)
-    verify(plan)
-    (found,), status = evaluate_plan(plan, [x, y, z], shuffled(0))
-    assert status == 0
+    (found,) = interpreted(plan(function, x, y, z, machine=CUDA), [x, y, z])
     np.testing.assert_allclose(found, function(x, y, z), rtol=1e-12, atol=1e-12)
