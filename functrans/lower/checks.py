@@ -13,7 +13,7 @@ from functrans.loop.statements import Buffer
 from functrans.loop.walk import loaded, stored
 from functrans.lower.draft import Draft
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Emitted, Root
 
 
 def _broken(promise: str) -> PlanError:
@@ -39,7 +39,7 @@ def roots_read_what_is_made(draft: Draft) -> None:
     """Each root comes after those that it reads."""
     made = set(draft.inputs)
     for root in draft.roots:
-        _check_reads(f"the root of {root.target}", root.loads, made | stored(root.call))
+        _check_reads(f"the root of {root.target}", root.loads, made | _written(root))
         made.update((root.target, *root.also_written))
 
 
@@ -53,7 +53,12 @@ def each_root_has_a_loop(draft: Draft) -> None:
         inside = _roots_in(loop)
         made.update(one for root in inside for one in (root.target, *root.also_written))
         for root in inside:
-            _check_reads(f"the nest of {root.target}", root.loads, made | stored(root.call))
+            _check_reads(f"the nest of {root.target}", root.loads, made | _written(root))
+
+
+def _written(root: Root) -> set[Buffer]:
+    """What a root writes on its way."""
+    return stored(root.statements) if isinstance(root, Emitted) else set()
 
 
 def _roots_in(loop: Loop) -> list[Root]:

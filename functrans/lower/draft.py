@@ -12,7 +12,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.plan import Plan, Step
 from functrans.lower.select.root import Root
-from functrans.lower.select.roots import Roots
+from functrans.lower.select.root_builder import RootBuilder
 from functrans.ops.compiled.emission import Inner
 
 
@@ -36,7 +36,7 @@ class Draft:
         The values that are computed once and kept.
     asked : int
         The operations of the graph if each element of each value is computed once.
-    selected : Roots
+    selected : RootBuilder
         The roots, before any is split.
     roots : tuple of Root
     loops : tuple of Loop
@@ -58,7 +58,7 @@ class Draft:
     whole: bool = False
     kept: frozenset[Var] = frozenset()
     asked: int = 0
-    selected: Roots | None = None
+    selected: RootBuilder | None = None
     roots: tuple[Root, ...] = ()
     loops: tuple[Loop, ...] = ()
     nests: tuple[Nest, ...] = ()
@@ -68,7 +68,7 @@ class Draft:
     plan: Plan | None = None
 
     @property
-    def chosen(self) -> Roots:
+    def chosen(self) -> RootBuilder:
         """The roots, which have been selected."""
         assert self.selected is not None
         return self.selected

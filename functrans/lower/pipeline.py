@@ -82,7 +82,7 @@ def selection(draft: Draft) -> Draft:
     """Select how each kept value is made: pulled, element by element, or as its primitive emits it.
 
     `select/selection.py`. Here BLAS is chosen: a contraction's definition says from which size on
-    it emits a call, and `select/roots.py` makes the expressions of all that is pulled.
+    it emits a call, and `select/root_builder.py` makes the expressions of all that is pulled.
 
     Expects the values that are kept.
     Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.

@@ -10,7 +10,7 @@ from functrans.loop.text import Printer, text
 from functrans.lower.draft import Draft
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.report import outline
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements, Emitted, Root
 
 
 def graph(draft: Draft) -> str:
@@ -30,9 +30,13 @@ def roots(draft: Draft) -> str:
 
 
 def _root(root: Root) -> Iterator[str]:
-    body: tuple[Statement, ...] = root.call
-    if not body:
+    body: tuple[Statement, ...] = ()
+    instead: tuple[Statement, ...] = ()
+    if isinstance(root, Emitted):
+        body = root.statements
+    elif isinstance(root, Elements):
         body = tuple(Store(root.target, position, value) for position, value in root.elements)
+        instead = root.instead.statements if root.instead is not None else ()
     printer = Printer()
     loops = "".join(f"for {printer.leaf(i)} in {i.attribute[2]}: " for i in root.loops)
     lines = list(printer.statements(body, 0))
@@ -41,7 +45,7 @@ def _root(root: Root) -> Iterator[str]:
     else:
         yield loops or f"{root.target}:"
         yield from ("  " + line for line in lines)
-    for line in printer.statements(root.instead, 0):
+    for line in printer.statements(instead, 0):
         yield f"  or {line}"
 
 

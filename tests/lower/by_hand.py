@@ -6,7 +6,7 @@ import numpy as np
 
 from functrans.loop.statements import Kernel
 from functrans.loop.target import CPU
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements
 from tests.loop.evaluate import Memory, evaluate
 
 
@@ -19,7 +19,9 @@ def done_by(stage, *args, **kwargs):
 
 def root(target, loops, value, **about):
     """A root whose elements are all made alike, by loops over all of its axes."""
-    return Root(target, tuple(loops), tuple(range(len(loops))), ((tuple(loops), value),), **about)
+    return Elements(
+        target, tuple(loops), tuple(range(len(loops))), ((tuple(loops), value),), **about
+    )
 
 
 def results(body, given, made, scratch=()):

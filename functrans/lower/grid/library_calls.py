@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from functrans.loop.walk import loaded
-from functrans.lower.select.root import Root, kept_for_calls
+from functrans.lower.select.root import Elements, Root, kept_for_calls
 
 
 def with_library_calls(roots: Sequence[Root]) -> tuple[Root, ...]:
     """Roots, of which those that may be calls are; what these read is in memory."""
-    if not any(root.instead for root in roots):
-        return tuple(roots)
-    return tuple(kept_for_calls([_called(root) if root.instead else root for root in roots]))
+    called = [_called(root) for root in roots]
+    return tuple(roots) if called == [*roots] else tuple(kept_for_calls(called))
 
 
 def _called(root: Root) -> Root:
-    """A root whose elements are computed by its call."""
-    operands = tuple(sorted(loaded(root.instead), key=lambda each: each.name))
-    return replace(
-        root, loops=(), axes=(), elements=(), call=root.instead, instead=(), operands=operands
-    )
+    """The call that computes the elements of a root, if there is one."""
+    if not isinstance(root, Elements) or root.instead is None:
+        return root
+    return replace(root.instead, output=root.output)

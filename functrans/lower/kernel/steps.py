@@ -14,7 +14,7 @@ from functrans.loop.target import Target
 from functrans.lower.kernel.symbolic_sizes import parametrise
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.plan import Step
-from functrans.lower.select.roots import Subprogram
+from functrans.lower.select.root_builder import Subprogram
 
 Formal = tuple[Sequence[Step], Sequence[Buffer]]
 """The steps of a subprogram, and the buffers in them that stand for its operands and results."""

@@ -36,7 +36,7 @@ from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
 
 
 class Vectors(NamedTuple):
@@ -144,10 +144,10 @@ class NestBuilder:
     def build(self, nest: Loop) -> list[Nest]:
         """The statements of one nest; several if its outermost loop is split."""
         first = next(iter(nest.roots))
-        if first.team:
+        if isinstance(first, TeamKernel):
             return [
                 Nest(
-                    first.call,
+                    first.statements,
                     first.scratch,
                     first.work,
                     team=first.team,
@@ -191,7 +191,7 @@ class NestBuilder:
             if not all(reader in loop.roots for reader in readers):
                 break
             shared += 1
-        if shared == 0 or root.call or not readers:
+        if shared == 0 or not isinstance(root, Elements) or not readers:
             return
         loads = [node for reader in readers for node in reader.loads[root.target]]
         constant = all(
@@ -211,7 +211,7 @@ class NestBuilder:
         if row.nbytes + used <= self.target.largest_scratch:
             self._rows[root.target] = row, root.axes[:shared]
 
-    def _replace_loads(self, root: Root) -> list[Scalar]:
+    def _replace_loads(self, root: Elements) -> list[Scalar]:
         """A root's expressions, with locals for loads of contracted values, or loads from rows."""
         replaced: dict[Scalar, Scalar] = {}
         for node in root.nodes:
@@ -237,8 +237,11 @@ class NestBuilder:
 
     def _block(self, loop: Loop) -> Iterator[Statement]:
         for child in loop.children:
-            assert isinstance(child, Root)
-            yield from child.call or self._root(child)
+            if isinstance(child, Emitted):
+                yield from child.statements
+            else:
+                assert isinstance(child, Elements)
+                yield from self._root(child)
 
     def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
         for start, stop in self._pieces(loop):
@@ -270,9 +273,9 @@ class NestBuilder:
         lanes = self._lanes(loop, extent) if loop.vectorisable and extent > 1 else 1
         body: list[Statement] = []
         for child in loop.children:
-            if isinstance(child, Root):
+            if isinstance(child, Elements):
                 body.extend(self._root(child, lanes))
-            else:
+            elif isinstance(child, Loop):
                 # in a single iteration, the loops inside are the outermost ones
                 body.extend(self._loop(child, outermost and extent == 1))
         self._index_values.pop(loop.index, None)
@@ -306,7 +309,7 @@ class NestBuilder:
         length = row_extent(loop.index, extent, nodes, self.target)
         return length if length and start % length == 0 else None
 
-    def _root(self, root: Root, lanes: int = 1) -> Iterator[Statement]:
+    def _root(self, root: Elements, lanes: int = 1) -> Iterator[Statement]:
         """Compute a root at the current indices: so many of them, if it is in a vector loop."""
         values = self._replace_loads(root)
         values = self.simplify.substitute(values, self._index_values)
@@ -351,7 +354,7 @@ class NestBuilder:
 
     def _lanes(self, loop: Loop, extent: int) -> int:
         """How many of so many iterations are lanes of vectors at once."""
-        roots = [child for child in loop.children if isinstance(child, Root)]
+        roots = [child for child in loop.children if isinstance(child, Elements)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.target.lanes(widest)
         narrow = sum(root.node_count for root in roots) <= self.limits.narrow_body
@@ -460,7 +463,7 @@ def _serial(statement: Statement) -> Statement:
     return serial(replace(statement, whole=whole))
 
 
-def _widths_of(root: Root) -> list[int]:
+def _widths_of(root: Elements) -> list[int]:
     return _widths([value for _, value in root.elements])
 
 

@@ -15,7 +15,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.select.materialise import Materialisation
-from functrans.lower.select.root import Root, extent_of, fold_steps
+from functrans.lower.select.root import Elements, Emitted, Root, extent_of, fold_steps
 
 
 class Fusion(NamedTuple):
@@ -166,7 +166,7 @@ class _Fusion:
 
     def _add(self, root: Root) -> None:
         read = [self.makers[source] for source in root.loads if source in self.makers]
-        if root.call:
+        if isinstance(root, Emitted):
             self._append(root)
             return
         first = max((self.numbers[maker] for maker in read), default=0)
@@ -187,7 +187,7 @@ class _Fusion:
             return range(len(self.nests) - 1, first - 1, -1)
         # in one loop with others it would write to as many places at once
         near = {self.numbers[maker] for maker in read}
-        if root.distant:
+        if isinstance(root, Elements) and root.distant:
             near -= self.parts.get(root.target, set())
         return sorted((number for number in near if number >= first), reverse=True)
 
@@ -199,7 +199,7 @@ class _Fusion:
         """Whether fusing a root with a nest would pay: they share data, or have no loops."""
         index = root.loops[0] if root.loops else None
         # a call is never joined, so it is alone in its nest
-        if nest.index is not index or next(iter(nest.roots)).call:
+        if nest.index is not index or isinstance(next(iter(nest.roots)), Emitted):
             return False
         if nest.parameters >= self.limits.most_buffers:
             return False
@@ -259,6 +259,8 @@ def _is_loop_independent(root: Root, maker: Root, depth: int) -> bool:
     """Whether the loops down to a depth carry no dependence: all reads are at their indices."""
     if not root.loops:
         return True
+    if not isinstance(maker, Elements):
+        return False
     if len(maker.loops) <= depth or len(root.loops) <= depth:
         return False
     return all(

@@ -18,8 +18,8 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Buffer, Statement, Store, buffer
 from functrans.loop.walk import loaded
 from functrans.lower.select.recomputation import Evaluation
-from functrans.lower.select.root import Root
-from functrans.lower.select.roots import Roots
+from functrans.lower.select.root import Elements, Emitted
+from functrans.lower.select.root_builder import RootBuilder
 from functrans.ops.compiled.emission import Position
 from functrans.ops.compiled.places import Index, covers, disjoint, is_whole
 from functrans.ops.compiled.statements import nest, vectorised
@@ -39,7 +39,7 @@ class Assembly(NamedTuple):
 Parts = Sequence[tuple[Index, Atom]]
 
 
-def assembled(roots: Roots, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
+def assembled(roots: RootBuilder, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
     """An array of parts, later ones in the place of earlier ones, or added to them."""
     parts = [(place, x) for place, x in given if x.aval.size]
     name = roots.name()
@@ -59,19 +59,19 @@ def assembled(roots: Roots, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
     return target
 
 
-def _add_zeros(roots: Roots, target: Buffer, aval: Aval) -> None:
+def _add_zeros(roots: RootBuilder, target: Buffer, aval: Aval) -> None:
     loops = roots.loops(aval.shape)
     zero = const(0, target.dtype)
-    roots.all.append(Root(target, loops, tuple(range(len(loops))), ((loops, zero),)))
+    roots.all.append(Elements(target, loops, tuple(range(len(loops))), ((loops, zero),)))
 
 
 class _DisjointParts:
     """Parts in disjoint places: written in any order, and with loops of their own."""
 
-    def __init__(self, roots: Roots, target: Buffer) -> None:
+    def __init__(self, roots: RootBuilder, target: Buffer) -> None:
         self.roots = roots
         self.target = target
-        self.together: list[Root] = []
+        self.together: list[Elements] = []
         """Small parts that become one root."""
 
     def add(self, parts: Parts) -> None:
@@ -89,7 +89,7 @@ class _DisjointParts:
             self.together.append(root)
         self._flush()
 
-    def _part_root(self, place: Index, x: Atom, parts: int) -> Root:
+    def _part_root(self, place: Index, x: Atom, parts: int) -> Elements:
         limits = self.roots.target[Assembly]
         own = self.roots.loop_axes(x)
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
@@ -101,7 +101,7 @@ class _DisjointParts:
         axes = tuple(kept[axis] for axis in own)
         before = place[: axes[0] + 1] if axes else ()
         elsewhere = not is_whole(before, x.aval.shape[: len(before)])
-        return Root(self.target, loops, axes, placed, part=True, distant=elsewhere)
+        return Elements(self.target, loops, axes, placed, part=True, distant=elsewhere)
 
     def _flush(self) -> None:
         """Make one root of those over the same loops."""
@@ -111,7 +111,7 @@ class _DisjointParts:
             self.together.clear()
 
 
-def _in_whole(roots: Roots, place: Index, position: Position) -> Position:
+def _in_whole(roots: RootBuilder, place: Index, position: Position) -> Position:
     """Where in the whole the element of a part goes."""
     own = iter(position)
     return tuple(
@@ -122,7 +122,7 @@ def _in_whole(roots: Roots, place: Index, position: Position) -> Position:
     )
 
 
-def _add_overlapping(roots: Roots, target: Buffer, parts: Parts, op: str | None) -> None:
+def _add_overlapping(roots: RootBuilder, target: Buffer, parts: Parts, op: str | None) -> None:
     """Parts of which a later one changes what an earlier one has written."""
     statements: list[Statement] = []
     for number, (place, x) in enumerate(parts):
@@ -139,12 +139,12 @@ def _add_overlapping(roots: Roots, target: Buffer, parts: Parts, op: str | None)
             call = tuple(statements)
             read = (*loaded(call), target)
             work = 4 * max(x.aval.size, 1)
-            roots.all.append(Root(target, (), (), (), call=call, operands=read, call_work=work))
+            roots.all.append(Emitted(target, call, operands=read, work=work))
             statements = []
 
 
 def _stores(
-    roots: Roots,
+    roots: RootBuilder,
     target: Buffer,
     place: Position,
     loops: Position,

@@ -12,8 +12,8 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Call, Statement, buffer
 from functrans.loop.walk import loaded
 from functrans.lower.select.assembly import assembled
-from functrans.lower.select.root import Root
-from functrans.lower.select.roots import Roots, Subprogram
+from functrans.lower.select.root import Elements, Emitted
+from functrans.lower.select.root_builder import RootBuilder, Subprogram
 from functrans.ops.compiled.emission import Element, Inner, Position
 from functrans.ops.compiled.places import Index
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Emitter:
     """The emission of one equation (`functrans.ops.compiled.emission.Emission`)."""
 
-    def __init__(self, roots: Roots, eqn: Eqn) -> None:
+    def __init__(self, roots: RootBuilder, eqn: Eqn) -> None:
         self.eqn = eqn
         self.target = roots.target
         self.simplify = roots.puller.simplify
@@ -61,7 +61,7 @@ class Emitter:
     def compute(
         self, target: Buffer, loops: Position, axes: Sequence[int], elements: Sequence[Element]
     ) -> None:
-        self._roots.all.append(Root(target, loops, tuple(axes), tuple(elements)))
+        self._roots.all.append(Elements(target, loops, tuple(axes), tuple(elements)))
 
     def call(
         self,
@@ -80,25 +80,24 @@ class Emitter:
         first, *also = self._results.values() if writes is None else writes
         reads = sorted(loaded(statements), key=lambda each: each.name)
         self._roots.all.append(
-            Root(
+            Emitted(
                 first,
-                (),
-                (),
-                (),
-                call=tuple(statements),
+                tuple(statements),
                 operands=(*reads, *self._started),
+                work=work,
                 also_written=tuple(also),
                 scratch=tuple(stack),
-                call_work=work,
             )
         )
 
-    def _pulled(self, statements: tuple[Statement, ...], work: int) -> Root:
+    def _pulled(self, statements: tuple[Statement, ...], work: int) -> Elements:
         """The root of the one result, element by element, with a call to be made instead."""
         (var,) = self.eqn.outputs
         axes = self._roots.loop_axes(var)
         loops, elements = self._roots.elements(var, axes)
-        return Root(self.result(), loops, axes, elements, instead=statements, call_work=work)
+        operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
+        call = Emitted(self.result(), statements, operands, work)
+        return Elements(call.target, loops, axes, elements, instead=call)
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
         given = [(place, self.eqn.inputs[number]) for place, number in parts]

@@ -1,9 +1,10 @@
-"""The root of an expression tree: a value with an iteration space of its own, and its elements."""
+"""Roots: values with an iteration space of their own, and how they are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 
 from functrans.caches import cached_property
@@ -16,9 +17,98 @@ from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.compiled.elements import Index
 
 
-@dataclass(frozen=True, eq=False)
 class Root:
-    """A value and how each of its elements is made.
+    """A value with an iteration space of its own: `Elements`, `Emitted` or `TeamKernel`."""
+
+    target: Buffer
+    output: bool
+    """Whether the value leaves the program, or is read by a call: it is in memory in any case."""
+    also_written: tuple[Buffer, ...]
+    """What is written besides the target."""
+    scratch: tuple[Buffer, ...]
+    """Rows on the stack."""
+    work: int
+    """Roughly how many scalar operations there are in all."""
+    loads: Mapping[Buffer, Sequence[Scalar]]
+    """The loads from each buffer that is read."""
+    loops: tuple[Scalar, ...]
+    part: bool
+    """Whether it is one part of a join, which has the same target as the others."""
+    nodes: Sequence[Scalar]
+    """Every node of the expressions, once."""
+    node_count: int
+    """How many nodes there are, with what is inside of functions."""
+    folds: Sequence[Scalar]
+
+    def vectorises_folds(self, target: Target) -> bool:
+        """Whether vectors go along the folds, and not along the innermost loop."""
+        return False
+
+    def has_strided_folds(self, target: Target) -> bool:
+        """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Emitted(Root):
+    """Values that statements compute from memory to memory: a rule's loops, or a library call.
+
+    Parameters
+    ----------
+    target : Buffer
+    statements : tuple of Statement
+    operands : tuple of Buffer
+        What they read.
+    work : int
+    also_written : tuple of Buffer
+        What they write besides the target.
+    scratch : tuple of Buffer
+        Rows that they need on the stack.
+    output : bool
+    """
+
+    target: Buffer
+    statements: tuple[Statement, ...]
+    operands: tuple[Buffer, ...]
+    work: int
+    also_written: tuple[Buffer, ...] = ()
+    scratch: tuple[Buffer, ...] = ()
+    output: bool = False
+
+    # it has no expressions
+    loops = ()
+    nodes = ()
+    node_count = 0
+    folds = ()
+    part = False
+
+    @cached_property
+    def loads(self) -> Mapping[Buffer, Sequence[Scalar]]:
+        return dict.fromkeys(self.operands, ())
+
+
+@dataclass(frozen=True, eq=False)
+class TeamKernel(Emitted):
+    """Values that a team of threads computes in a kernel of its own.
+
+    Parameters
+    ----------
+    team : int
+        How many threads that is.
+    private : tuple of Buffer
+        Of the scratch, the rows that each of the threads has to itself.
+    largest_constant : int
+        Numbers up to this are about its tiles, and not about the program's arrays.
+    """
+
+    team: int = 0
+    private: tuple[Buffer, ...] = ()
+    largest_constant: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Elements(Root):
+    """A value that is pulled, element by element.
 
     Parameters
     ----------
@@ -30,29 +120,12 @@ class Root:
     elements : tuple of (indices, expression)
         One for each combination of indices along the unrolled axes.
     output : bool
-        Whether the value leaves the program, or is read by a call: it is in memory in any case.
-    call : tuple of statements
-        For a value that a library computes, how it is called. There are no elements then.
-    instead : tuple of statements
-        A call that computes the elements, if no kernel does that on its way to something else.
-    operands : tuple of Buffer
-        What the call reads.
-    also_written : tuple of Buffer
-        What the call writes besides the target.
-    scratch : tuple of Buffer
-        Rows that the call needs on the stack.
-    call_work : int
-        The work of the call.
     part : bool
         Whether it is one part of a join, which has the same target as the others.
     distant : bool
         Whether other parts are far from it in memory: it shares no loop with them.
-    team : int
-        For a call that is the kernel of a team, how many threads that is.
-    private : tuple of Buffer
-        Of its scratch, the rows that each of the threads has to itself.
-    largest_constant : int
-        Numbers up to this are about its tiles, and not about the program's arrays.
+    instead : Emitted or None
+        A call that computes the elements, if no kernel does that on its way to something else.
     summand : Scalar or None
         Of the sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term,
         by the loops of the product.
@@ -63,40 +136,32 @@ class Root:
     axes: tuple[int, ...]
     elements: tuple[tuple[Index, Scalar], ...]
     output: bool = False
-    call: tuple[Statement, ...] = ()
-    instead: tuple[Statement, ...] = ()
-    operands: tuple[Buffer, ...] = ()
-    also_written: tuple[Buffer, ...] = ()
-    scratch: tuple[Buffer, ...] = ()
-    call_work: int = 0
     part: bool = False
     distant: bool = False
-    team: int = 0
-    private: tuple[Buffer, ...] = ()
-    largest_constant: int = 0
+    instead: Emitted | None = None
     summand: Scalar | None = None
 
+    also_written = ()
+    scratch = ()
+
     @cached_property
-    def nodes(self) -> list[Scalar]:
-        """Every node of the expressions, once."""
+    def nodes(self) -> Sequence[Scalar]:
         return postorder(expression for _, expression in self.elements)
 
     @cached_property
     def node_count(self) -> int:
-        """How many nodes there are, with what is inside of functions."""
         return node_count(self.nodes)
 
     @cached_property
-    def loads(self) -> dict[Buffer, list[Scalar]]:
-        """The loads from each buffer."""
-        found: dict[Buffer, list[Scalar]] = {operand: [] for operand in self.operands}
+    def loads(self) -> Mapping[Buffer, Sequence[Scalar]]:
+        found: dict[Buffer, list[Scalar]] = {}
         for node in self.nodes:
             if node.op == "load":
                 found.setdefault(node.attribute, []).append(node)
         return found
 
     @cached_property
-    def folds(self) -> list[Scalar]:
+    def folds(self) -> Sequence[Scalar]:
         return [node for node in self.nodes if node.op == "fold"]
 
     def vectorises_folds(self, target: Target) -> bool:
@@ -145,9 +210,6 @@ class Root:
 
     @cached_property
     def work(self) -> int:
-        """Roughly how many scalar operations there are in all."""
-        if self.call:
-            return self.call_work
         steps = 0
         for fold in self.folds:
             steps += fold_steps(fold) * max(node_count(postorder(fold.args[:1])) // 2, 1)
@@ -166,11 +228,18 @@ def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:
 def kept_for_calls(roots: Sequence[Root]) -> list[Root]:
     """The roots, of which those are in memory in any case whose values calls read."""
     makers, found = makers_of(roots), [*roots]
-    for operand in {operand for root in roots for operand in root.operands}:
+    read = (root.operands for root in roots if isinstance(root, Emitted))
+    for operand in {*chain.from_iterable(read)}:
         number = makers.get(operand)
         if number is not None and not found[number].output:
-            found[number] = replace(found[number], output=True)
+            found[number] = in_memory(found[number])
     return found
+
+
+def in_memory(root: Root) -> Root:
+    """The root, whose value is in memory in any case."""
+    assert isinstance(root, (Elements, Emitted))
+    return replace(root, output=True)
 
 
 def _count(element: Scalar) -> int:

@@ -12,7 +12,7 @@ from functrans.ir.graph import Graph, Var
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.select.emitter import Emitter
-from functrans.lower.select.roots import Roots
+from functrans.lower.select.root_builder import RootBuilder
 from functrans.ops.compiled.emission import Inner, emitted
 
 
@@ -23,7 +23,7 @@ def select(
     kept: Set[Var],
     target: Target,
     whole: bool = False,
-) -> Roots:
+) -> RootBuilder:
     """The roots of a graph.
 
     Parameters
@@ -39,7 +39,7 @@ def select(
     whole : bool
         Whether the graph is a program, and not inside of another one.
     """
-    roots = Roots(graph, inputs, lower, target, whole)
+    roots = RootBuilder(graph, inputs, lower, target, whole)
     for eqn in graph.eqns:
         emit = emitted(eqn, target)
         if emit is not None:

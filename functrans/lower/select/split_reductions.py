@@ -21,7 +21,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import buffer, load
 from functrans.loop.target import Target
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, Root, extent_of
 
 T = TypeVar("T")
 
@@ -76,6 +76,8 @@ def split_reductions(
     simplify : Simplifier
     splitting : Splitting
     """
+    if not isinstance(root, Elements):
+        return [root]
     extents = [extent_of(loop) for loop in root.loops]
     blocks = splitting.blocks(root, target)
     if blocks == 1:
@@ -111,7 +113,7 @@ def split_reductions(
             count = const(blocks, INDEX)
             known[fold] = Scalar("fold", (term, count), dtype, (op, (block,)))
         axes = tuple(range(first, first + len(inner)))
-        new.append(Root(partial, inner, axes, tuple(elements)))
+        new.append(Elements(partial, inner, axes, tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
     positions = [position for position, _ in root.elements]
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]

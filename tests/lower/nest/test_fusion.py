@@ -6,6 +6,7 @@ from functrans.loop.nodes import fold
 from functrans.loop.scalar import const
 from functrans.loop.statements import Call, buffer, load
 from functrans.lower.nest.fusion import Loop, fuse
+from functrans.lower.select.root import Emitted
 from functrans.lower.select.unrolling import Loops
 from tests.lower.by_hand import done_by, root
 
@@ -112,7 +113,7 @@ def test_a_call_is_alone():
     a = p.add("a", (COLUMNS,), lambda i: load(V, (i,)) * 2.0)
     called = buffer("called", F8, (COLUMNS,))
     call = Call("f", (), reads=(a,), writes=(called,))
-    p.roots.append(type(p.roots[0])(called, (), (), (), call=(call,), operands=(a,)))
+    p.roots.append(Emitted(called, (call,), (a,), 1))
     p.add("b", (COLUMNS,), lambda i: load(a, (i,)) + load(called, (i,)), output=True)
     p.add("c", (), lambda: load(called, (0,)), output=True)
     assert p.nests() == [(COLUMNS, "a"), (None, "called"), (COLUMNS, "b"), (None, "c")]

@@ -1,4 +1,4 @@
-"""Roots and who reads them; a root of one expression, and that where its elements are read."""
+"""Def-use chains of roots; inlining of roots that are one expression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.lower.grid.products.recognition import HALF
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements, Root
 
 Known = dict[Scalar, Scalar]
 
@@ -96,21 +96,24 @@ class Among:
 
 
 def is_one_expression(root: Root) -> bool:
-    return not (root.call or root.part) and len(root.elements) == 1
+    return isinstance(root, Elements) and not root.part and len(root.elements) == 1
 
 
 def value_of(root: Root) -> Scalar:
+    assert isinstance(root, Elements)
     ((_, value),) = root.elements
     return value
 
 
 def position_of(root: Root) -> tuple[Scalar, ...]:
+    assert isinstance(root, Elements)
     ((position, _),) = root.elements
     return position
 
 
 def loops_at(root: Root, element: Scalar) -> Known:
     """What the loops of a root are where an element of it is read."""
+    assert isinstance(root, Elements)
     return {loop: element.args[axis] for loop, axis in zip(root.loops, root.axes, strict=True)}
 
 

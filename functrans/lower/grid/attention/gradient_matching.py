@@ -47,7 +47,7 @@ from functrans.lower.grid.attention.pairs import (
 )
 from functrans.lower.grid.attention.rerolling import rerolled
 from functrans.lower.grid.products.recognition import extents
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, Root, extent_of
 
 
 class PairSum(NamedTuple):
@@ -238,6 +238,7 @@ class PairRoots:
     def shadow(self, each: PairSum) -> Root:
         """The root of a sum, which makes pairs itself."""
         root = each.root
+        assert isinstance(root, Elements)
         value = self._made_again(value_of(root))
         return replace(root, elements=((position_of(root), value),))
 

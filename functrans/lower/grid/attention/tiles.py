@@ -35,7 +35,7 @@ from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised
 from functrans.lower.grid.products.recognition import extents
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import TeamKernel, extent_of
 
 Known = dict[Scalar, Scalar]
 Body = tuple[Statement, ...]
@@ -349,22 +349,19 @@ class PairTiles:
 
 def team_root(
     targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, work: int, output: bool
-) -> Root:
+) -> TeamKernel:
     """The root of a kernel of pairs: what it makes, and its statements."""
     scratch = set(tiles.scratch)
     own = (row.extents[1] for row in tiles.private)
     first, *others = targets
-    return Root(
+    return TeamKernel(
         first,
-        (),
-        (),
-        (),
-        output=output,
-        call=body,
+        body,
         operands=tuple(one for one in loaded(body) if one not in scratch),
+        work=work,
         also_written=tuple(others),
         scratch=tuple(tiles.scratch),
-        call_work=work,
+        output=output,
         team=tiles.tile.threads,
         private=tuple(tiles.private),
         largest_constant=max(tiles.tile.threads, *tiles.tile, *own),

@@ -9,7 +9,7 @@ from functrans.loop.grid import ProductTile, WarpTile
 from functrans.loop.target import Target
 from functrans.lower.grid.products.recognition import product_of
 from functrans.lower.nest.fusion import Loop, Rule
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements, Root
 
 
 def epilogues(target: Target) -> Rule:
@@ -32,6 +32,8 @@ def _is_epilogue(
     root: Root, product: Root, nest: Loop, tile: ProductTile | WarpTile, largest: int
 ) -> bool:
     """Whether a root is made, element by element, of those of a product that goes in tiles."""
+    if not isinstance(root, Elements):
+        return False
     others = nest.node_count - product.node_count + root.node_count
     if root.summand is not None:
         return product.target in root.loads and others * tile.sums <= largest

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from functrans.caches import cached
 from functrans.ir.types import is_bfloat16
 from functrans.loop import fragments
 from functrans.loop.grid import Grid, ProductTile, WarpTile
@@ -21,7 +22,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, Root, extent_of
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
@@ -96,9 +97,12 @@ def extents(loops: Sequence[Scalar]) -> int:
     return prod(map(extent_of, loops))
 
 
+@cached(256)
 def product_of(root: Root, target: Target) -> Product | None:
     """The product that a root is, if it is one and worth tiles."""
     grid = target.grid
+    if not isinstance(root, Elements):
+        return None
     if grid is None or not grid.tiles or len(root.loops) < 2 or len(root.elements) != 1:
         return None
     if root.part or len(root.folds) != 1:

@@ -42,7 +42,7 @@ from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.grid.products.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements
 
 Values = dict[Scalar, Scalar]
 
@@ -107,9 +107,9 @@ class Tiling:
     Parameters
     ----------
     product : Product
-    roots : sequence of Root
+    roots : sequence of Elements
         The product's, and those that are computed of its elements.
-    kept : sequence of Root
+    kept : sequence of Elements
         Those that are stored.
     simplify : Simplifier
     largest_epilogue : int
@@ -122,8 +122,8 @@ class Tiling:
     def __init__(
         self,
         product: Product,
-        roots: Sequence[Root],
-        kept: Sequence[Root],
+        roots: Sequence[Elements],
+        kept: Sequence[Elements],
         simplify: Simplifier,
         largest_epilogue: int,
     ) -> None:

@@ -41,7 +41,7 @@ from functrans.lower.grid.dealing import deal
 from functrans.lower.grid.linearisation import delinearised
 from functrans.lower.grid.products.recognition import Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, extent_of
 
 
 class _WarpSide(Side):
@@ -78,8 +78,8 @@ class WarpTiling(Tiling):
     def __init__(
         self,
         product: Product,
-        roots: Sequence[Root],
-        kept: Sequence[Root],
+        roots: Sequence[Elements],
+        kept: Sequence[Elements],
         simplify: Simplifier,
         largest_epilogue: int,
     ) -> None:

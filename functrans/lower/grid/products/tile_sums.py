@@ -22,7 +22,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.grid.products.recognition import Product, product_of
-from functrans.lower.select.root import Root, extent_of
+from functrans.lower.select.root import Elements, Root, extent_of
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """Sums of other numbers are as they are written."""
@@ -61,7 +61,7 @@ def tile_sums(
             if summed is not None:
                 partial, known[summed.fold] = _by_tiles(summed, loops, simplify)
                 found.append(partial)
-        if known:
+        if known and isinstance(root, Elements):
             positions, values = zip(*root.elements, strict=True)
             made = simplify.substitute(values, known)
             root = replace(root, elements=tuple(zip(positions, made, strict=True)))
@@ -76,6 +76,8 @@ def tile_sums(
 def _summed(reader: Root, root: Root, product: Product) -> _Summed | None:
     """The fold over all of a product's elements, if that is all that its reader does with them."""
     *batch, first, second = root.loops
+    if not isinstance(root, Elements):
+        return None
     if (first,) != product.rows or (second,) != product.columns or not batch:
         return None
     if tuple(batch) != reader.loops or root.axes != tuple(range(len(root.target.shape))):
@@ -127,7 +129,7 @@ def _by_tiles(summed: _Summed, loops: Loops, simplify: Simplifier) -> tuple[Root
     total = Scalar("fold", (term, *counts), fold.dtype, ("add", tuple(within)))
     (summand,) = simplify.substitute([value], dict(zip(counters, (row, column), strict=True)))
     axes = tuple(range(len(own)))
-    by_tile = Root(partial, own, axes, ((own, total),), summand=summand)
+    by_tile = Elements(partial, own, axes, ((own, total),), summand=summand)
     numbers = tuple(index("block", n) for n in blocks)
     ends = tuple(const(n, INDEX) for n in blocks)
     whole = Scalar("fold", (load(partial, (*batch, *numbers)), *ends), fold.dtype, ("add", numbers))

@@ -13,7 +13,7 @@ from functrans.loop.nodes import INDEX, ZERO, guard
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, local
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements
 
 
 class Element(NamedTuple):
@@ -25,7 +25,7 @@ class Element(NamedTuple):
 
 
 def totals_of_tile(
-    roots: Sequence[Root],
+    roots: Sequence[Elements],
     source: Buffer,
     elements: Sequence[Element],
     declared: Sequence[Statement],
@@ -37,7 +37,7 @@ def totals_of_tile(
 
     Parameters
     ----------
-    roots : sequence of Root
+    roots : sequence of Elements
     source : Buffer
         The product, whose elements are read in what is summed.
     elements : sequence of Element

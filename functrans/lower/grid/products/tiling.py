@@ -14,7 +14,7 @@ from functrans.lower.grid.products.register_tiling import Tiling
 from functrans.lower.grid.products.tensor_cores import WarpTiling
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements, Root
 
 
 def tiled_product(
@@ -30,8 +30,9 @@ def tiled_product(
     target : Target
     simplify : Simplifier
     """
-    roots = list(loop.roots)
-    product = product_of(roots[0], target)
+    product = product_of(next(iter(loop.roots)), target)
+    # what statements compute joins no nest
+    roots = [root for root in loop.roots if isinstance(root, Elements)]
     if product is None or not _read_in_place([root for root in roots if root.summand is None]):
         return None
     kept = [
@@ -44,7 +45,7 @@ def tiled_product(
     return tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()
 
 
-def _read_in_place(roots: Sequence[Root]) -> bool:
+def _read_in_place(roots: Sequence[Elements]) -> bool:
     """Whether roots read of those before only the element at their own indices.
 
     Such as share a loop over a stack alone may read a matrix across.

@@ -5,7 +5,7 @@ import numpy as np
 from functrans.loop.nodes import index
 from functrans.loop.statements import buffer, load
 from functrans.lower.grid.attention.fusion import in_order
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Elements
 
 i = index("i", 5)
 NAMES = {name: buffer(name, np.float64, (5,)) for name in "abcd"}
@@ -13,7 +13,7 @@ NAMES = {name: buffer(name, np.float64, (5,)) for name in "abcd"}
 
 def root(target, *sources):
     value = sum((load(NAMES[each], (i,)) for each in sources), load(NAMES["d"], (i,)))
-    return Root(NAMES[target], (i,), (0,), (((i,), value),))
+    return Elements(NAMES[target], (i,), (0,), (((i,), value),))
 
 
 def order(*roots):

@@ -1,4 +1,4 @@
-"""Expression trees and their roots: the values of a graph that are computed as a whole, once.
+"""Root building: the values of a graph that are computed as a whole, once, and their expressions.
 
 A *root* has an iteration space of its own: it is stored element by element, to memory or, when the
 nests have been fused, to a local number. Everything else is pulled into the expressions of roots.
@@ -8,7 +8,6 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import Demand, Evaluation, Recorder, demand
-from functrans.lower.select.root import Root, kept_for_calls, makers_of
+from functrans.lower.select.root import Elements, Root, in_memory, kept_for_calls, makers_of
 from functrans.lower.select.unrolling import (
     Loops,
     Unrolling,
@@ -31,7 +30,7 @@ from functrans.lower.select.unrolling import (
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
 
-Elements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
+LoopsAndElements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
 """Loops over some axes of a value, and inside of them its elements with their indices."""
 
 
@@ -43,8 +42,8 @@ class Subprogram(NamedTuple):
     results: tuple[Buffer, ...]
 
 
-class Roots:
-    """The roots of a graph, and where its values are.
+class RootBuilder:
+    """Builds the roots of a graph, and knows where its values are.
 
     Parameters
     ----------
@@ -96,7 +95,7 @@ class Roots:
             home = self.buffers.get(atom) if isinstance(atom, Var) else None
             if home is not None and home in makers and home not in self.outputs:
                 maker = makers[home]
-                self.all[maker] = replace(self.all[maker], output=True)
+                self.all[maker] = in_memory(self.all[maker])
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
@@ -165,7 +164,7 @@ class Roots:
         streams = output and self.whole and self.target.lanes_are_threads and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.evaluated(atom, axes)
-        self.all.append(Root(target, loops, axes, elements, output))
+        self.all.append(Elements(target, loops, axes, elements, output))
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
@@ -177,7 +176,7 @@ class Roots:
         loads = [node for node in nodes if node.op == "load"]
         return all(load.args in (trial, ()) for load in loads)
 
-    def evaluated(self, atom: Atom, axes: Sequence[int]) -> Elements:
+    def evaluated(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
         """The `elements` of a value, which are computed."""
         loops, elements = self.elements(atom, axes)
         if atom not in self.buffers:
@@ -186,7 +185,7 @@ class Roots:
             )
         return loops, elements
 
-    def elements(self, atom: Atom, axes: Sequence[int]) -> Elements:
+    def elements(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
         """Loops over some of the axes of a value, and inside of them its elements, with indices."""
         loops = self.loops([atom.aval.shape[axis] for axis in axes])
         ranges = []
