@@ -1,4 +1,4 @@
-"""What each stage promises, checked on what it leaves: for `functrans.config.check_plans`.
+"""Checks of what each stage leaves, for `functrans.config.check_plans`.
 
 What a kernel's statements do to memory is verified at the end, by `functrans.lower.verify`.
 """
@@ -29,7 +29,7 @@ def graph_is_typed(draft: Draft) -> None:
 
 
 def kept_is_made(draft: Draft) -> None:
-    """What is kept is what an equation of the graph makes."""
+    """Every kept value is a result of an equation of the graph."""
     made = {var for eqn in draft.graph.eqns for var in eqn.outputs}
     if not draft.kept <= made:
         raise _broken("a value is kept that no equation makes")
@@ -57,7 +57,7 @@ def each_root_has_a_loop(draft: Draft) -> None:
 
 
 def _written(root: Root) -> set[Buffer]:
-    """What a root writes on its way."""
+    """Buffers that the statements of a root write."""
     return stored(root.statements) if isinstance(root, Emitted) else set()
 
 

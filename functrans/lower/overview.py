@@ -14,7 +14,7 @@ from functrans.lower.select.partition import Segment
 def stages(
     segments: Sequence[Segment], target: Target, otherwise: str, donated: Sequence[int] = ()
 ) -> str:
-    """What each stage leaves of a program, and how long it takes.
+    """The result of each stage for a program, as text, and how long the stage takes.
 
     What is not compiled is named after the words ``otherwise``.
     """

@@ -318,7 +318,7 @@ class Shown(NamedTuple):
 
 
 def shown(graph: Graph, target: Target, donated: Sequence[int] = ()) -> list[Shown]:
-    """What each stage leaves of a graph: `plan`, to be looked at."""
+    """The result of each stage for a graph, as text: `plan`, to be looked at."""
     found: list[Shown] = []
 
     def watch(stage: Stage, draft: Draft, seconds: float) -> None:

@@ -11,7 +11,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 
 MOST_NARROW = 2**31 - 2**11
-"""With so many threads at most, the number of each fits into 31 bits, in the last block too."""
+"""Threads of a launch at most: the number of each fits into 31 bits, in the last block too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Repeat:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What its steps are called with."""
+        """Arguments of its steps."""
         return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
 
 

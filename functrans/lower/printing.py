@@ -1,4 +1,4 @@
-"""What each stage leaves, as text."""
+"""The results of stages as text."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from functrans.lower.plan import Plan, Step
 
 @dataclass(frozen=True)
 class NestCost:
-    """What one nest costs.
+    """Cost of one nest.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class NestCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program costs: each nest, and the peak of the temporary memory in bytes."""
+    """Cost of a program: of each nest, and the peak of the temporary memory in bytes."""
 
     nests: tuple[NestCost, ...]
     temporary_bytes: int

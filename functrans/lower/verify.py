@@ -146,7 +146,7 @@ class _Plan:
             end = max(end, stop)
 
     def _destroy(self, changed: Iterable[Buffer]) -> None:
-        """What overlaps in the arena with something that is written is lost."""
+        """Forget the buffers that overlap, in the arena, with one that is written."""
         for one in changed:
             if one in self.plan.offsets:
                 start, stop = self.plan.offsets[one], self.plan.offsets[one] + one.nbytes
@@ -157,7 +157,7 @@ class _Plan:
 
 
 def unrepeated(repeat: Repeat) -> Step:
-    """What is repeated as one step, whose kernel has the loop of the host in it."""
+    """A repeated sequence of steps as one step, whose kernel has the loop of the host in it."""
     body = tuple(each for step in repeat.steps for each in _inlined(step))
     scratch = tuple(row for step in _all_steps(repeat) for row in step.kernel.scratch)
     loop = For(repeat.index, ZERO, const(repeat.count, INDEX), body)

@@ -1,4 +1,4 @@
-"""What graph passes promise, as checks: each raises a `GraphTypeError` where it does not hold.
+"""Checks of what graph passes promise: each raises a `GraphTypeError` where it does not hold.
 
 That a graph is well typed is checked after every pass, besides (`functrans.ir.check`).
 """

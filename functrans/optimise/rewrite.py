@@ -46,7 +46,7 @@ class Rewriter:
         self.producers: dict[Atom, Eqn] = {}
 
     def atom(self, old: Atom) -> Atom:
-        """What stands for an atom of the old graph."""
+        """The atom of the new graph that stands for one of the old graph."""
         return self.atoms.get(old, old)
 
     def inputs(self, eqn: Eqn) -> list[Atom]:

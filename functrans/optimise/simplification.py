@@ -251,7 +251,7 @@ def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
 
 
 def _through(primitive: Primitive, atom: Atom, out: Rewriter) -> Atom:
-    """What a chain of one primitive starts from."""
+    """The operand at the start of a chain of one primitive."""
     while isinstance(atom, Var):
         maker = out.producers.get(atom)
         if maker is None or maker.primitive is not primitive:
@@ -285,7 +285,7 @@ RULES: dict[Primitive, Rule] = {
     transpose_p: _transpose,
     broadcast_to_p: _broadcast,
 }
-"""What can be said of each primitive. A result of another type is not used."""
+"""Simplification rules by primitive. A result of another type is not used."""
 
 
 # -- common subexpressions -------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class _Numbering:
                 names[var] = self.table.setdefault((key, i), len(self.table))
 
     def kind(self, eqn: Eqn) -> Hashable:
-        """What two loops must have in common besides their bodies."""
+        """Everything that two loops must have in common besides their bodies."""
         params = {
             name: value
             for name, value in eqn.params.items()

@@ -29,7 +29,7 @@ def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier)
 
 
 def quotient_and_rest(x: Scalar, by: int, simplify: Simplifier) -> tuple[Scalar, Scalar]:
-    """Which row and column of a tile a number is, whose rows are so long."""
+    """Quotient and remainder of a number by the length of a row: its row and column."""
     operands = (x, as_index(by))
     quotient, rest = (simplify(Scalar(op, operands, INDEX)) for op in ("idiv", "irem"))
     return quotient, rest

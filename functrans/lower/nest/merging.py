@@ -15,7 +15,7 @@ from functrans.lower.nest.fusion import Fusion
 
 
 def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
-    """The nests in order, with runs of those that threads are no use for as one each."""
+    """Merge consecutive nests that are too small to parallelise."""
 
     def is_small(nest: Nest) -> bool:
         return nest.part and nest.work <= limits.small_part

@@ -29,7 +29,7 @@ class Assembly(NamedTuple):
     """Roots that write the parts of a join. Measured: all together (200 rows joined)."""
 
     together: int = 128
-    """So many elements of small parts are written one after another by one root."""
+    """Elements of small parts at most that one root writes one after another."""
     together_in_loop: int = 32
     """The same inside of a loop, each of whose vectors they are written from."""
     few_elements: int = 2

@@ -28,9 +28,9 @@ class Materialisation(NamedTuple):
     largest_expression: int = 600
     """Operations for one element, above which a value is cut in two."""
     repeated: int = 4
-    """So many times an element is rather made again than kept, where one expression makes it."""
+    """Times that an element is rather made again than kept, where one expression makes it."""
     deepest: int = 40
-    """So many movements of elements at most are done one inside another."""
+    """Movements of elements at most that are done one inside another."""
     narrower: bool = False
     """Whether the narrower float is kept that a wider one is a conversion of, and not the wider
     one: it takes less memory, and products on tensor cores want numbers of 16 bits as they are."""

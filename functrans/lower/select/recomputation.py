@@ -28,13 +28,13 @@ class Recomputation(NamedTuple):
     """
 
     bound: int = 2
-    """So many times the operations of the graph are done without complaint."""
+    """Ratio of the operations that are done to those of the graph, up to which nothing is kept."""
     often: int = 2
-    """So many times each element of a value may be computed."""
+    """Times that each element of a value may be computed."""
     little: int = 64
     """This part of the graph's operations is not worth memory."""
     rounds: int = 4
-    """So many times at most the expressions of a graph are made anew."""
+    """Times at most that the expressions of a graph are made anew."""
 
 
 def graph_work(graph: Graph, target: Target) -> int:

@@ -24,7 +24,7 @@ class Root:
     output: bool
     """Whether the value leaves the program, or is read by a call: it is in memory in any case."""
     also_written: tuple[Buffer, ...]
-    """What is written besides the target."""
+    """Buffers that are written besides the target."""
     scratch: tuple[Buffer, ...]
     """Rows on the stack."""
     work: int

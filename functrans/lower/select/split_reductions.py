@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Splitting(NamedTuple):
-    """What decides, on one kind of machine, how reductions are split.
+    """Rules by which reductions are split on one kind of machine.
 
     Parameters
     ----------

@@ -24,23 +24,23 @@ class Unrolling(NamedTuple):
     longest: int = 16
     """An axis of more elements is a loop in any case, as a `fold` over more is."""
     one_vector: int = 8
-    """So many elements fill a vector."""
+    """Elements that fill a vector."""
     much_work: int = 48
     """Operations for one element that are rather done as vectors: about an exponential."""
     largest_interleaved: int = 8
-    """Vectors go along the axis before the last one if the last is so short, else along it."""
+    """Length of the last axis up to which vectors go along the one before it."""
     largest_body: int = 16_000
-    """About so many operations at most are written out for the elements along small axes."""
-    largest_program: int = 13_000  # and so many for a program's: past that, all axes are loops
+    """Operations at most, about, that are written out for the elements along small axes."""
+    largest_program: int = 13_000  # the same for a program: past that, all axes are loops
     sums: int = 7
-    """So many long sums at most are written out in a loop's body; vectors go along more of them."""
+    """Long sums at most that are written out in a loop's body; vectors go along more of them."""
     elements: int = 64
-    """So many elements of small axes at most are written out in a loop's body."""
+    """Elements of small axes at most that are written out in a loop's body."""
     alone: int = 7
-    """So few elements of a program's value are written out even if nothing else needs them: code
-    without a loop. On a grid each has a team of threads instead."""
+    """Elements of a program's value at most that are written out even if nothing else needs them:
+    code without a loop. On a grid each has a team of threads instead."""
     body_bytes: int = 1 << 62
-    """So many bytes of elements at most are written out in a loop's body: a thread's registers."""
+    """Bytes of elements at most that are written out in a loop's body: a thread's registers."""
 
 
 class Loops:

@@ -25,10 +25,10 @@ class LibraryTransforms(NamedTuple):
     """Fourier transforms that are a library's. Not measured."""
 
     library: int = 2048
-    """Transforms of so many points are a library's, where a target has one: beyond what a block of
+    """Points from which on a transform is a library's, where there is one: beyond what a block of
     threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
     most_calls: int = 64
-    """So many calls at most are made for one array, whose lines are not evenly spaced."""
+    """Calls at most for one array, whose lines are not evenly spaced."""
 
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}

@@ -43,7 +43,7 @@ _COMBINED: dict[Primitive, tuple[Primitive, float]] = {
     scatter_add: (add, -0.0),
     scatter_multiply: (multiply, 1.0),
 }
-"""What each scatter combines by, and the number that changes nothing."""
+"""The operation of each scatter, and its identity element."""
 
 
 def order_sums(graph: Graph, target: Target) -> Graph:

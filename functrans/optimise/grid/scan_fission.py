@@ -31,7 +31,7 @@ class Fission(NamedTuple):
     """Scans that become two. Not measured."""
 
     least_batch: int = 32
-    """So many samples go through their steps on their own, apart from what they share: a warp."""
+    """Samples that go through their steps on their own, apart from what they share: a warp."""
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
@@ -116,7 +116,7 @@ def _made_for(values: Sequence[Atom], loop: Loop) -> Sequence[Eqn]:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What of a body comes first, and what needs a part of the carry that comes second.
+    """A partition of a loop's body: what comes first, and what needs the second part of the carry.
 
     Parameters
     ----------

@@ -210,5 +210,5 @@ def interleaved(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def joined(x: Any, dtype: np.dtype[Any]) -> Any:
-    """What `interleaved` made of a complex array."""
+    """The complex array that `interleaved` made pairs of."""
     return np.asarray(x, order="C").view(dtype)[..., 0]

@@ -40,13 +40,13 @@ class SplitSums(NamedTuple):
     """
 
     long_sum: int = 4
-    """A sum so many times as long as the sides of its matrix is cut into parts."""
+    """Ratio of the length of a sum to the sides of its matrix, from which on it has parts."""
     largest_in_parts: int = 256
     """The longest side of such a matrix: the parts of a larger one are long to add up."""
     least_part: int = 128
-    """A part of such a sum has so many terms at least."""
+    """Terms of a part of such a sum at least."""
     most_parts: int = 8
-    """Such a sum has so many parts at most."""
+    """Parts of such a sum at most."""
 
 
 Order = tuple[int, ...]
@@ -117,7 +117,7 @@ def _before_widening(
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """What a contraction with an identity matrix is: the other operand, its axes reordered."""
+    """The transpose that a contraction with an identity matrix is, of the other operand."""
     for number, axes in enumerate(sides(eqn)):
         if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
             continue
@@ -274,7 +274,7 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
 
 
 def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
-    """What a transpose is of, and which of its axes each axis is."""
+    """The operand of a transpose, and the axis of it that each axis is."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
     if maker is None or maker.primitive is not transpose_p:
         return atom, tuple(range(len(atom.aval.shape)))

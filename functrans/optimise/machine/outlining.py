@@ -37,36 +37,36 @@ class Outlining(NamedTuple):
     """
 
     fewest: int = 4
-    """So many repetitions are worth being looked for."""
+    """Repetitions that are worth a search."""
     least_code: int = 3000
     """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
     least_saved: int = 1000
-    """So much of the code must be that of the repetitions."""
+    """Nodes of the repetitions together, at least."""
     rounds: int = 3
-    """So many times what is left is looked through."""
+    """Rounds of the search, each through what the last one left."""
     most: float = 0.8
-    """If so much of all code is saved, it is not looked for more."""
+    """Share of the code that is saved, at which the search ends."""
     enough_code: int = 500
-    """A part of so many nodes takes much longer than calling it."""
+    """Nodes of a segment that takes much longer than calling it."""
     enough_work: int = 4000
-    """So does one of so many operations."""
+    """Operations of a segment that takes much longer than calling it."""
     largest_array: int = 1024
     """Elements of arrays that stay in the processor's nearest cache until they are read."""
     unrolled: int = 64
-    """About so many elements at most are written out one by one."""
+    """Elements at most that are written out one by one, about."""
     code_of_a_call: int = 100
-    """What stands for the nodes of what is done from memory to memory."""
+    """Nodes that an equation counts as which is done from memory to memory."""
     code_of_a_function: int = 16
-    """What a function of many operations adds: where there are many, it is called."""
+    """Nodes that a function of many operations counts as: where there are many, it is called."""
     most_periods: int = 8
-    """So many different periods are looked for, one after the other."""
+    """Different periods that are looked for at most."""
 
 
 WINDOWS = (2, 8, 32)
 """Periods are found by the distances between equal sequences of such lengths."""
 
 NUMBERS = frozenset({add, subtract, multiply, divide})
-"""What is done as fast with numbers that are read from memory."""
+"""Operations that are as fast with numbers that are read from memory."""
 
 Member = tuple[Any, ...]
 
@@ -139,7 +139,7 @@ def _users(graph: Graph) -> Users:
 
 
 class _Costs:
-    """What equations cost, each kind estimated once."""
+    """Estimated costs of equations, each kind estimated once."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -392,7 +392,7 @@ class _Segments:
         return varying, apart
 
     def _closed(self, apart: set[int]) -> set[int]:
-        """What stays outside: slices, and all that would make a call wait for its own results."""
+        """Equations that stay outside: slices, and those that would make a call wait for itself."""
         segment = self.segments[len(self.segments) // 2]
         apart = set(apart)
         made: dict[Atom, int] = {}

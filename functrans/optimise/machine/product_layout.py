@@ -26,9 +26,9 @@ class Columns(NamedTuple):
     """Matrices that are transposed before a scan. Not measured."""
 
     least_steps: int = 8
-    """A scan of so many steps is worth a transpose before it."""
+    """Steps of a scan that are worth a transpose before it."""
     longest_rows: int = 4
-    """Rows so many times longer than there are of them are summed one after the other."""
+    """Ratio of the length of rows to their number, beyond which they are summed one by one."""
 
 
 # -- products that are transposed ------------------------------------------------------------------

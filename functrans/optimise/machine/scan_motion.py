@@ -32,12 +32,12 @@ from functrans.transform.batch import batch_graph
 
 
 class Motion(NamedTuple):
-    """What is done before or after a loop, for all its steps. Not measured."""
+    """Thresholds of motion out of loops. Not measured."""
 
     least_work: int = 512
     """Multiplications of a step that are worth taking out of the loop."""
     most_addends: int = 1
-    """A carry adds up so many of what is taken out. What a batch shares keeps samples together."""
+    """Summands of a carry at most that are taken out: those of a batch keep samples together."""
     least_sum: int = 1 << 62
     """Elements that are summed in a step, which are worth being summed after the loop."""
     largest_stack: int = 1 << 28
@@ -135,7 +135,7 @@ def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
 
 
 class Term(NamedTuple):
-    """What a carry adds up: a contraction or a sum of each step, or what it scatters.
+    """The summand of a carry: a contraction or a sum of each step, or a scatter.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
 def _terms(
     value: Atom, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int], most: int
 ) -> list[Term]:
-    """What is added up to a value that is used once; none if that is more than so many terms."""
+    """The summands of a value that is used once; none if they are more than ``most``."""
     turned: list[Eqn] = []
     maker = makers.get(value) if isinstance(value, Var) else None
     while maker is not None and maker.primitive is transpose_p and uses[value] == 1:

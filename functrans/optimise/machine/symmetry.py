@@ -17,7 +17,7 @@ from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.power import square
 
 Names = tuple[str | int | None, ...]
-"""What each axis of a value is indexed by: ROW, COLUMN, or a number for what is summed; None where
+"""The index of each axis of a value: ROW, COLUMN, or a number for what is summed; None where
 the axis has one element."""
 
 Factor = tuple[Atom, Names]

@@ -38,7 +38,7 @@ class _Coalescing:
         self.makers: dict[Atom, Eqn] = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
         self.uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
         self.inside: set[Eqn] = set()
-        """What belongs to a chain whose last equation has been looked at."""
+        """Equations of chains whose last equation has been looked at."""
 
     def run(self) -> Graph:
         eqns: list[Eqn] = []
@@ -56,7 +56,7 @@ class _Coalescing:
         return prune(Graph(self.graph.inputs, eqns[::-1], self.graph.outputs))
 
     def leaves(self, eqn: Eqn, goes_on: Callable[[Eqn], bool]) -> list[Atom]:
-        """What a tree of equations, each used once, is made of, in order."""
+        """The leaves of a tree of equations that are used once each, in order."""
         found: list[Atom] = []
         stack = list(reversed(eqn.inputs))
         while stack:

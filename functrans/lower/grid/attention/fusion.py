@@ -27,7 +27,7 @@ from functrans.lower.select.root import Root
 def with_fused_pairs(
     roots: Sequence[Root], target: Target, simplify: Simplifier
 ) -> tuple[Root, ...]:
-    """Roots, of which those that are attention together, or its gradients, are few kernels."""
+    """Roots, with attention and its gradients as kernels of a team each."""
     if not target.grid or not target.grid.attention_tiles:
         return tuple(roots)
     fusion = _Fusion(target.grid, simplify, target[Materialisation].cheap)
@@ -193,7 +193,7 @@ def _makers(roots: Sequence[Root]) -> Mapping[Buffer, Sequence[Root]]:
 
 
 def in_order(roots: Sequence[Root]) -> tuple[Root, ...] | None:
-    """The roots, of which those wait that read what is made later; None if some wait forever."""
+    """Roots in topological order; None on a cycle."""
     makers = _makers(roots)
     numbers = {root: number for number, root in enumerate(roots)}
     done: dict[Root, None] = {}

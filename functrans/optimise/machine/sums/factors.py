@@ -1,4 +1,4 @@
-"""What sums are made of: the factors of the products that they add up, found through a graph.
+"""Factors of sums of products, found by following equations backwards.
 
 A sum is linear in a contraction that it multiplies with single numbers, which is then multiplied
 out. Of two contractions that are multiplied with each other none is: their product may be a small
@@ -27,14 +27,14 @@ class Factoring(NamedTuple):
     """Sums that are taken apart into factors. Not measured."""
 
     worth_factoring: int = 4096
-    """A sum of so many operations is worth being taken apart into factors."""
+    """Operations of a sum, from which on it is taken apart into factors."""
 
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """A sum of other numbers is taken as it is written."""
 
 DEEPEST = 12
-"""A sum's factors are looked for through so many equations, one behind the other."""
+"""The longest chain of equations through which factors are looked for."""
 
 MOST_FACTORS = 8
 """Orders of more factors take long to compare."""
@@ -51,7 +51,7 @@ Names = tuple[Label, ...]
 
 
 class Scaling(NamedTuple):
-    """What a factor is multiplied with, or divided by, along some of its axes."""
+    """A multiplier or divisor of a factor, along some of its axes."""
 
     combine: Primitive
     atom: Atom
@@ -68,7 +68,7 @@ class Factor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """What an array is the product of, and the equations that are not needed if that is known.
+    """The factors of an array, and the equations that are not needed if these are known.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Sum(NamedTuple):
         return named == {*everything} and len(self.axes.extents) <= len(ascii_letters)
 
     def text(self) -> str:
-        """What `einsum` is asked for."""
+        """The subscripts for `einsum`."""
         *operands, out = [
             "".join(ascii_letters[label] for label in self.axes.whole(labels))
             for labels in (*(factor.labels for factor in self.product.factors), self.labels)
@@ -166,13 +166,13 @@ class Sum(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What a sum's factors are looked for in."""
+    """The search for the factors of a sum: def-use chains and named axes."""
 
     producers: Mapping[Atom, Eqn]
     axes: Axes
 
     def product(self, atom: Atom, labels: Labels, depth: int = 0) -> Product:
-        """What an array is the product of."""
+        """The factors of an array."""
         maker = self.producers.get(atom)
         rule = RULES.get(maker.primitive) if maker is not None and depth < DEEPEST else None
         found = None
@@ -188,7 +188,7 @@ class Search(NamedTuple):
 
 
 Rule = Callable[[Eqn, Labels, Search, int], Product | None]
-"""What the result of an equation is the product of, or None if it is better left as it is."""
+"""Gives the factors of an equation's result; None if it is better left as it is."""
 
 
 def _aligned(x: Atom, labels: Labels) -> Labels:
@@ -324,7 +324,7 @@ RULES: dict[Primitive, Rule] = {
 
 
 def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
-    """What an equation adds up, if that is a sum of products."""
+    """The sum of products that an equation computes, if it does."""
     if eqn.primitive not in (reduce_sum, dot_general):
         return None
     if eqn.outputs[0].aval.dtype not in DTYPES:
@@ -345,7 +345,7 @@ def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
 
 
 def _of_contraction(eqn: Eqn, labels: Labels, search: Search) -> Product:
-    """What a contraction adds up; of its operands, one sum at most is multiplied out."""
+    """The factors of a contraction; of its operands, one sum at most is multiplied out."""
     own = _labels_of_operands(eqn, labels, search.axes)
     x, y = (search.product(each, named) for each, named in zip(eqn.inputs, own, strict=True))
     if x.is_linear and y.is_linear:

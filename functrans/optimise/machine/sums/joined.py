@@ -23,7 +23,7 @@ from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment, apply
 
 MOST_BETWEEN = 8
-"""So many elementwise operations at most are between a joined array and its sum."""
+"""Elementwise operations at most between a joined array and its sum."""
 
 
 class _Sum(NamedTuple):

@@ -178,7 +178,7 @@ def _is_by_tables(scatter: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
 
 
 def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """What made a value, before it was given another shape."""
+    """The equation that made a value, before reshapes and broadcasts."""
     maker = producers.get(atom)
     while maker is not None and maker.primitive in (reshape_p, broadcast_to_p):
         maker = producers.get(maker.inputs[0])
