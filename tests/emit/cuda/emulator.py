@@ -2,6 +2,9 @@
 
 Blocks run one after another, in random order; so do the threads of a block between two barriers.
 What depends on that order, or on memory that nobody wrote, is a mistake and found out.
+
+Of what plays a GPU in the tests, only this one reads what is printed: a wrong place of a thread in
+the grid, or a block too few, is found here and nowhere before.
 """
 
 import random

@@ -2,6 +2,9 @@
 
 It is the LLVM IR that NVVM is given, but for what is NVIDIA's own: which thread it is, and the few
 functions of NVIDIA's library. Kernels whose threads need each other cannot be run so.
+
+Of what plays a GPU in the tests, only this one runs what the compiler makes of a kernel's text: a
+comparison that is translated to another one is found here and nowhere else.
 """
 
 import ctypes

@@ -60,7 +60,8 @@ def r(at: Emission) -> None:
 def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: float) -> None:
     """Do statements for each matrix, in so many times the time of some operations for each product.
 
-    Working memory is on the stack of each thread if there is room: it stays in its cache.
+    Working memory is on the stack of each thread if there is room: it would be that of all matrices
+    of a stack otherwise, several times as much as these.
     """
     a = at.operand(0)
     calls = kind(a, True)

@@ -243,7 +243,11 @@ class Calls:
         return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
 
     def cofactor(self, target: Buffer) -> Statements:
-        """From the singular values, so that singular matrices need no exception."""
+        """From the singular values, so that singular matrices need no exception.
+
+        Made of the operations themselves, as on a grid, float64 would take as long, and float32 1.3
+        to 1.6 times as long, as decompositions are in double precision.
+        """
         n, dtype = self.n, self.dtype
         copied, u, vt = (self._work(target, name, dtype, n, n) for name in ("copy", "u", "vt"))
         s, info = self._work(target, "s", dtype, n), self._work(target, "info", INT, 1)

@@ -1,7 +1,9 @@
 """Unrolled linear algebra on small matrices: one expression for each element of the result.
 
-The leading axes are loops, which fuse with those of what makes the matrices and of what uses them,
-and whose iterations are done in the lanes of vectors. Larger matrices are LAPACK's
+A matrix is a list of rows, each a list of Scalars: Gaussian elimination with partial pivoting,
+Cholesky factors, substitution. Rows change places by selecting and not by branching. The leading
+axes are loops, which fuse with those of what makes the matrices and of what uses them, and whose
+iterations are done in the lanes of vectors. Larger matrices are LAPACK's
 (`functrans.ops.linalg.compiled.lapack`).
 """
 
@@ -11,17 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import product
 from math import prod
-from operator import add
+from operator import add, and_
+from typing import NamedTuple
 
+from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.functions import function_of
-from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar, const, ne, where
+from functrans.loop.nodes import INDEX, required
+from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where
+from functrans.loop.simplify import zero
 from functrans.loop.statements import Buffer, load
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.elementwise.exponential import log
-from functrans.ops.linalg.compiled import elimination
-from functrans.ops.linalg.compiled.elimination import Factors, Row, Rows
 from functrans.ops.linalg.matrices import Matrices
+
+Row = list[Scalar]
+Rows = list[Row]
 
 Elements = Iterator[tuple[tuple[int, ...], Scalar]]
 """The elements of a matrix, or of a number, by their indices."""
@@ -29,24 +35,23 @@ Elements = Iterator[tuple[tuple[int, ...], Scalar]]
 Solver = Callable[[Row], Row]
 
 
+# -- the rules -------------------------------------------------------------------------------------
+
+
 def inv(at: Emission) -> None:
     """The inverse matrices."""
-    _by_rows(at, lambda rows: _enumerated(elimination.inverse(rows)))
+    _by_rows(at, lambda rows: _enumerated(inverse(rows)))
 
 
 def cholesky(at: Emission) -> None:
     """The lower triangular factors."""
-    _by_rows(at, lambda rows: _enumerated(elimination.cholesky(rows)))
+    _by_rows(at, lambda rows: _enumerated(cholesky_factor(rows)))
 
 
 def det(at: Emission) -> None:
     """The determinants."""
-    dtype = at.eqn.outputs[0].aval.dtype
-
-    def determinant(rows: Rows) -> Scalar:
-        return elimination.determinant(rows) if rows else const(1, dtype)
-
-    _by_rows(at, lambda rows: iter([((), determinant(rows))]))
+    one = const(1, at.eqn.outputs[0].aval.dtype)
+    _by_rows(at, lambda rows: iter([((), determinant(rows) if rows else one)]))
 
 
 def slogdet(at: Emission) -> None:
@@ -56,7 +61,7 @@ def slogdet(at: Emission) -> None:
     def both(rows: Rows) -> tuple[Scalar, Scalar]:
         if not rows:
             return const(1, dtype), const(0, dtype)
-        sign, pivots = elimination.sign_and_pivots(rows)
+        sign, pivots = sign_and_pivots(rows)
         return sign, reduce(add, map(logarithm, pivots))
 
     _by_rows(at, lambda rows: iter([((), both(rows)[0])]), lambda rows: iter([((), both(rows)[1])]))
@@ -65,16 +70,14 @@ def slogdet(at: Emission) -> None:
 def solve(at: Emission) -> None:
     """Solutions by elimination with partial pivoting."""
     writer = _Writer(at)
-    solution = (
-        elimination.solution_of_transposed if at.eqn.params["transpose_a"] else elimination.solution
-    )
+    solve = solution_of_transposed if at.eqn.params["transpose_a"] else solution
     if writer.columns_fit():
-        writer.solutions(lambda rows: partial(solution, _factors(rows)))
+        writer.solutions(lambda rows: partial(solve, _factors(rows)))
         return
     *leading, column = at.loops([*writer.leading, writer.columns])
     kept = at.scratch("factors", writer.dtype, (*writer.leading, 2, writer.n, writer.n))
     writer.compute(kept, lambda position: _packed(writer.rows(position)))
-    writer.column(column, leading, partial(solution, _unpacked(kept, tuple(leading), writer.n)))
+    writer.column(column, leading, partial(solve, _unpacked(kept, tuple(leading), writer.n)))
 
 
 def triangular_solve(at: Emission) -> None:
@@ -84,10 +87,10 @@ def triangular_solve(at: Emission) -> None:
 
     def solver(rows: Rows) -> Solver:
         if params["unit_diagonal"]:
-            rows = elimination.with_unit_diagonal(rows)
+            rows = with_unit_diagonal(rows)
         if params["transpose_a"]:
-            rows = elimination.transposed(rows)
-        return partial(elimination.triangular_solution, rows, lower=lower)
+            rows = transposed(rows)
+        return partial(triangular_solution, rows, lower=lower)
 
     writer = _Writer(at)
     if writer.columns_fit():
@@ -156,7 +159,7 @@ class _Writer:
             columns = [
                 solve(self.right_side(position, const(j, INDEX))) for j in range(self.columns)
             ]
-            return _enumerated(elimination.transposed(columns))
+            return _enumerated(transposed(columns))
 
         self.compute(self.at.result(), make)
 
@@ -179,7 +182,7 @@ def logarithm(x: Scalar) -> Scalar:
 
 
 def _factors(rows: Rows) -> Factors:
-    return elimination.invertible(elimination.factors(rows))
+    return invertible(factors(rows))
 
 
 def _packed(rows: Rows) -> Elements:
@@ -208,3 +211,195 @@ def _enumerated(rows: Rows) -> Elements:
 
 def _constants(position: Sequence[int]) -> Position:
     return tuple(const(i, INDEX) for i in position)
+
+
+# -- the elements ----------------------------------------------------------------------------------
+
+
+class Factors(NamedTuple):
+    """What elimination with partial pivoting makes of a matrix.
+
+    Parameters
+    ----------
+    upper : list of list of Scalar
+        The upper triangle that is left; below it, how much of a row was subtracted from another.
+    swaps : dict
+        Before step ``k``, rows ``k`` and ``i`` changed places if ``swaps[k, i]`` holds: for one
+        ``i > k`` after the other, so that the largest element comes to the diagonal.
+    """
+
+    upper: Rows
+    swaps: dict[tuple[int, int], Scalar]
+
+    @property
+    def pivots(self) -> Row:
+        """The elements on the diagonal, whose product is the determinant up to its sign."""
+        return [row[k] for k, row in enumerate(self.upper)]
+
+    @property
+    def sign(self) -> Scalar:
+        """1, or -1 if an odd number of rows changed places."""
+        dtype = self.upper[0][0].dtype
+        signs = [where(swap, const(-1, dtype), 1) for swap in self.swaps.values()]
+        return prod(signs, start=const(1, dtype))
+
+    @property
+    def regular(self) -> Scalar:
+        """Whether the matrix is not singular."""
+        return _all([ne(pivot, 0) for pivot in self.pivots])
+
+
+def factors(matrix: Rows) -> Factors:
+    """Gaussian elimination with partial pivoting."""
+    upper = [list(row) for row in matrix]
+    n = len(upper)
+    swaps: dict[tuple[int, int], Scalar] = {}
+    for k in range(n):
+        for i in range(k + 1, n):
+            swap = swaps[k, i] = abs(upper[i][k]) > abs(upper[k][k])
+            for j in range(k, n):
+                upper[k][j], upper[i][j] = _exchanged(swap, upper[k][j], upper[i][j])
+        for i in range(k + 1, n):
+            part = upper[i][k] = upper[i][k] / upper[k][k]
+            for j in range(k + 1, n):
+                upper[i][j] = upper[i][j] - part * upper[k][j]
+    return Factors(upper, swaps)
+
+
+def invertible(found: Factors) -> Factors:
+    """The factors, whose use fails if the matrix is singular."""
+    upper = [list(row) for row in found.upper]
+    # every solution divides by the last pivot
+    upper[-1][-1] = required(found.regular, upper[-1][-1], SINGULAR)
+    return Factors(upper, found.swaps)
+
+
+def solution(found: Factors, column: Sequence[Scalar]) -> Row:
+    """What the matrix takes to the given column."""
+    x = list(column)
+    n = len(x)
+    for k in range(n):
+        for i in range(k + 1, n):
+            x[k], x[i] = _exchanged(found.swaps[k, i], x[k], x[i])
+        for i in range(k + 1, n):
+            x[i] = x[i] - found.upper[i][k] * x[k]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            x[i] = x[i] - found.upper[i][j] * x[j]
+        x[i] = x[i] / found.upper[i][i]
+    return x
+
+
+def solution_of_transposed(found: Factors, column: Sequence[Scalar]) -> Row:
+    """What the transposed matrix takes to the given column."""
+    x = list(column)
+    n = len(x)
+    for i in range(n):
+        for j in range(i):
+            x[i] = x[i] - found.upper[j][i] * x[j]
+        x[i] = x[i] / found.upper[i][i]
+    for k in reversed(range(n)):
+        for i in range(k + 1, n):
+            x[k] = x[k] - found.upper[i][k] * x[i]
+        for i in reversed(range(k + 1, n)):
+            x[k], x[i] = _exchanged(found.swaps[k, i], x[k], x[i])
+    return x
+
+
+def inverse(matrix: Rows) -> Rows:
+    """The inverse of a matrix."""
+    found = invertible(factors(matrix))
+    n, dtype = len(matrix), matrix[0][0].dtype
+    columns = [
+        solution(found, [const(1, dtype) if i == j else zero(dtype) for i in range(n)])
+        for j in range(n)
+    ]
+    return transposed(columns)
+
+
+def triangular_solution(matrix: Rows, column: Sequence[Scalar], *, lower: bool) -> Row:
+    """What a triangular matrix, of which the other half is not read, takes to a column."""
+    n = len(matrix)
+    diagonal = _all([ne(matrix[i][i], 0) for i in range(n)])
+    x = list(column)
+    for i in range(n) if lower else reversed(range(n)):
+        for j in range(i) if lower else range(i + 1, n):
+            x[i] = x[i] - matrix[i][j] * x[j]
+        x[i] = x[i] / matrix[i][i]
+    first = 0 if lower else n - 1
+    x[first] = required(diagonal, x[first], SINGULAR)
+    return x
+
+
+def with_unit_diagonal(matrix: Rows) -> Rows:
+    """The matrix with ones on its diagonal."""
+    n = range(len(matrix))
+    return [[const(1, matrix[i][j].dtype) if i == j else matrix[i][j] for j in n] for i in n]
+
+
+def cholesky_factor(matrix: Rows) -> Rows:
+    """The lower triangular factor; only the lower triangle is read."""
+    n, dtype = len(matrix), matrix[0][0].dtype
+    factor = [[zero(dtype)] * n for _ in range(n)]
+    positive: list[Scalar] = []
+    for j in range(n):
+        square = matrix[j][j]
+        for k in range(j):
+            square = square - factor[j][k] * factor[j][k]
+        # a NaN is let through, as LAPACK does
+        positive.append(~(square <= 0))
+        factor[j][j] = sqrt(square)
+        for i in range(j + 1, n):
+            x = matrix[i][j]
+            for k in range(j):
+                x = x - factor[i][k] * factor[j][k]
+            factor[i][j] = x / factor[j][j]
+    factor[-1][-1] = required(_all(positive), factor[-1][-1], NOT_POSITIVE_DEFINITE)
+    return factor
+
+
+def determinant(matrix: Rows) -> Scalar:
+    """Up to three rows a polynomial, so that no pivot is divided by; else by elimination."""
+    if len(matrix) == 1:
+        return matrix[0][0]
+    if len(matrix) == 2:
+        return _minor(*matrix)
+    if len(matrix) == 3:
+        first, (a, b, c), (d, e, f) = matrix
+        minors = _minor([b, c], [e, f]), _minor([c, a], [f, d]), _minor([a, b], [d, e])
+        terms = [x * minor for x, minor in zip(first, minors, strict=True)]
+        return terms[0] + terms[1] + terms[2]
+    found = factors(matrix)
+    return where(found.regular, prod(found.pivots, start=found.sign), 0)
+
+
+def sign_and_pivots(matrix: Rows) -> tuple[Scalar, Row]:
+    """The sign of the determinant (0 for a singular matrix), and the numbers it is a product of."""
+    found = factors(matrix)
+    dtype = found.sign.dtype
+    signs = [where(pivot < 0, const(-1, dtype), 1) for pivot in found.pivots]
+    sign = where(found.regular, prod(signs, start=found.sign), 0)
+    return sign, [where(found.regular, abs(pivot), 0) for pivot in found.pivots]
+
+
+def _minor(first: Sequence[Scalar], second: Sequence[Scalar]) -> Scalar:
+    """``a d - b c``, almost correctly rounded (Kahan): exactly 0 where the products are equal."""
+    (a, b), (c, d) = first, second
+    product = b * c
+    error = fma(-b, c, product)
+    # infinities have no error
+    return fma(a, d, -product) + where(eq(error, error), error, 0)
+
+
+def _exchanged(swap: Scalar, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
+    """Two numbers, the other way round if a condition holds."""
+    return where(swap, y, x), where(swap, x, y)
+
+
+def transposed(rows: Rows) -> Rows:
+    """Columns become rows."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _all(conditions: Sequence[Scalar]) -> Scalar:
+    return reduce(and_, conditions, const(True, BOOL))

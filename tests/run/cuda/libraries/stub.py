@@ -3,6 +3,9 @@
 Checked are names, number and kinds of arguments, enumerations by their members, leading dimensions,
 that memory was allocated and is as long as it must be, that a result overlaps no operand, and that
 handles live and have the stream. What a call means is said by NumPy and SciPy.
+
+Of what plays a GPU in the tests, only this one has NVIDIA's libraries: a leading dimension that is
+another matrix's is found here and nowhere else.
 """
 
 import enum

@@ -13,7 +13,7 @@ from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, l
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.grid.teams import Body, Team
-from functrans.ops.linalg.compiled.views import View
+from functrans.ops.linalg.compiled.grid.views import View
 
 
 def qr(at: Emission) -> None:

@@ -39,7 +39,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     threshold,
 )
 from functrans.ops.linalg.compiled.grid.teams import Body
-from functrans.ops.linalg.compiled.views import View
+from functrans.ops.linalg.compiled.grid.views import View
 
 STRETCH = 8
 """So many terms of the product of two columns are a thread's."""

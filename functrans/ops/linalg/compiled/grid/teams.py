@@ -31,8 +31,8 @@ from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import dealt
 from functrans.ops.linalg.compiled import lapack
+from functrans.ops.linalg.compiled.grid.views import Columns, Triangle
 from functrans.ops.linalg.compiled.lapack import INT, Factors
-from functrans.ops.linalg.compiled.views import Columns, Triangle
 
 
 class Teams(NamedTuple):
