@@ -7,8 +7,8 @@ atomic stores; so are threads that do not come to the same barrier, or those of 
 come to the same products of matrices.
 
 Of what plays a GPU in the tests, only this one has machines that are made up: with warps of two
-threads small arrays reach every form of a kernel. And it finds races that the verifier cannot, where
-indices come from data, as those of a merge sort do.
+threads small arrays reach every form of a kernel. And it finds races that the verifier cannot,
+where indices come from data, as those of a merge sort do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the scenarios on cuda.core above libcuda.c: a process of its own, which test_core.py starts.
 
-Of what plays a GPU in the tests, only this runs the calls of cuda.core themselves: a context that is
-not the current one, or a capture that is broken off, is found here and nowhere else.
+Of what plays a GPU in the tests, only this runs the calls of cuda.core themselves: a context that
+is not the current one, or a capture that is broken off, is found here and nowhere else.
 
 Prints a line of JSON: for each scenario by its name, the traceback of its failure, or null.
 """

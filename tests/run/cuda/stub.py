@@ -10,8 +10,8 @@ and its being freed and being given out again.
 `Stub` raises `Misuse` at the call that is wrong. A test ends with ``stub.close()``, which finds
 what was never freed. Kernels are Python functions: `Stub.kernels` has them by their names.
 
-Of what plays a GPU in the tests, only this one knows of orders that did not happen: an event that is
-not waited for, or memory that is freed too early, is found here and nowhere else.
+Of what plays a GPU in the tests, only this one knows of orders that did not happen: an event that
+is not waited for, or memory that is freed too early, is found here and nowhere else.
 """
 
 from __future__ import annotations
