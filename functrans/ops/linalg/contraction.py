@@ -178,6 +178,8 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
 
 
 _by_blas = lazy("functrans.ops.linalg.compiled.blas:emit")
+_by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
+_is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
 dot_general = primitive(
     "dot_general",
@@ -187,7 +189,8 @@ dot_general = primitive(
     transpose=[_transpose_x, _transpose_y],
     batch=_batch,
     pull=_pull,
-    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_called")),
+    emit=Emit(_by_blas, applies=_is_called),
+    emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))), ((3, 2), (4, 3), _dims(((0,), (1,)))),
@@ -239,7 +242,7 @@ widening_dot_general = primitive(
     numpy=_widening,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
     pull=_pull_widening,
-    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:is_called")),
+    emit_on_grid=Emit(_by_library, applies=_is_called),
     samples=cases(
         ((2, 3), (3, 4), _dims(((1,), (0,)))),
         ((5, 2, 3), (5, 3, 4), _dims(((2,), (1,)), ((0,), (0,)))),
@@ -315,6 +318,7 @@ gemm = primitive(
     numpy=_gemm,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
     emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas")),
+    emit_on_grid=None,
     samples=_samples_of_gemm,
 )
 """A contraction as BLAS does it.

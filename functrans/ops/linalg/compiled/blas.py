@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Eqn
-from functrans.ir.types import Shape, is_bfloat16
+from functrans.ir.types import Shape
+from functrans.lazily import lazy
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import Address, Buffer, Call, For, Rows, Statement, Store, load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import nest
 
 
 class Products(NamedTuple):
@@ -36,20 +38,11 @@ class Products(NamedTuple):
 
 ONE = const(1, INDEX)
 
-HALF, SINGLE, DOUBLE = (np.dtype(one) for one in (np.float16, np.float32, np.float64))
+_fits_library = lazy("functrans.ops.linalg.compiled.grid.library_products:fits")
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 ROUTINES = {DOUBLE: "dgemm", SINGLE: "sgemm"}
-
-BATCHED = {
-    (DOUBLE, DOUBLE): "dgemm_batch_strided",
-    (SINGLE, SINGLE): "sgemm_batch_strided",
-    (HALF, HALF): "hgemm_batch_strided",
-    (HALF, SINGLE): "shgemm_batch_strided",
-}
-"""The same for the matrices of a stack, which a library of a GPU does at once.
-
-By the dtypes of operands and of the result; those that differ are named as in OpenBLAS.
-"""
 
 
 @dataclass(frozen=True)
@@ -112,17 +105,10 @@ def counts(eqn: Eqn) -> Counts:
 def fits_blas(eqn: Eqn, target: Target) -> bool:
     """Whether BLAS has a routine for the numbers of a contraction, and for a stack like its."""
     if target.libraries:
-        return _batched(eqn) is not None and strides(eqn) is not None
+        fits: bool = _fits_library(eqn)
+        return fits
     given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
     return target.routines and given == made and made in ROUTINES
-
-
-def _batched(eqn: Eqn) -> str | None:
-    """The routine of a library of a GPU for the numbers of a contraction."""
-    given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
-    if is_bfloat16(given):
-        return "sbgemm_batch_strided" if made == SINGLE else None
-    return BATCHED.get((given, made))
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
@@ -173,6 +159,89 @@ def spacing(shape: Shape, axes: Sequence[int]) -> int | None:
     return strides[-1] if strides else 1
 
 
+class _Call:
+    """One call of BLAS, and the loops around it: over a stack, over parts of the sum, over blocks.
+
+    Corners are the positions of the first elements that a call is given.
+    """
+
+    def __init__(self, at: Emission) -> None:
+        self.eqn = eqn = at.eqn
+        self.x, self.y = at.operand(0), at.operand(1)
+        self.target = at.result()
+        self.x_sides, self.y_sides = sides(eqn)
+        x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
+        self.size = counts(eqn)
+        self.rows, self.columns, self.summed = (const(n, INDEX) for n in self.size)
+        self.batch = [index("b", x_shape[i]) for i in self.x_sides.batch]
+        self.loops = list(self.batch)
+        self.x_at = _corner(x_shape, self.x_sides.batch, self.batch)
+        self.y_at = _corner(y_shape, self.y_sides.batch, self.batch)
+        self.out_at = _corner(eqn.outputs[0].aval.shape, range(len(self.batch)), self.batch)
+        self.mirror: tuple[Statement, ...] = ()
+
+    def split_sum(self, parts: int) -> None:
+        """Add up a part of the terms: the result has an axis for these in front."""
+        part = index("part", parts)
+        start, self.summed = _share(part, self.size.summed)
+        self.x_at[self.x_sides.contract[-1]] = start
+        self.y_at[self.y_sides.contract[-1]] = start
+        self.out_at[0] = part
+        self.loops = [part]
+
+    def halve(self) -> None:
+        """Compute a band of rows up to the diagonal, and copy it to above the diagonal."""
+        first = len(self.loops)
+        band = index("band", blocks(self.size.rows))
+        start, self.rows = _share(band, self.size.rows)
+        self.columns = Scalar("add", (start, self.rows), INDEX)
+        self.x_at[self.x_sides.free[-1]] = start
+        self.out_at[first] = start
+        self.mirror = _mirrored(self.target, self.out_at[:first], start, self.columns)
+        self.loops.append(band)
+
+    def split_longest_side(self) -> None:
+        """Compute a block of rows or of columns."""
+        block = index("block", blocks(max(self.size.rows, self.size.columns)))
+        if self.size.rows >= self.size.columns:
+            start, self.rows = _share(block, self.size.rows)
+            self.x_at[self.x_sides.free[-1]] = start
+            self.out_at[len(self.x_sides.free) - 1] = start
+        else:
+            start, self.columns = _share(block, self.size.columns)
+            self.y_at[self.y_sides.free[-1]] = start
+            self.out_at[-1] = start
+        self.loops = [block]
+
+    def statements(self) -> tuple[Statement, ...]:
+        """The call in its loops, of which threads share the outermost one."""
+        left, right = matrices(self.eqn)
+        dtype = self.target.dtype
+        arguments = (
+            right.flag,
+            left.flag,
+            convert(self.columns, np.int32),
+            convert(self.rows, np.int32),
+            convert(self.summed, np.int32),
+            const(1, dtype),
+            Address(self.y, tuple(self.y_at)),
+            int32(right.leading),
+            Address(self.x, tuple(self.x_at)),
+            int32(left.leading),
+            const(0, dtype),
+            Address(self.target, tuple(self.out_at)),
+            int32(self.size.columns),
+        )
+        by_rows = None
+        if len(self.loops) == len(self.batch) and len(self.x_sides.free) == 1:
+            by_rows = Rows(3, {8: self.x_sides.free[0], 11: len(self.batch)})
+        call = Call(ROUTINES[dtype], arguments, (self.x, self.y), (self.target,), by_rows)
+        body: tuple[Statement, ...] = (call, *self.mirror)
+        for loop in reversed(self.loops):
+            body = nest([loop], body, parallel=loop is self.loops[0])
+        return body
+
+
 def emit(at: Emission) -> None:
     """A contraction as calls of BLAS.
 
@@ -180,131 +249,26 @@ def emit(at: Emission) -> None:
     matrices of a batch, of which threads take their share. The blocks do not depend on the number
     of threads, so neither do the bits of the result.
     """
-    if at.target.libraries:
-        _emit_at_once(at)
-        return
-    eqn = at.eqn
-    x, y = at.operand(0), at.operand(1)
-    target = at.result()
-    x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
+    call, params = _Call(at), at.eqn.params
+    if params.get("parts") is not None:
+        call.split_sum(params["parts"])
+    if params.get("symmetric", False):
+        call.halve()
+    elif not call.loops and call.size.multiplications >= at.target[Products].worth_splitting:
+        call.split_longest_side()
+    at.call(call.statements(), work=work_of(at.eqn))
+
+
+def matrices(eqn: Eqn) -> tuple[Matrix, Matrix]:
+    """Both operands of a contraction that is laid out for BLAS, as BLAS sees them."""
+    x, y = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
-    left = matrix(x_shape, x_sides.free, x_sides.contract)
-    right = matrix(y_shape, y_sides.contract, y_sides.free)
+    left, right = (
+        matrix(x, x_sides.free, x_sides.contract),
+        matrix(y, y_sides.contract, y_sides.free),
+    )
     assert left is not None and right is not None
-    rows, columns, summed = size = counts(eqn)
-    extents = [x_shape[i] for i in x_sides.batch]
-    loops = [index("b", n) for n in extents]
-    x_at = _corner(x_shape, x_sides.batch, loops)
-    y_at = _corner(y_shape, y_sides.batch, loops)
-    out_at = _corner(eqn.outputs[0].aval.shape, range(len(loops)), loops)
-    row_count, column_count = const(rows, INDEX), const(columns, INDEX)
-    sum_count = const(summed, INDEX)
-    parts: int | None = eqn.params.get("parts")
-    symmetric: bool = eqn.params.get("symmetric", False)
-    first = len(extents)
-    if parts is not None:
-        part = index("part", parts)
-        start, sum_count = _share(part, summed)
-        x_at[x_sides.contract[-1]] = start
-        y_at[y_sides.contract[-1]] = start
-        out_at[0] = part
-        loops, first = [part], 1
-    mirror: tuple[Statement, ...] = ()
-    if symmetric:
-        band = index("band", blocks(rows))
-        start, row_count = _share(band, rows)
-        column_count = Scalar("add", (start, row_count), INDEX)
-        x_at[x_sides.free[-1]] = start
-        out_at[first] = start
-        mirror = _mirrored(target, out_at[:first], start, column_count)
-        loops = [*loops, band]
-    elif not loops and size.multiplications >= at.target[Products].worth_splitting:
-        block = index("block", blocks(max(rows, columns)))
-        if rows >= columns:
-            start, row_count = _share(block, rows)
-            x_at[x_sides.free[-1]] = start
-            out_at[len(x_sides.free) - 1] = start
-        else:
-            start, column_count = _share(block, columns)
-            y_at[y_sides.free[-1]] = start
-            out_at[-1] = start
-        loops = [block]
-    dtype = target.dtype
-    arguments = (
-        right.flag,
-        left.flag,
-        convert(column_count, np.int32),
-        convert(row_count, np.int32),
-        convert(sum_count, np.int32),
-        const(1, dtype),
-        Address(y, tuple(y_at)),
-        _int(right.leading),
-        Address(x, tuple(x_at)),
-        _int(left.leading),
-        const(0, dtype),
-        Address(target, tuple(out_at)),
-        _int(columns),
-    )
-    by_rows = None
-    if len(loops) == len(extents) and len(x_sides.free) == 1:
-        by_rows = Rows(3, {8: x_sides.free[0], 11: len(x_sides.batch)})
-    body = (Call(ROUTINES[dtype], arguments, (x, y), (target,), by_rows), *mirror)
-    for loop in reversed(loops):
-        stop = const(loop.attribute[2], INDEX)
-        body = (For(loop, ZERO, stop, body, parallel=loop is loops[0]),)
-    at.call(body, work=_work(eqn))
-
-
-def strides(eqn: Eqn) -> tuple[int, int] | None:
-    """How far apart the matrices of a stack are in both operands; None if that is not constant."""
-    found = []
-    for operand, axes in zip(eqn.inputs, sides(eqn), strict=True):
-        apart = spacing(operand.aval.shape, axes.batch)
-        if apart is None:
-            return None
-        found.append(apart)
-    return found[0], found[1]
-
-
-def _emit_at_once(at: Emission) -> None:
-    """A contraction as one call, for all matrices of a stack."""
-    eqn = at.eqn
-    x, y, target = at.operand(0), at.operand(1), at.result()
-    x_shape, y_shape = (operand.aval.shape for operand in eqn.inputs)
-    x_sides, y_sides = sides(eqn)
-    left = matrix(x_shape, x_sides.free, x_sides.contract)
-    right = matrix(y_shape, y_sides.contract, y_sides.free)
-    apart = strides(eqn)
-    routine = _batched(eqn)
-    assert left is not None and right is not None and apart is not None and routine is not None
-    rows, columns, summed = counts(eqn)
-    # half floats are scaled by float32
-    scalar = DOUBLE if target.dtype == DOUBLE else SINGLE
-    arguments = (
-        right.flag,
-        left.flag,
-        _int(columns),
-        _int(rows),
-        _int(summed),
-        const(1, scalar),
-        _start(y),
-        _int(right.leading),
-        const(apart[1], INDEX),
-        _start(x),
-        _int(left.leading),
-        const(apart[0], INDEX),
-        const(0, scalar),
-        _start(target),
-        _int(columns),
-        const(rows * columns, INDEX),
-        _int(prod(x_shape[i] for i in x_sides.batch)),
-    )
-    call = Call(routine, arguments, (x, y), (target,))
-    at.call((call,), work=_work(eqn), pulled=True)
-
-
-def _start(one: Buffer) -> Address:
-    return Address(one, (ZERO,) * len(one.shape))
+    return left, right
 
 
 def _mirrored(
@@ -319,7 +283,7 @@ def _mirrored(
     return (For(column, ZERO, stop, (For(row, first, stop, (copy,)),)),)
 
 
-def _work(eqn: Eqn) -> int:
+def work_of(eqn: Eqn) -> int:
     """Roughly as many operations of a loop as take the time of a contraction."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
@@ -344,7 +308,7 @@ def _share(block: Scalar, extent: int) -> tuple[Scalar, Scalar]:
     return start, Scalar("min", (const(length, INDEX), left), INDEX)
 
 
-def _int(value: int) -> Scalar:
+def int32(value: int) -> Scalar:
     return convert(const(value, INDEX), np.int32)
 
 
