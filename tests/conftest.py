@@ -2,6 +2,8 @@
 
 import gc
 import os
+import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -49,3 +51,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_behind() -> Iterator[None]:
+    """A test ends the threads that it starts.
+
+    A function that changes what it reads is traced once more while there are others
+    (`functrans.api.outside`): the test that runs next may count its traces.
+    """
+    before = set(threading.enumerate())
+    yield
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in left:
+        if not isinstance(thread, threading._DummyThread):
+            thread.join(10)
+    assert not [thread for thread in left if thread.is_alive()]
