@@ -1,6 +1,10 @@
-"""Affine analysis of index expressions: the strides of loads and stores along a loop."""
+"""Analysis of index expressions: strides along a loop, divisibility, ranges."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import TypeVar
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
@@ -67,3 +71,70 @@ class Coefficients:
             if stride is not None:
                 stride = stride * int(extent.attribute) if extent.op == "const" else None
         return total
+
+
+# -- divisibility: the power of two by which an index can be divided, always -------------------
+
+
+LARGEST = 1 << 12
+"""No larger power of two is asked for."""
+
+
+def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
+    """The largest power of two, up to `LARGEST`, that is known to divide an int64 expression.
+
+    Parameters
+    ----------
+    expression : Scalar
+    sizes : sequence of int, optional
+        The sizes that a kernel is called with; without them, any.
+    """
+    known: dict[Scalar, int] = {}
+    for node in postorder([expression]):
+        known[node] = _divisor(node, [known[arg] for arg in node.args], sizes)
+    return known[expression]
+
+
+def _divisor(node: Scalar, args: list[int], sizes: Sequence[int] | None) -> int:
+    match node.op:
+        case "const" if node.dtype.kind in "iu":
+            return gcd(int(node.attribute), LARGEST)
+        case "size" if sizes is not None:
+            return gcd(sizes[node.attribute], LARGEST)
+        case "add" | "sub" | "min" | "max":
+            return gcd(*args)
+        case "neg":
+            return args[0]
+        case "mul":
+            return min(args[0] * args[1], LARGEST)
+    return 1
+
+
+# -- interval arithmetic: the range of an operation, from the ranges of its operands -----------
+
+
+N = TypeVar("N", int, float)
+
+
+def interval(op: str, x: tuple[N, N], y: tuple[N, N]) -> tuple[N, N] | None:
+    """The least and the greatest result, as if nothing wrapped; None if no rule gives them."""
+    (a, b), (c, d) = x, y
+    match op:
+        case "add":
+            return a + c, b + d
+        case "sub":
+            return a - d, b - c
+        case "neg":
+            return -b, -a
+        case "mul":
+            corners = (a * c, a * d, b * c, b * d)
+            return min(corners), max(corners)
+        case "min":
+            return min(a, c), min(b, d)
+        case "max":
+            return max(a, c), max(b, d)
+        case "idiv" if a >= 0 and c == d > 0:
+            return a // c, b // c
+        case "irem" if a >= 0 and c == d > 0:
+            return (a, b) if b < c else (0, c - 1)
+    return None

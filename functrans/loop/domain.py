@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.ir.types import broadcast_shape, is_float
-from functrans.loop.intervals import interval
+from functrans.loop.affine import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.loop.intervals import interval
+from functrans.loop.affine import interval
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, wrapped
 

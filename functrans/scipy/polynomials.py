@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from functrans.lazily import lazy
 from functrans.numpy.arrays import array
 from functrans.numpy.joining import stack
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.special import orthogonal, spherical
 from functrans.scipy.define import answers
+from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse
-from functrans.scipy.orders import enter_orders
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y",
@@ -122,4 +124,24 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
     return orthogonal.eval_genlaguerre(n, k, x)
 
 
-enter_orders(assoc_legendre_p, legendre_p, legendre_p_all, sph_harm_y, sph_legendre_p)
+# -- functions that are objects of one class, with degrees and orders --------------------------
+
+
+_scipy = lazy("scipy:special")
+
+
+def _enter_orders(*ours: Callable[..., Any]) -> None:
+    """Let them ask us within a trace, each for the one of its name."""
+    by_name = {function.__name__: function for function in ours}
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = _scipy.resolve()
+        for name, function in by_name.items():
+            if getattr(module, name) is self:
+                return function(*args, **kwargs)
+        refuse("a function of all degrees of scipy.special's", "stack the degrees that you need")
+
+    enter("scipy.special:legendre_p.__call__", call)
+
+
+_enter_orders(assoc_legendre_p, legendre_p, legendre_p_all, sph_harm_y, sph_legendre_p)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans.loop.divisibility import LARGEST, divisor
+from functrans.loop.affine import LARGEST, divisor
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, convert
 from functrans.loop.statements import size

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from functrans.loop.divisibility import divisor
+from functrans.loop.affine import divisor
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier, from_terms
 from functrans.loop.statements import Buffer, Store

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from functrans.loop.affine import Coefficients
-from functrans.loop.divisibility import divisor
+from functrans.loop.affine import Coefficients, divisor
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
