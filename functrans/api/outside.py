@@ -69,7 +69,7 @@ class Unpresentable(Exception):
 
 
 class Outside:
-    """What a function reads besides its arguments.
+    """The closed-over state of a function: what it reads besides its arguments.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ class Closed:
 
 
 class State:
-    """What a function reaches at one time.
+    """A state: all that a function reaches at one time.
 
     Attributes
     ----------

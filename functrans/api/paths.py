@@ -90,7 +90,7 @@ class Path:
         )
 
     def results(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """What the program gives for arguments."""
+        """The results of the program for arguments."""
         if config.check_floats:
             return by_numpy(self.graph, [*leaves, *self.captures])
         try:

@@ -21,7 +21,7 @@ from functrans.api.transformed import Transformed, again
 
 
 def fixed(walk: Walk) -> set[Hashable]:
-    """What is reached on some way on which it cannot be replaced by a copy, with all it reaches."""
+    """Places that cannot be replaced by a copy on some way to them, with all they reach."""
     inside: dict[Hashable, list[Hashable]] = {}
     for edge in walk.edges:
         inside.setdefault(edge.owner, []).append(edge.value)

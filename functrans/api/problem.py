@@ -101,7 +101,7 @@ class Problem:
         check_differentiable(self.leaves, self.leaf_name, transform)
 
     def leaf_name(self, i: int) -> str:
-        """What messages call a leaf that is differentiated."""
+        """The name of a differentiated leaf in messages."""
         return self._name(self._floating[i])
 
     def _name(self, i: int) -> str:

@@ -22,7 +22,7 @@ from functrans.trace.bytecode import closure, codes, instructions
 from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
-"""So many are looked at: a function may reach all of a program."""
+"""The number of objects that are looked at: a function may reach all of a program."""
 
 
 class _Place(NamedTuple):

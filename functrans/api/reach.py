@@ -83,7 +83,7 @@ from functrans.trace.source import is_installed
 from functrans.trace.tracer import Tracer
 
 MOST_OBJECTS = 20_000
-"""So many are looked at: a function may reach all of a program."""
+"""The number of objects that are looked at: a function may reach all of a program."""
 
 
 class Walk:

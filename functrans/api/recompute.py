@@ -1,4 +1,4 @@
-"""What the backward pass keeps and passes: checkpoint and stop_gradient."""
+"""Rematerialisation and cut gradients: checkpoint and stop_gradient."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _write(path: Path, data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Non
 
 
 class LoadedProgram:
-    """What `load` gives: called like the function that was saved, without its static arguments.
+    """A loaded program: called like the function that was saved, without its static arguments.
 
     It takes arguments of the types that it was saved for, and stands in other functions, under
     `grad`, `vmap` and `jit`, as any function does.

@@ -1,4 +1,4 @@
-"""What a transform gives for a function: called like it, printed as it was written, pickled."""
+"""The callable that a transform returns: printed as the function was written, and pickled."""
 
 from __future__ import annotations
 

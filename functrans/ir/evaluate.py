@@ -1,4 +1,4 @@
-"""What a graph means: its equations computed by NumPy, one after the other.
+"""Evaluation of graphs: equations computed by NumPy, one after the other.
 
 A graph that is evaluated again is first printed as a straight-line Python function: the cost of an
 equation is then the cost of its NumPy call.

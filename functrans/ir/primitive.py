@@ -1,4 +1,4 @@
-"""What a primitive operation is: a record with a slot for everything the library asks of it.
+"""Primitives: a record for each operation, with a slot for everything the library asks of it.
 
 Conventions of the slots (`params` are keyword arguments everywhere):
 
@@ -308,7 +308,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]
 
 
 def compute(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """What a primitive gives for arrays: by NumPy, or where they are."""
+    """The result of a primitive for arrays: by NumPy, or where they are."""
     if appliers and is_any_on_device(operands):
         return appliers[-1](primitive, operands, params)
     return primitive.numpy(*operands, **params)

@@ -42,7 +42,7 @@ def _names() -> Iterator[str]:
 
 
 def variable_names(graph: Graph) -> dict[Atom, str]:
-    """What the text of a graph calls its variables."""
+    """The names of a graph's variables in its text."""
     names: dict[Atom, str] = {}
     list(_lines(graph, _names(), False, 0, names))
     return names

@@ -1,4 +1,4 @@
-"""What is defined by an equation: solutions whose derivative does not run through the solver."""
+"""Implicit differentiation of solutions: the derivative does not run through the solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sliding windows have in common: strides, dilations and paddings as users give them."""
+"""Common parameters of sliding windows: strides, dilations and paddings as users give them."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ class Accesses:
         self.thread = outer
 
     def _forget_assigned(self, body: Sequence[Statement]) -> None:
-        """What changes from iteration to iteration is not known in any."""
+        """Forget values that change from iteration to iteration."""
         for statement in walk(body):
             if isinstance(statement, Assign):
                 for target in statement.targets:
@@ -318,7 +318,7 @@ class Accesses:
             self._region(address.target, corner, region)
 
     def _multiply(self, statement: MatrixMultiply) -> None:
-        """What a thread of a warp reads and writes of a product that it does with the others."""
+        """Accesses of a thread of a warp to a product that it does with the others."""
         self._read(expressions(statement))
         lane = panels.lane(self.thread, self.kernel.team)
         corners = [each.corner for each in (statement.left, statement.right)]

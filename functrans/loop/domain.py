@@ -73,7 +73,7 @@ class Values:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is bound or declared inside is gone afterwards."""
+        """A scope: bindings and declarations inside are gone afterwards."""
         before = set(self.bound)
         self._known.append({})
         yield
@@ -122,7 +122,7 @@ class Values:
             self._known = before
 
     def _assumed(self, condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, Value]]:
-        """What follows for the two sides of a comparison."""
+        """Bounds of the two sides of a comparison, if it holds."""
         if condition.op not in ("lt", "le"):
             return
         x, y = condition.args

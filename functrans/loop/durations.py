@@ -10,13 +10,13 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import For, If, Reduce, Statement, While
 
 LONGEST = 3
-"""So many steps of a loop whose end is found on the way are looked at, one by one."""
+"""This many steps of a loop whose end is found on the way are looked at, one by one."""
 
 
 def duration(statement: Statement, steps: int | None) -> int:
     """How long a statement takes at most: one for what it reads, one for what it writes.
 
-    Loops whose end is found on the way take at most so many ``steps``, if that is said.
+    Loops whose end is found on the way take at most ``steps`` steps, if that is said.
     """
     match statement:
         case For():

@@ -15,7 +15,7 @@ from functrans.errors import StepLimitError
 
 
 class Failure(NamedTuple):
-    """What has gone wrong, as Python says it."""
+    """A failure: Python's exception and its message."""
 
     exception: type[Exception]
     message: str

@@ -33,17 +33,17 @@ def terms(dtype: np.dtype[Any]) -> int:
 
 
 def own_rows(quotient: Any, rows: int) -> list[Any]:
-    """The rows, of so many, of which a thread has sums; its number in the warp // 4 is given."""
+    """The rows of a fragment of which a thread has sums; its number in the warp // 4 is given."""
     return [quotient + first for first in range(0, rows, ROWS // 2)]
 
 
 def own_columns(rest: Any, columns: int) -> list[Any]:
-    """The columns, of so many, of which a thread has sums; its number modulo 4 is given."""
+    """The columns of a fragment of which a thread has sums; its number modulo 4 is given."""
     return [rest * 2 + (first + each) for first in range(0, columns, COLUMNS) for each in range(2)]
 
 
 def own_sums(rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """For each sum of a thread, of so many rows and columns: which of its own it is of.
+    """For each sum of a thread, of a fragment of rows and columns: which of its own it is of.
 
     Fragment after fragment, as an instruction takes them: the sums of four registers.
     """

@@ -28,7 +28,7 @@ FEWEST = 12
 """Operations that are worth being a function."""
 
 RARE = 24
-"""So many operations that are rarely needed are put into a function of their own."""
+"""This many operations that are rarely needed are put into a function of their own."""
 
 MANY = 8
 """With more copies of a function than this, a kernel calls it: that is not slower, and the compiler
@@ -84,7 +84,7 @@ class Function:
 
 
 def parameter(number: int, dtype: np.dtype[Any]) -> Scalar:
-    """What stands for an operand in a function."""
+    """The parameter for an operand of a function."""
     return Scalar("parameter", (), dtype, number)
 
 
@@ -133,7 +133,7 @@ def expanded(expressions: Sequence[Scalar], done: dict[Scalar, Scalar]) -> list[
 def function_of(
     primitive: Primitive, dtypes: tuple[np.dtype[Any], ...], params: tuple[tuple[str, Any], ...]
 ) -> Function | None:
-    """What an elementwise primitive computes, if it takes floats and is long."""
+    """The function that an elementwise primitive computes, if it takes floats and is long."""
     assert primitive.scalar is not None
     if primitive.several or any(dtype.kind != "f" for dtype in dtypes):
         return None

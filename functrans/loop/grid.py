@@ -46,7 +46,7 @@ class ProductTile(NamedTuple):
 
     @property
     def together(self) -> int:
-        """So many rows or columns of a thread are neighbours."""
+        """The number of rows or columns of a thread that are neighbours."""
         return min(self.thread_rows, self.thread_columns, 4)
 
     @property
@@ -66,7 +66,7 @@ class WarpTile(NamedTuple):
     warp_columns: int
 
     def of(self, itemsize: int) -> WarpTile:
-        """The tile for operands of so many bytes: its depth is for those of two."""
+        """The tile for operands of an item size: its depth is for those of two bytes."""
         return self._replace(depth=2 * self.depth // itemsize)
 
     @property
@@ -108,7 +108,7 @@ class WarpTile(NamedTuple):
 
 
 def lines(depth: int, length: int, itemsize: int, terms_are_near: bool) -> tuple[int, int]:
-    """How so many terms of so many rows lie in shared memory: lines, and numbers in each.
+    """The layout of the terms of rows in shared memory: lines, and numbers in each.
 
     Lines are longer than what is in them, so that a warp finds the numbers of a fragment in
     different banks. Eight rows of 16 bytes, as `ldmatrix` reads them, and eight rows of four
@@ -154,7 +154,7 @@ class AttentionTile(NamedTuple):
         return self.thread_keys
 
     def groups(self, columns: int) -> int:
-        """The groups of columns that a thread has of so many."""
+        """The groups of columns that a thread has, of all columns."""
         return -(-columns // self.keys)
 
     def sums(self, columns: int) -> int:
@@ -185,12 +185,12 @@ class Grid(NamedTuple):
     shortest: int = 16
     """Loops of fewer iterations are one thread's."""
     iterations: int = 8
-    """A thread of a team does about so many iterations of a long loop."""
+    """Iterations of a long loop for each thread of a team, roughly."""
     gain: float = 1.25
-    """In loops that a team goes through together, so many times fewer operations for each thread
-    are worth twice as many threads. Nor are sums cut into slices for less: that takes registers."""
+    """In loops that a team goes through together, a factor of this in the operations of each thread
+    is worth twice as many threads. Nor are sums cut into slices for less: that takes registers."""
     busy: int = 1 << 15
-    """So many threads keep a machine busy; where there are fewer, teams are larger."""
+    """This many threads keep a machine busy; where there are fewer, teams are larger."""
     latency: int = 8
     """Cycles in which a thread does an operation, those that wait for memory among them."""
     at_once: int = 1 << 13
@@ -200,13 +200,13 @@ class Grid(NamedTuple):
     memory: int = 8
     """Operations that a thread could do instead of reading or writing an element."""
     little: int = 4
-    """A kernel that takes no longer than so many launches shares one with others."""
+    """A kernel that takes no longer than this many launches shares one with others."""
     most_loops: int = 48
     """Loops that share a kernel at most: compiling takes more than linear time."""
     barrier: int = 8
     """Operations that a thread could do instead of waiting for those of its block."""
     apart: int = 2
-    """A kernel becomes several, with memory between them, if they are so many times as fast."""
+    """A kernel becomes several, with memory between them, if they are faster by this factor."""
     largest_expanded: int = 1 << 30
     """Bytes of memory that a row has which a kernel cannot keep to itself, for all iterations."""
     largest_local: int = 1024
@@ -217,9 +217,9 @@ class Grid(NamedTuple):
     """So few elements that all update are updated in shared memory first: threads would wait for
     each other at every update."""
     updates: int = 4096
-    """A team does so many updates in its shared memory, at least."""
+    """The least number of updates of a team in its shared memory."""
     threads: int = 132 * 2048
-    """So many threads a machine holds at once: those of 132 multiprocessors."""
+    """Threads that a machine holds at once: those of 132 multiprocessors."""
     shortest_in_strips: int = 4096
     """Shorter loops have no strips of 16 bytes: all of them is under way at once as it is."""
     largest_strip: int = 400
@@ -233,7 +233,7 @@ class Grid(NamedTuple):
     smallest_tiled: int = 1 << 14
     """Kernels of fewer iterations have no such tiles: the nearest cache keeps what they read."""
     row_registers: int = 64
-    """Of a thread's registers, so many are for the elements of rows that it has to itself."""
+    """Registers of a thread for the elements of rows that it has to itself."""
     all_registers: int = 1 << 16
     """The registers of a multiprocessor: of its largest block, a thread has no more than 64."""
     largest_unrolled: int = 1000
@@ -267,11 +267,11 @@ class Grid(NamedTuple):
     512 bytes of shared memory for 16 instructions of `mma`, which take longer than the reading. In
     the largest a thread has 64 sums, and two blocks have room in a multiprocessor's registers."""
     narrowest_product: int = 8
-    """A product with fewer rows or columns is not tiled: a thread has so many sums side by side."""
+    """A product with fewer rows or columns is not tiled: a thread has this many sums in a row."""
     blocks: int = 264
-    """So many tiles keep a machine busy: two for each of 132 multiprocessors."""
+    """Tiles that keep a machine busy: two for each of 132 multiprocessors."""
     least_part: int = 256
-    """A part of a sum has so many terms at least, where parts are summed by different blocks."""
+    """The least number of terms in a part of a sum, where parts are summed by different blocks."""
     largest_epilogue: int = 3072
     """Nodes of expressions that are written out besides in the kernel of a product: for all sums
     of a thread, as a hyperbolic tangent for 16 of them, or a bias and a maximum for 64; else for a

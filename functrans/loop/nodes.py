@@ -43,7 +43,7 @@ FOLDS = ("add", "mul", "min", "max", "and", "or")
 
 
 def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scalar]:
-    """Blocking: where a block of so many iterations of a loop starts and stops."""
+    """Blocking: where a block of the iterations of a loop starts and stops."""
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)
     end = Scalar("add", (start, const(length, INDEX)), INDEX)
     return start, Scalar("min", (end, stop), INDEX)

@@ -25,7 +25,7 @@ DATA = frozenset({"load", "local", "parameter", "probe"})
 NO_WORK = frozenset({"load", "probe", "checked", "required"})
 
 Known = ChainMap[Scalar, None]
-"""What has been computed, in the scopes around."""
+"""Values that have been computed, in the scopes around."""
 
 Count = int | np.ndarray[Any, Any]
 """Numbers of operations at several places in loops, or what is one number at all of them."""
@@ -180,7 +180,7 @@ class _Tally:
         return _larger(stop - start, 0) * self.loops(rest, at.along(index, start), inside)
 
     def number(self, bound: Scalar, at: At) -> Count | None:
-        """What an extent is, if that is not a matter of data, or of loops further out."""
+        """The value of an extent, if that is not a matter of data, or of loops further out."""
         if bound.op == "const":
             return int(bound.attribute)
         values: dict[Scalar, Any] = {node: np.int64(x) for node, x in at.indices.items()}

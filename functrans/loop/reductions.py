@@ -28,11 +28,11 @@ class Reductions(NamedTuple):
     """
 
     blocks: int = 64
-    """Into so many blocks a long reduction is cut."""
+    """The number of blocks that a long reduction is cut into."""
     few_iterations: int = 512
     """A root with more iterations than this gives threads enough to share as it is."""
     most_columns: int = 1 << 62
-    """So many sums down columns are not cut in any case: inside of a loop on a grid, where a team
+    """This many sums down columns are not cut in any case: inside of a loop on a grid, where a team
     has a thread for each, and more threads share their terms (`functrans.lower.grid.slicing`)."""
     long: int = 1 << 17
     """Steps of all folds of a root together that are worth blocks."""
@@ -44,13 +44,13 @@ class Reductions(NamedTuple):
     steps: int = 16
     """The terms of a partial sum: of enough work that what is done for each partial sum is free."""
     accumulators: int = 4
-    """Vectors of sums side by side: an addition takes about so many cycles, and two are begun in
+    """Vectors of sums side by side: an addition takes about as many cycles, and two are begun in
     each."""
     blocks_of_lanes: bool = True
     """Whether a sum that is dealt to lanes is one of partial sums, too: lanes in a vector may stop
     to be added up, threads would have to wait for each other."""
     longest_alone: int = 0
-    """A sum of so many steps, which are dealt to lanes, has no blocks in any case."""
+    """A sum of at most this many steps, which are dealt to lanes, has no blocks in any case."""
     shortest: int = 16
     """A sum of fewer numbers has one accumulator."""
 

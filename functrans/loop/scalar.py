@@ -32,7 +32,7 @@ _bits = struct.Struct("d").pack
 
 
 class Operation(NamedTuple):
-    """What a scalar operation is called, takes, and means (as NumPy says it)."""
+    """A scalar operation: its name, its operands, and its meaning (as NumPy says it)."""
 
     name: str
     arity: int
@@ -144,7 +144,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class _Entry(weakref.ref["Scalar"]):
-    """What the table of all nodes holds: a node that may go, and its key."""
+    """An entry of the table of all nodes: a node that may go, and its key."""
 
     __slots__ = ("key",)
 
@@ -453,7 +453,7 @@ def postorder(roots: Iterable[Scalar], known: Container[Scalar] = ()) -> list[Sc
 
 
 def evaluate(expression: Scalar, values: dict[Scalar, Any]) -> Any:
-    """What the expression means, computed by NumPy on whole arrays.
+    """The value of an expression, computed by NumPy on whole arrays.
 
     The reference that the printers and `functrans.vecmath` are tested against.
     """
@@ -465,7 +465,7 @@ def evaluate(expression: Scalar, values: dict[Scalar, Any]) -> Any:
 
 
 def meaning(node: Scalar, args: list[Any]) -> Any:
-    """What a node that is an operation means for arrays or numbers in place of its operands."""
+    """The value of a node that is an operation, for arrays or numbers in place of its operands."""
     match node.op:
         case "const":
             return np.asarray(node.attribute, node.dtype)

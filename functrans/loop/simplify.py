@@ -441,7 +441,7 @@ def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> S
 
 
 def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
-    """What is known of an operand can simplify the operations inside."""
+    """Simplify the operations inside by what is known of an operand."""
     if not any(arg.op in ("const", "zero") for arg in args):
         return None
     return simplifier(function.at(args))

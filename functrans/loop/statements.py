@@ -268,7 +268,7 @@ class Barrier:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """An operand of a `MatrixMultiply`: so many rows (or columns), and the terms along them.
+    """An operand of a `MatrixMultiply`: its rows (or columns), and the terms along them.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ class Kernel:
     team : int
         In a grid, how many threads do an iteration of the band together; 0 where there is no grid.
         One has the scratch to itself. Of several, all do the statements alike, but that the first
-        alone does the stores, and that loops and sums of so many lanes are dealt to them; the
+        alone does the stores, and that loops and sums of that many lanes are dealt to them; the
         scratch is theirs together.
     dealt : tuple of Buffer
         Of a team's scratch, the rows of which each thread touches no other elements than it has

@@ -50,7 +50,7 @@ class Target:
     cache, cache_ways : int
         The bytes of the cache that a core has to itself, and in how many places a line can be.
     parallel_loops : int
-        In so many loops of a nest, from the outermost one on, iterations may go on at the same
+        Number of loops of a nest, from the outermost one on, whose iterations may go on at the same
         time: one where threads share a range, more where there is a grid.
     through_memory : int
         Operations that take the time in which an element goes to memory and back. Measured (large
@@ -108,7 +108,7 @@ class Target:
 
     @property
     def alignment(self) -> int:
-        """What arrays lie at multiples of, in bytes."""
+        """The alignment of arrays, in bytes."""
         return max(self.cache_line, self.vector_bytes)
 
     @property
@@ -125,7 +125,7 @@ class Target:
         return self.grid is not None and bool(self.grid.tiles)
 
     def lanes(self, itemsize: int) -> int:
-        """How many numbers of so many bytes are done at once."""
+        """The number of lanes for numbers of an item size."""
         if self.grid is not None:
             return self.grid.warp
         if "vectorise" not in self.stages:

@@ -27,7 +27,7 @@ from functrans.loop.statements import Buffer
 
 
 def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:
-    """What of its buffers has been written once a kernel has run.
+    """The elements of its buffers that a kernel has written once it has run.
 
     Parameters
     ----------

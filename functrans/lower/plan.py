@@ -74,7 +74,7 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
     ----------
     steps : sequence of Step
     depth : int
-        So many loops are around all of them.
+        The number of loops around all of them.
     """
 
     def loop(step: Step) -> Scalar | None:

@@ -1,4 +1,4 @@
-"""What the functions of the namespace share: array-likes, axes, copies, new arrays."""
+"""Common helpers of the namespace: array-likes, axes, copies, new arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace and its arrays that NumPy's functions do not say.
+"""The array API standard: functions and methods that NumPy's own names do not cover.
 
 References
 ----------

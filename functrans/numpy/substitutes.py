@@ -1,4 +1,4 @@
-"""What the lines of a traced function get for ``np.zeros(3)``, ``np.array([x, y])``, ``np.r_[x]``.
+"""Substitutes for ``np.zeros(3)``, ``np.array([x, y])``, ``np.r_[x]`` in traced functions.
 
 Where a traced value is among the arguments, also in a list, it is our function, unless the value is
 a known one without a derivative. Else it is NumPy's function, and a new array that it makes is one

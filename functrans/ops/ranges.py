@@ -19,7 +19,7 @@ from functrans.ir.types import Aval, is_supported
 
 
 class Given(NamedTuple):
-    """What a parameter is given beside: the types of the operands, and the other parameters."""
+    """The context of a parameter: the types of the operands, and the other parameters."""
 
     avals: Sequence[Aval]
     params: Mapping[str, Any]
@@ -64,7 +64,7 @@ def _each(found: Range) -> Range:
 
 
 def _are_axes(value: Any, ndim: float) -> bool:
-    """Whether these are different axes of so many."""
+    """Whether these are different axes of a given number."""
     return (
         type(value) is tuple
         and all(_whole(x, 0, ndim) for x in value)
@@ -192,4 +192,4 @@ RANGES: dict[str, Range] = {
     "x_labels": _labels,
     "y_labels": _labels,
 }
-"""What the parameters of the library's primitives may be, by their names."""
+"""The admissible values of the parameters of the library's primitives, by their names."""

@@ -80,7 +80,7 @@ def held() -> Iterator[None]:
 
 @once
 def _gate() -> tuple[Callable[..., None], Callable[..., None]]:
-    """What counts the users in the record. Nobody else has Python's lock meanwhile."""
+    """The counter of users in the record. Nobody else has Python's lock meanwhile."""
     with importing:
         import numba
         from llvmlite import ir

@@ -1,4 +1,4 @@
-"""What the functions are built from: formats, polynomials, error-free sums and products.
+"""Building blocks of the functions: formats, polynomials, error-free sums and products.
 
 A pair ``(high, low)`` of scalars stands for their exact sum, with ``abs(low)`` at most half a unit
 in the last place of ``high``; it carries about twice the digits of the format.

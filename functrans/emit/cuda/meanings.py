@@ -1,4 +1,4 @@
-"""What the names mean, as Python functions of NumPy's scalars: for the emulator of kernels.
+"""Reference semantics of the names, in Python on NumPy's scalars: for the emulator of kernels.
 
 They are written with NumPy's own functions, and share nothing with the device code. Integers wrap
 without a warning where `np.errstate` says so, which is the caller's business.

@@ -31,7 +31,7 @@ _BARRIER = Barrier()
 
 
 class Touched(NamedTuple):
-    """What has been read and written since the threads last waited, and by whom.
+    """Reads and writes since the last barrier, and by which threads.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Touched(NamedTuple):
         )
 
     def without(self, some: frozenset[Buffer]) -> Touched:
-        """What is left without some of the buffers."""
+        """The same but for some of the buffers."""
         return Touched(*(each - some for each in self))
 
     @property
@@ -132,7 +132,7 @@ class _Insertion:
 
 
 def touched(statement: Statement) -> Touched:
-    """What a statement of a team reads and writes."""
+    """Reads and writes of a team's statement."""
     if isinstance(statement, Store):
         read = _loaded(expressions(statement))
         if statement.op is not None:

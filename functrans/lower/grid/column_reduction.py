@@ -77,7 +77,7 @@ class Columns(NamedTuple):
     width : int
         Of how many columns a thread reads an element at once.
     threads : int
-        So many threads are next to each other in a row.
+        Number of threads that are next to each other in a row.
     groups : int
         So many rows are read at the same time.
     """
@@ -219,7 +219,7 @@ class _Sharing:
         self.block = index("columns", -(-self.count // self.wide))
         self.scratch: list[Buffer] = []
         self.known: dict[Scalar, Scalar] = {}
-        """What stands for the locals that have been declared, in a column of the team."""
+        """The values of the declared locals, in a column of the team."""
         self.sums: dict[Scalar, Scalar] = {}
         """The same for the sums alone."""
         self.column = index("column", self.wide)
@@ -288,7 +288,7 @@ class _Sharing:
         )
 
     def _lane(self, strip: Scalar, number: int) -> dict[Scalar, Scalar]:
-        """What stands for a column, and for what has been computed of it."""
+        """Substitutes for a column, and for what has been computed of it."""
         width = self.columns.width
         within = self.simplify(strip * width + number)
         place = self.block * self.columns.threads + strip
@@ -298,7 +298,7 @@ class _Sharing:
         return {**self._in_column(self.known, {self.column: within, **column}), **column}
 
     def _in_column(self, known: Mapping[Scalar, Scalar], at: Mapping[Scalar, Scalar]) -> Values:
-        """What stands for locals, in one of the columns."""
+        """Substitutes for locals, in one of the columns."""
         values = self.simplify.substitute(list(known.values()), at)
         return dict(zip(known, values, strict=True))
 
@@ -331,7 +331,7 @@ class _Sharing:
     # -- results ----------------------------------------------------------------------------------
 
     def _by_columns(self, statements: Sequence[Statement]) -> For:
-        """What is computed of the results of columns, by a thread each."""
+        """The epilogue of the results of columns, by a thread each."""
         thread = index("thread", self.team)
         body: list[Statement] = []
         for number in range(0, self.wide, self.team):
@@ -363,4 +363,4 @@ class _Sharing:
 
 
 _TOGETHER = 16
-"""So many partial results are combined by a thread, one after the other."""
+"""This many partial results are combined by a thread, one after the other."""

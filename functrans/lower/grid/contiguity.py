@@ -29,7 +29,7 @@ class Access(NamedTuple):
 
 
 def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterator[Access]:
-    """What statements, and expressions after them, touch."""
+    """The elements that statements, and expressions after them, read and write."""
     for node in (*scalars(body), *postorder(values)):
         if node.op == "load":
             yield Access(node.attribute, node.args, False)
@@ -51,7 +51,7 @@ def reads_back(body: Sequence[Statement]) -> bool:
 
 
 def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
-    """How many elements, from a multiple of so many iterations on, lie side by side and aligned.
+    """How many elements lie side by side and aligned, from multiples of some iterations on.
 
     It is a power of two, or 0 if iterations that follow one another do not touch neighbours.
     """

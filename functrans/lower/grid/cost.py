@@ -21,7 +21,7 @@ from functrans.lower.grid.dealing import extent, is_independent, perfect, terms,
 from functrans.lower.grid.slicing import Sums, long_sums
 
 STEPS = 64
-"""So many steps a loop is taken to have whose number of steps is found on the way."""
+"""The assumed trip count of a loop whose number of steps is found on the way."""
 
 
 class Way(NamedTuple):
@@ -58,7 +58,7 @@ class Spans:
         self._sums: dict[For, Sums | None] = {}
 
     def time(self, iterations: int, team: int, inside: Sequence[Statement]) -> int:
-        """How long a kernel takes whose band has so many iterations."""
+        """The time of a kernel, by the number of iterations of its band."""
         grid = self.grid
         waves = -(-iterations * team * self.body(inside, team) // grid.at_once)
         return grid.launch + max(grid.latency * self.body(inside, team), waves)
@@ -67,7 +67,7 @@ class Spans:
         return sum(self.statement(each, team) for each in body)
 
     def statement(self, one: Statement, team: int) -> int:
-        """What each thread of a team does of a statement."""
+        """The operations of one thread of a team in a statement."""
         key = one, team
         if key not in self._known:
             self._known[key] = self._statement(one, team)

@@ -70,7 +70,7 @@ def _is_long(body: Sequence[Statement]) -> bool:
 
 
 class _Leaf(NamedTuple):
-    """What would be a kernel, and how long it takes, in all its turns."""
+    """A candidate for a kernel, and its time, in all its turns."""
 
     around: tuple[Around, ...]
     body: Body

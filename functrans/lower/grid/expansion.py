@@ -42,7 +42,7 @@ Body = tuple[Statement, ...]
 
 
 class Arm(NamedTuple):
-    """What is done only if a condition holds, or only if it does not."""
+    """A branch: statements that are executed only if a condition holds, or only if it does not."""
 
     condition: Scalar
     holds: bool
@@ -140,7 +140,7 @@ def _is_private(row: Buffer, using: Sequence[Piece]) -> bool:
 
 
 def _inside(body: Body) -> Body:
-    """What is in the independent loops that statements begin with."""
+    """The body of the independent loops that statements begin with."""
     while len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         body = body[0].body
     return body
@@ -268,7 +268,7 @@ def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
 
 
 def _with_loads(each: Around, homes: Homes) -> Around:
-    """What is around a piece; a condition is found in memory."""
+    """The loops and branches around a piece; a condition is found in memory."""
     if not isinstance(each, Arm):
         return each
     values = {name: load(*place) for name, place in homes.items()}

@@ -37,7 +37,7 @@ def side_by_side(
     """The nests, with small ones as one; ``homes`` are the buffers that others live in."""
     group: list[_Kernel] = []
     waiting: list[_Kernel] = []
-    """What comes after the group, because it is large, or needs it."""
+    """Kernels that come after the group, because they are large, or need it."""
     for nest in nests:
         kernel = _Kernel.of(nest, homes, target)
         if _fits(kernel, group, waiting, target):

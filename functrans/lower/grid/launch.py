@@ -26,7 +26,7 @@ class Launch(NamedTuple):
     teams: int
 
     def blocks(self, iterations: int) -> int:
-        """How many blocks do so many iterations of the band."""
+        """The number of blocks for the iterations of a band."""
         return -(-iterations // self.teams)
 
 

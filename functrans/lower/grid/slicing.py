@@ -76,7 +76,7 @@ class Sums(NamedTuple):
 
     @property
     def rest(self) -> Body:
-        """What is done in an iteration besides the sums."""
+        """The statements of an iteration besides the sums."""
         return tuple(each for each in self.body if each not in self.sums)
 
     @property
@@ -167,7 +167,7 @@ class Slicer:
         return sum(dtype.itemsize * prod(shape) for _, dtype, shape in needed) <= self.room
 
     def loops(self, sums: Sums, count: int) -> tuple[For, For]:
-        """The loops for so many slices of each sum."""
+        """The loops over the slices of each sum."""
         rows = [self._row(key) for key in self._keys(sums, count)]
         return self._of_slices(sums, count, rows), self._of_iterations(sums, count, rows)
 

@@ -51,7 +51,7 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
 
 class _Strips:
-    """What strips of threads, and of teams, have in common."""
+    """The common parts of strips of threads, and of teams."""
 
     def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
         self.given = kernel

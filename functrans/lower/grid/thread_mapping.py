@@ -153,7 +153,7 @@ class _Deal:
         return tuple(made for each in body for made in self._shared(each))
 
     def _shared(self, statement: Statement) -> Body:
-        """What a team's threads do for a statement: two loops, where sums go in slices."""
+        """The share of a team's thread in a statement: two loops, where sums go in slices."""
         if isinstance(statement, For):
             count, sums = self.spans.way(statement, self.team).slices, self.spans.sums(statement)
             if count > 1 and sums is not None and self.slicer.has_room(sums, count):

@@ -74,7 +74,7 @@ def reads_across(body: Body, grid: Grid) -> bool:
 
 
 class Across(NamedTuple):
-    """What a kernel reads across the order that it lies in.
+    """A strided access: an operand that a kernel reads across its order in memory.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Across(NamedTuple):
 
 
 def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
-    """What is worth tiles; None if nothing is."""
+    """The strided accesses that are worth tiles; None if nothing is."""
     band = kernel.band
     extents = [sizes.value(loop.stop) for loop in band]
     if len(band) < 2 or prod(extents) < grid.smallest_tiled:
@@ -131,7 +131,7 @@ def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
 
 
 def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
-    """What each iteration loads before it stores there, wherever the indices of the band say.
+    """Loads of each iteration before it stores there, wherever the indices of the band say.
 
     No other iteration stores there: those of a band are independent.
     """
@@ -184,7 +184,7 @@ def _either(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _is_cached(rows: For, columns: For, kernel: Kernel, sizes: Sizes, grid: Grid) -> bool:
-    """Whether a block goes over so many rows that it uses all that it has fetched."""
+    """Whether the rows that a block covers use all cache lines that it fetches."""
     band = kernel.band
     if columns is not band[-1] or rows is not band[-2]:
         return False

@@ -20,7 +20,7 @@ class Arena(NamedTuple):
     word: int = 8
     """Bytes: the least that a buffer takes."""
     small: int = 1024
-    """Temporaries of so many bytes at most are not worth the search for the best place."""
+    """Temporaries of at most this many bytes are not worth the search for the best place."""
 
 
 Life = tuple[int, int]

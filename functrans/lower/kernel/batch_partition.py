@@ -36,9 +36,9 @@ class BatchPartition(NamedTuple):
     """
 
     least_rows: int = 8
-    """A block has a multiple of so many rows: vectors stay whole, and products stay products."""
+    """The rows of a block are a multiple of this: vectors and products stay whole."""
     most_blocks: int = 16
-    """There are so many blocks at most."""
+    """The greatest number of blocks."""
     least_work: int = 1_000_000
     """Scalar operations of a loop that are worth being cut into blocks."""
 

@@ -69,7 +69,7 @@ def _wanted(position: Sequence[Scalar], one: Buffer, simplify: Simplifier) -> Bo
 def _assigned(
     statement: Statement, one: Buffer, extents: Mapping[Scalar, int], simplify: Simplifier
 ) -> Iterator[Box]:
-    """What a statement writes in any case, in loops of which the extents are given."""
+    """The elements that a statement writes in any case, in loops of which the extents are given."""
     match statement:
         case Store() if statement.target is one:
             ranges = [_range(i, extents, simplify) for i in statement.indices]

@@ -37,7 +37,7 @@ from functrans.lower.nest.bodies import Nest
 Body = tuple[Statement, ...]
 
 _AFFINE = frozenset({"index", "const", "add", "sub", "mul", "neg"})
-"""What an index may be made of: it means the same wherever its loops go on."""
+"""Operations of an index that means the same wherever its loops go on."""
 
 
 def donate(
@@ -110,7 +110,7 @@ def _occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
 
 
 def _layout(one: Buffer) -> Hashable:
-    """What two buffers have in common if one array could be both."""
+    """The key by which two buffers agree if one array could be both."""
     return one.dtype, one.shape
 
 

@@ -22,7 +22,7 @@ from functrans.lower.nest.bodies import Nest
 
 
 class Kernels(NamedTuple):
-    """What a kernel is made for, and what it is handed. Not measured."""
+    """Constants and arguments of kernels: compiled in, or handed over. Not measured."""
 
     largest_constant: int = 16
     """Numbers that are no larger stay in a kernel: they decide how code is written. Extents above

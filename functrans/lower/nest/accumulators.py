@@ -42,7 +42,7 @@ def _is_long(fold: Scalar, target: Target) -> bool:
 
 
 def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
-    """Every so many elements as a fold of their own, and the rest one by one."""
+    """A strided part of the elements as a fold of its own, and the rest one by one."""
     op, indices = fold.attribute
     value, *extents = fold.args
     *outer, innermost = indices

@@ -46,11 +46,11 @@ class Vectors(NamedTuple):
     """
 
     wide_columns: int = 8
-    """Sums down columns go over so many vectors at once, so that whole cache lines are used."""
+    """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
     cost_of_steps: float = 1.5
-    """What the steps of a sum cost besides the operations on each vector."""
+    """The cost of the steps of a sum besides the operations on each vector."""
     narrow_body: int = 48
-    """With more operations than this, registers would not do for so many vectors."""
+    """With more operations than this, registers would not do for as many vectors."""
     largest_copied: int = 1500
     """A loop with more operations inside than this is not cut into pieces."""
 
@@ -228,7 +228,7 @@ class NestBuilder:
     # -- statements ---------------------------------------------------------------------------
 
     def _pieces_of_nest(self, nest: Loop) -> Iterator[tuple[Statement, ...]]:
-        """What the outermost loop does, in pieces of its range: no iteration needs another."""
+        """The body of the outermost loop, in pieces of its range: no iteration needs another."""
         if nest.index is None:
             yield tuple(self._block(nest))
             return
@@ -310,7 +310,7 @@ class NestBuilder:
         return length if length and start % length == 0 else None
 
     def _root(self, root: Elements, lanes: int = 1) -> Iterator[Statement]:
-        """Compute a root at the current indices: so many of them, if it is in a vector loop."""
+        """Compute a root at the current indices: a vector of them, if it is in a vector loop."""
         values = self._replace_loads(root)
         values = self.simplify.substitute(values, self._index_values)
         if root.folds:
@@ -347,13 +347,13 @@ class NestBuilder:
         return self.target.lanes(widest)
 
     def _accumulators(self, root: Root, registers: int) -> int:
-        """How many accumulators hide the latency of adding, where one takes so many registers."""
+        """How many accumulators hide the latency of adding, by the registers that one takes."""
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
 
     def _lanes(self, loop: Loop, extent: int) -> int:
-        """How many of so many iterations are lanes of vectors at once."""
+        """How many of the iterations are lanes of vectors at once."""
         roots = [child for child in loop.children if isinstance(child, Elements)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.target.lanes(widest)
@@ -379,7 +379,7 @@ class NestBuilder:
 
 
 def _mark_parallel(loop: For, count: int) -> For:
-    """A loop, with so many of its band marked as parallel: they carry no dependence.
+    """A loop whose band is marked as parallel down to a depth: its loops carry no dependence.
 
     Rows and locals are private to an iteration of the innermost loop around all of their uses.
     """

@@ -26,13 +26,13 @@ class Fusion(NamedTuple):
     """
 
     largest_nest: int = 6000
-    """Roots that have nothing in common share a loop up to so many operations."""
+    """Roots that have nothing in common share a loop up to this many operations."""
     largest_block: int = 16_000
     """Nodes after which code without loops goes on in another kernel: LLVM's register allocator
     takes more than linear time for one long block."""
     most_buffers: int = 256
-    """A kernel that is handed so many arrays takes no more roots: each is a parameter, and LLVM
-    takes more than linear time for thousands of them."""
+    """A kernel with this many arrays takes no more roots: each is a parameter, and LLVM takes more
+    than linear time for thousands of them."""
     few_stores: int = 1000
     """The same for the elements of joins: many stores to one array take more than linear time."""
     long_row: int = 64
@@ -41,11 +41,11 @@ class Fusion(NamedTuple):
     """Whether loops over rows are joined that read nothing in common: a launch less. If that is
     slow, a grid distributes them again."""
     worth_a_kernel: int = 256
-    """A piece of a loop with so many iterations may be shared by threads."""
+    """A piece of a loop with at least this many iterations may be shared by threads."""
     small_part: int = 100_000
     """Scalar operations, up to which a part of a join shares a kernel with others."""
     most_parts: int = 16
-    """So many parts of joins share a kernel at most."""
+    """The greatest number of pieces of joins that share a kernel."""
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ class Pieces(NamedTuple):
     shortest_row: int = 16
     """Shorter rows do not get a loop of their own: they would not fill a vector."""
     most_pieces: int = 5
-    """A loop is cut into so many pieces at most."""
+    """The greatest number of pieces of a loop."""
 
 
 def pieces(
@@ -73,7 +73,7 @@ def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:
 
 
 def divisor_of(node: Scalar, index: Scalar) -> int | None:
-    """What a quotient or remainder divides an index by, if it is that and no more."""
+    """The divisor of a quotient or remainder of an index, if it is that and no more."""
     inside, by = node.args
     if inside is not index or by.op != "const" or by.attribute <= 0:
         return None

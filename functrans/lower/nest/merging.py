@@ -32,7 +32,7 @@ def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
 
 
 def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[Nest]]:
-    """Runs of so many nests at most, that use so many buffers together or are alone."""
+    """Runs of a few nests, that use few buffers together or are alone."""
     taken: list[Nest] = []
     used: set[Buffer] = set()
     for nest in nests:

@@ -34,7 +34,7 @@ class Tiling(NamedTuple):
     long_block: int = 32
     """The same for a loop of `long` iterations."""
     long: int = 512
-    """A loop of so many iterations has blocks enough."""
+    """A loop of this many iterations has blocks enough."""
     tile: int = 16
     """Iterations of the vector loop: lines a power of two apart have few places in the cache."""
     near: int = 8
@@ -79,7 +79,7 @@ def _contiguous_loop(outer: Sequence[For], vector: For, target: Target) -> For |
 
 
 def _is_cached(element: Scalar, step: int | None, count: int, target: Target) -> bool:
-    """Whether the cache lines of so many elements, some steps apart, are all in the cache."""
+    """Whether the cache lines of elements some steps apart are all in the cache."""
     if not step or abs(step) <= target[Tiling].near:
         return True
     apart = gcd(step * element.dtype.itemsize, target.cache // target.cache_ways)

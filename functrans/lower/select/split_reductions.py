@@ -34,7 +34,7 @@ class Splitting(NamedTuple):
     blocks : callable
         Into how many blocks the reductions of a root are cut; 1: into none.
     is_busy : callable
-        Whether the iterations of a root, whose folds have so many steps in all, are enough for the
+        Whether the iterations of a root, by the number of steps of its folds, are enough for the
         threads as it is.
     blocks_first : bool
         Whether the partial results of a block lie next to each other in memory.

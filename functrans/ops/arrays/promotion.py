@@ -31,7 +31,7 @@ Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
 
 
 def dtype_key(x: Any) -> DtypeKey:
-    """What a value brings to promotion."""
+    """The key of a value in promotion."""
     if isinstance(x, Tracer):
         return x._variable.aval.promotes_as
     if isinstance(x, (np.ndarray, np.generic, OnDevice)):
@@ -87,7 +87,7 @@ def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @cached(8192)
 def _casts(promotion: Promotion, keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...] | None:
-    """What the operands are to be cast to; None if they are of those dtypes already."""
+    """The dtypes that operands are cast to; None if they are of those dtypes already."""
     dtypes = promotion(keys)
     return None if all(a is b for a, b in zip(keys, dtypes, strict=True)) else dtypes
 

@@ -37,13 +37,13 @@ class Joins(NamedTuple):
     """Arrays that are put together from parts: when by comparisons. Measured (200 rows joined)."""
 
     few: int = 5
-    """So many parts are told apart by comparisons, which is done for pieces of a loop at once."""
+    """This many pieces are told apart by comparisons, for pieces of a loop at once."""
     small: int = 64
     """So few elements are written out one by one."""
 
 
 FEWEST_HALVED = 5
-"""Among so many parts, which one an element is in is found by halving."""
+"""From this many pieces on, which one an element is in is found by bisection."""
 
 # -- concatenate -----------------------------------------------------------------------------------
 

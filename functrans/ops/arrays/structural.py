@@ -156,7 +156,7 @@ def _pull_broadcast(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
 
 
 _SMALL = 1024
-"""So many elements are sooner written than said to be repeated."""
+"""This many elements are sooner written than said to be repeated."""
 
 
 def _broadcast(x: Any, *, shape: Shape) -> Any:
@@ -376,7 +376,7 @@ iota = primitive(
 
 
 def made(primitive: Primitive, **params: Any) -> Any:
-    """What a primitive without operands gives; within a trace it can be assigned to."""
+    """The result of a primitive without operands; within a trace it can be assigned to."""
     trace = current.get()
     if not isinstance(trace, Trace):
         return primitive.numpy(**params)

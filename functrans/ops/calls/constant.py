@@ -38,7 +38,7 @@ class Constant:
 
 
 LARGEST_TABLE = 1024
-"""Up to so many numbers a constant is a table in the code; a larger one is NumPy's array."""
+"""The largest constant that is a table in the code; a larger one is NumPy's array."""
 
 
 def _emit_constant(at: Emission) -> None:

@@ -205,7 +205,7 @@ def _needs_resolving(value: Any) -> bool:
 
 
 Inside = Callable[[Sequence[Tracer]], Sequence[Var]]
-"""What stands in a graph for values of enclosing functions."""
+"""Variables of a graph for values of enclosing functions."""
 
 
 def _resolve_eqn(eqn: Eqn, inside: Inside) -> Eqn:

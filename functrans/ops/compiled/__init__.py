@@ -1,1 +1,1 @@
-"""What the compiled slots of primitives are given, and how they are probed."""
+"""Contexts that the compiled slots of primitives are given, and how they are probed."""

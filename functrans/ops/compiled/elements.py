@@ -75,7 +75,7 @@ class Puller:
         self._elements[var] = {}
 
     def _operands(self, atom: Atom, position: Index) -> list[tuple[Atom, Index]]:
-        """What an elementwise operation needs for the element; nothing for the rest."""
+        """The operands of an elementwise operation for the element; nothing for the rest."""
         if isinstance(atom, Literal) or atom in self.buffers:
             return []
         eqn = self.producers[atom]

@@ -47,7 +47,7 @@ class Inner:
 
 
 class Emission(Protocol):
-    """What an `emit` rule is handed: the equation, and where things are.
+    """The context of an `emit` rule: the equation, and where things are.
 
     Everything is done in the order of the calls.
     """
@@ -123,7 +123,7 @@ class Emission(Protocol):
         ...
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once for all equations that ask with an equal key."""
+        """The result of ``make``, made once for all equations that ask with an equal key."""
         ...
 
 

@@ -49,7 +49,7 @@ def flattened(values: Iterable[Any]) -> list[Any]:
 
 
 def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[Any]:
-    """What `flattened` took apart, as values of the given dtypes."""
+    """The inverse of `flattened`: values of the given dtypes."""
     given = iter(values)
     return [
         Pair(next(given), next(given)) if is_complex(dtype) else next(given) for dtype in dtypes

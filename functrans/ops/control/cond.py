@@ -176,7 +176,7 @@ class _DividedBranch(NamedTuple):
 
     @property
     def reads(self) -> Mapping[Var, None]:
-        """What the unknown part reads."""
+        """The reads of the unknown part."""
         return mentioned(self.rest, self.rest_out)
 
 
@@ -278,7 +278,7 @@ def _in_parts(operands: Sequence[Any], *, transform: Any, branches: Branches) ->
 
 
 def index_aval(branches: int) -> Aval:
-    """The type of the operand that picks one of so many branches."""
+    """The type of the operand that picks one of some branches."""
     return interned((), np.dtype(np.bool_ if branches == 2 else np.int64))
 
 

@@ -1,4 +1,4 @@
-"""What the loops and branches share: how their operands are laid out, and how graphs are refitted.
+"""Operand layout of loops and branches, and how their graphs are refitted.
 
 The primitives are `scan_p` and `counted_scan_p` (scan.py), `while_p` (while_loop.py) and `cond_p`
 (cond.py). Their inner graphs are closed: what a body uses from outside is among its first inputs,

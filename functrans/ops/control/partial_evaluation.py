@@ -190,7 +190,7 @@ def split_scan(scan: Scan, unknown: Flags, *, transform: Any) -> EqnSplit:
 
 
 class Rest(NamedTuple):
-    """What the unknown part of a loop is made of, besides its body.
+    """The unknown part of a loop, besides its body.
 
     ``scan`` may be any scan with the right length and direction. ``init`` has all initial values
     of the carry, ``rows`` the known xs that are read, ``stacks`` what the known part has saved.

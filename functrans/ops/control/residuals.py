@@ -36,7 +36,7 @@ def is_cheap(primitive: Primitive) -> bool:
 def choose(
     eqns: Sequence[Eqn], needed: Sequence[Var], at_hand: Iterable[Var]
 ) -> tuple[list[Var], list[Eqn]]:
-    """What to keep, and the equations that compute the needed values from it.
+    """Choose the residuals, and the equations that compute the needed values from them.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class _Network:
         return var not in self.maker or not is_cheap(self.maker[var].primitive)
 
     def before(self, var: Var) -> list[Var]:
-        """What a value that can be computed again is computed from."""
+        """The values that a value can be computed again from."""
         atoms: tuple[Atom, ...] = () if self.is_source(var) else self.maker[var].inputs
         return [a for a in dict.fromkeys(atoms) if isinstance(a, Var) and a not in self.free]
 

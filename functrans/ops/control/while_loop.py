@@ -59,7 +59,7 @@ class While(NamedTuple):
     n_carry: int
     max_steps: int | None
     room: int | None = None
-    """For so many steps there is room in the stacks; that is known when they have been counted."""
+    """The number of steps for which the stacks have room; known when they have been counted."""
 
     @property
     def length(self) -> int:
@@ -113,7 +113,7 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
 
 
 def step_limit_error(limit: int) -> StepLimitError:
-    """What is raised for a loop that goes on after so many steps."""
+    """The error of a loop that goes on after its greatest number of steps."""
     return StepLimitError(
         f"a while_loop has not ended after max_steps={limit} steps: allow more, or see that its "
         "condition becomes false"

@@ -41,7 +41,7 @@ Windows = tuple[tuple[int, Window], ...]
 """The labels along which windows slide, and how. The base of each is 1."""
 
 LARGEST_VIEW = 1 << 21
-"""So many elements of windows are copied at once by NumPy."""
+"""Elements of windows that are copied at once by NumPy, at most."""
 
 
 class Roles(NamedTuple):
@@ -260,7 +260,7 @@ def terms(
     out: Labels,
     windows: Windows,
 ) -> tuple[list[int], Callable[..., Any]]:
-    """What an element of the result is the sum of: how many, and each by its numbers."""
+    """The terms of an element of the result: how many, and each by its numbers."""
     at = dict(zip(out, index, strict=True))
     summed = roles(x_labels, y_labels, out, windows).summed
     truths = x.dtype.kind == "b"

@@ -139,7 +139,7 @@ def numpy_windows(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
 
 
 def _seen_along(x: Any, axis: int, window: Window) -> Any:
-    """What a window sees along an axis, from the first to the last: zeros where nothing is."""
+    """The view of a window along an axis, from the first to the last: zeros where nothing is."""
     low, high = window.reach()
     first, last = window.seen(x.shape[axis])
     before = (slice(None),) * axis
@@ -183,7 +183,7 @@ def _affine(first: tuple[int, Any], second: tuple[int, Any], offset: int) -> Any
 
 
 def _quotient(place: Any, base: int, extent: int, inside: bool) -> tuple[list[Any], Any]:
-    """When a place is a multiple of a base, and which, of so many."""
+    """When a place is a multiple of a base, and which, below a given number."""
     if inside:
         return [], place
     holds = [place >= 0, place < base * extent]

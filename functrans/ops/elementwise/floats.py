@@ -1,4 +1,4 @@
-"""What floating-point numbers are made of: sign, exponent, neighbours, steps."""
+"""Representation of floating-point numbers: sign, exponent, neighbours, steps."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def half(points: int) -> int:
 
 
 def scale_of(points: int, inverse: bool, norm: str) -> float:
-    """What the sums of a transform of so many points are multiplied by."""
+    """The factor of the sums of a transform."""
     if norm == "ortho":
         return float(1 / np.sqrt(points))
     return 1 / points if inverse == (norm == "backward") else 1.0

@@ -42,7 +42,7 @@ def factors(n: int) -> list[int]:
 
 
 def is_made(points: int) -> bool:
-    """Whether there are transforms of so many points."""
+    """Whether there are transforms of a number of points."""
     return 1 <= points <= LONGEST and max(factors(points), default=1) <= LARGEST_PRIME
 
 

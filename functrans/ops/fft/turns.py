@@ -16,7 +16,7 @@ from functrans.vecmath.turns import turn
 COSINE, SINE = 0, 1
 
 LARGEST = 1 << 50
-"""So many steps at most are told apart."""
+"""The greatest number of steps that are told apart."""
 
 
 def points(numerators: Any, steps: int) -> tuple[Any, Any]:

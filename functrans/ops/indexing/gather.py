@@ -297,7 +297,7 @@ scatter_multiply: Primitive = _scatter(
 def _jvp_scatter_extreme(
     primals: Any, tangents: Any, outs: Any, *, axes: tuple[int, ...], unique: bool
 ) -> Any:
-    """What equals the extreme shares its derivative equally."""
+    """Tangents of extremes: those that equal the extreme share its derivative equally."""
     (x, updates, *indices), (dx, du, *_), (out,) = primals, tangents, outs
     x_wins = equal(x, out)
     u_wins = equal(updates, gather(out, *indices, axes=axes))

@@ -418,7 +418,7 @@ def _getitem(x: Any, index: Any) -> Any:
 
 
 def setitem(x: Any, index: Any, value: Any) -> Any:
-    """What ``x`` is after ``x[index] = value``."""
+    """The value of ``x`` after ``x[index] = value``."""
     windows, index = split_windows(x.shape, index)
     return written_back(x, windows, lambda x: _setitem(x, index, value))
 

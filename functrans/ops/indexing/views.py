@@ -129,7 +129,7 @@ def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
-    """What a shape is made of that is given as a number, a sequence or a vector."""
+    """The sizes of a shape that is given as a number, a sequence or a vector."""
     is_vector = isinstance(shape, (np.ndarray, Tracer)) and shape.ndim == 1
     return tuple(shape) if is_vector or isinstance(shape, (tuple, list)) else (shape,)
 

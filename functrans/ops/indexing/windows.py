@@ -135,7 +135,7 @@ def _of_variable(trace: Trace, var: Var, depth: int) -> Affine:
 
 
 def _parts(eqn: Eqn) -> Sequence[tuple[Any, int]] | None:
-    """What is added up, and how often, if an equation adds up; its dtype must not wrap."""
+    """The addends of an equation, and how often each; its dtype must not wrap."""
     if eqn.outputs[0].aval.dtype not in _WIDE:
         return None
     operands = eqn.inputs

@@ -323,9 +323,9 @@ gemm = primitive(
 )
 """A contraction as BLAS does it.
 
-If it has ``parts``, what is summed is cut into so many, and their sums are given side by side along
-a first axis. If the result is known to be ``symmetric``, what is below the diagonal is computed,
-and stands above it as well.
+If it has ``parts``, what is summed is cut into that many, and their sums are given side by side
+along a first axis. If the result is known to be ``symmetric``, what is below the diagonal is
+computed, and stands above it as well.
 """
 
 # -- by labels -------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels)
 
 
 def numpy_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
-    """What `contract_labelled` gives, for plain arrays: for the evaluation of other primitives."""
+    """As `contract_labelled`, for plain arrays: for the evaluation of other primitives."""
     plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
     product = _dot_general(x.reshape(plan.x_shape), y.reshape(plan.y_shape), **plan.params)
     return np.transpose(product, plan.permutation)

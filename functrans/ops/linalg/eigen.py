@@ -159,7 +159,7 @@ def _jvp_eig(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _normalising(vectors: Any, turn: Any) -> Any:
-    """What is added of a vector, so that its length stays, and its largest component real."""
+    """The normalising multiple of a vector: its length stays, and its largest component real."""
     rows = vectors.ndim - 2
     longer = -real(reduce_sum(conj(vectors) * turn, axes=(rows,)))
     if not vectors.shape[-1]:

@@ -106,7 +106,7 @@ def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
 
 
 def _of_dropped(a: Any, rcond: Any, da: Any) -> Any:
-    """What singular values that are dropped, and are not 0, add to the derivative.
+    """The derivative's share of singular values that are dropped, and are not 0.
 
     The part of ``U^H dA V`` between a value ``s`` that is kept and one, ``d``, that is dropped is
     divided by ``s`` and by ``s**2 - d**2``; what is so divided if ``d`` is 0 is there already.

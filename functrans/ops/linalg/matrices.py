@@ -1,4 +1,4 @@
-"""What linear algebra on the matrices along the last two axes is written with.
+"""Linear algebra on the matrices along the last two axes: products, transposes, diagonals.
 
 `transposed` is the transpose, `adjoint` the conjugate transpose: the same for real matrices.
 """
@@ -53,7 +53,7 @@ class Matrices(NamedTuple):
     most_elements: int = 64
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64
-    """Leading axes are written out, too, if so many multiplications do it all."""
+    """Leading axes are written out, too, if this many multiplications do it all."""
     largest_alone: int = 65_536
     """A single matrix with more elements is decomposed by NumPy, whose LAPACK has threads of its
     own; those of a stack are shared by ours. Measured on two cores: up to 300 x 100 and 200 x 200

@@ -150,7 +150,7 @@ class Term(NamedTuple):
 
     @property
     def stacked(self) -> Sequence[Atom]:
-        """What is needed of all steps."""
+        """The needed values of all steps, stacked."""
         operands = self.reduction.inputs
         return operands[1:] if self.reduction.primitive in SCATTERS else operands
 
@@ -169,7 +169,7 @@ class Sum(NamedTuple):
 
     @property
     def stacked(self) -> list[Atom]:
-        """What is needed of all steps."""
+        """The needed values of all steps, stacked."""
         return [x for term in self.terms for x in term.stacked]
 
 

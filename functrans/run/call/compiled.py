@@ -71,7 +71,7 @@ class Program:
 
     @property
     def run(self) -> Callable[..., tuple[Any, ...]]:
-        """What a call calls: machine code itself, if all of the program is that."""
+        """The callable of a call: machine code itself, if all of the program is that."""
         return self.whole or self._run_segments
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class Program:
         return tuple(own(results, arrays))
 
     def stages(self) -> str:
-        """What each stage of the compiler leaves, and how long it takes."""
+        """The plan after each stage of the compiler, and the seconds that the stage took."""
         return overview.stages(self.segments, host.target(), "call NumPy")
 
     def schedule(self) -> str:

@@ -1,4 +1,4 @@
-"""What a failure of compiled code was about: the same computed by NumPy, which says it.
+"""Error replay: NumPy computes a failed call again, and says what the failure was about.
 
 Machine code tells that an index was out of bounds, not which. NumPy's exception has the index and
 the size, and the evaluation of a graph adds the line of the user's code.

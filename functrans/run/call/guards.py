@@ -65,7 +65,7 @@ _READING = frozenset({
 
 
 def slot(kind: type, name: str, expected: int) -> Instruction | None:
-    """What the object in hand has in a slot; None if it is not known where that is."""
+    """The content of a slot of the object in hand; None if it is not known where that is."""
     offset = layouts.slot(kind, name)
     return None if offset is None else (SLOT, offset, expected)
 

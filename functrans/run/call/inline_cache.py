@@ -56,7 +56,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 MOST_RECENT = 4
-"""So many kinds of calls are compared with one after the other."""
+"""The number of kinds of calls that are compared with one after the other."""
 
 Entry = tuple[Any, ...]
 
@@ -123,7 +123,7 @@ def _attach(kind: type, slot: str) -> bool:
 
 @once
 def _state() -> np.ndarray[Any, Any] | None:
-    """What native code knows of Python and NumPy; None if NumPy is not as it is known."""
+    """Addresses in Python and NumPy that native code needs; None if NumPy is not as it is known."""
     functions = numpy_interface.functions()
     if functions is None:
         return None
@@ -338,7 +338,7 @@ def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
 
 
 def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[list[int]]:
-    """What puts a result together, on a stack."""
+    """The operations that put a result together, on a stack."""
     if structure.is_leaf():
         yield [_RESULT, first, 0]
         return

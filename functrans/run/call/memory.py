@@ -52,7 +52,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class _Interface(NamedTuple):
-    """What NumPy's C interface has for allocators."""
+    """Allocators of NumPy's C interface."""
 
     get: Callable[[], Any]
     set: Callable[[Any], Any]

@@ -25,7 +25,7 @@ from functrans.run.code import numba_code
 
 MOST_ARRAYS = 64
 """With more arrays, the steps are called from Python: Numba takes more than linear time for one
-function with so many arguments."""
+function with more arguments."""
 
 
 class NumbaProgram(ArrayProgram):

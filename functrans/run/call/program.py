@@ -67,7 +67,7 @@ class StepListing(NamedTuple):
 
     @property
     def grain(self) -> int:
-        """What the parts of its loop that threads get are multiples of: whole vectors.
+        """The grain of threads' shares of a loop: whole vectors.
 
         0 if the loop is not shared.
         """

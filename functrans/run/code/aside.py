@@ -32,7 +32,7 @@ def aside(work: Callable[[], T]) -> T:
 
 
 def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
-    """The results of several pieces of work, which are begun in this order, so many at a time.
+    """The results of several pieces of work, begun in this order, a few at a time.
 
     If one of them raises an exception, or a signal comes, no other is begun.
 

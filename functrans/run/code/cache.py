@@ -22,7 +22,7 @@ from functrans.run.code.store import Store
 
 
 class Statistics(NamedTuple):
-    """What became of the code that this process asked for."""
+    """Counts of code that this process asked for: found on disk, compiled, not kept."""
 
     compiled: int
     from_disk: int
@@ -93,7 +93,7 @@ def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
 
 
 def statistics() -> Statistics:
-    """What became of the code that this process asked for."""
+    """Counts of code that this process asked for."""
     return Statistics(**_counts)
 
 
@@ -117,7 +117,7 @@ HALVES = {
     b"__truncsfhf2": "float_to_half",
     b"__truncdfhf2": "double_to_half",
 }
-"""What LLVM calls where a CPU has no instructions for half floats, and our functions for it."""
+"""Our functions for half floats, by the names that LLVM calls where a CPU has no instructions."""
 
 
 @once

@@ -39,7 +39,7 @@ _first: WeakKeyDictionary[Primitive, str | None] = WeakKeyDictionary()
 
 
 def fingerprint(primitive: Primitive) -> str | None:
-    """What tells the definition from others in all processes; None if nothing does.
+    """A hash that tells the definition from others in all processes; None if nothing does.
 
     It is None as well if the definition was another when it was first asked for: what has been
     found out of it since then may be remembered.
@@ -159,7 +159,7 @@ def _of_set(values: frozenset[Any]) -> list[Any]:
 
 
 def _others(value: Any) -> list[Any]:
-    """What goes by its name, or is an object of a class of the library."""
+    """The hash of what goes by its name, or is an object of a class of the library."""
     if type(value) is BuiltinFunctionType and type(value.__self__) not in (ModuleType, type(None)):
         return [value.__self__, value.__name__]
     if type(value) is _lru_cache_wrapper and _is_ours(value.__wrapped__):
@@ -191,7 +191,7 @@ _PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
     CodeType: _of_code,
     Primitive: _of_primitive,
 }
-"""What a value consists of, by its type."""
+"""The components of a value, by its type."""
 
 
 def _is_ours(function: Any) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from functrans.loop.target import Target
 
 other: Target | None = None
-"""What is compiled for in the place of the usual one: tests and experiments set it."""
+"""The target in the place of the usual one: tests and experiments set it."""
 
 # a process that finds its code on disk has no use for these
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
@@ -19,7 +19,7 @@ _usual = lazy("functrans.loop.target:CPU")
 
 
 def kind() -> Target:
-    """What is taken for granted of the machine, and need not be asked: it may be long to answer."""
+    """The assumed kind of machine, which need not be asked: it may be long to answer."""
     found: Target = other or _usual.resolve()
     return found
 

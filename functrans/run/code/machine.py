@@ -17,7 +17,7 @@ _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsa
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 
 LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
-"""What the levels of x86-64 have beyond the first (System V ABI, AMD64 supplement, table 3.1)."""
+"""Features of the levels of x86-64 beyond the first (System V ABI, AMD64 supplement, table 3.1)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Machine:
 
 
 def current() -> Machine:
-    """What to compile for: this CPU, or as much of it as ``functrans.config.cpu`` says."""
+    """The CPU to compile for: this one, or as much of it as ``functrans.config.cpu`` says."""
     return host() if config.cpu is None else _at_most(config.cpu)
 
 

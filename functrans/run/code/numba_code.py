@@ -35,7 +35,7 @@ def _kernel(text: str, name: str, called: tuple[str, ...]) -> Any:
 
 
 def names_of(kernels: Iterable[Kernel]) -> dict[Kernel, str]:
-    """What kernels are called in the source."""
+    """The names of kernels in the source."""
     return {kernel: f"nest{i}" for i, kernel in enumerate(kernels)}
 
 

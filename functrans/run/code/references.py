@@ -54,7 +54,7 @@ def top(module: str) -> str:
 
 
 def state_of(module: str) -> str:
-    """What tells the state of a module of C, or an installed one, from others."""
+    """A hash of the state of a module of C, or an installed one."""
     if top(module) == "functrans" or module in sys.builtin_module_names:
         return ""
     states = []

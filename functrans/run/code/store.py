@@ -28,7 +28,7 @@ _UNFINISHED = ".part"
 _BINARY = getattr(os, "O_BINARY", 0)
 
 _BLOCK = 4096
-"""What the smallest file takes on most disks."""
+"""Bytes of the smallest file on most disks."""
 
 _FRESH = 600
 """Seconds in which a file's time of use is not written again: reading stays reading."""
@@ -67,7 +67,7 @@ class Store:
         self.limit = limit
 
     def get(self, key: str) -> bytes | None:
-        """What was put in under a key; None if there is nothing, or nothing that can be trusted."""
+        """The content under a key; None if there is nothing, or nothing that can be trusted."""
         try:
             if _refusal(os.stat(self.folder)):
                 return None

@@ -1,4 +1,4 @@
-"""What answers for NumPy's operations on device arrays: tables, filled by who defines the answers.
+"""Dispatch of NumPy's operations on device arrays: tables, filled by who defines the answers.
 
 An operation that nothing here answers for is an error: its operands are not copied to the host in
 silence.
@@ -24,7 +24,7 @@ function: list[Answer] = []
 """Answers for NumPy's other functions: called with (function, args, kwargs). The last counts."""
 
 operators: dict[str, Answer] = {}
-"""What stands behind ``x[i]`` and iteration, by the names of Python's methods."""
+"""Answers for ``x[i]`` and iteration, by the names of Python's methods."""
 
 methods: dict[str, Answer] = {}
 """The methods of a device array: functions of the array and the method's arguments."""
@@ -36,21 +36,21 @@ _INSTEAD = "functrans.jit compiles a function for the device, np.asarray(x) copi
 
 
 def apply_ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``of(...)`` or ``of.method(...)`` means for device arrays."""
+    """The answer of ``of(...)`` or ``of.method(...)`` for device arrays."""
     if ufunc:
         return ufunc[-1](of, method, inputs, kwargs)
     raise unsupported(name_of_ufunc(of, method))
 
 
 def apply_function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a NumPy function means for arguments with device arrays among them."""
+    """The answer of a NumPy function for arguments with device arrays among them."""
     if function:
         return function[-1](of, args, kwargs)
     raise unsupported(name_of(of))
 
 
 def apply_operator(name: str, written: str, *args: Any) -> Any:
-    """What one of Python's own operators means, which messages show as it is written."""
+    """The answer of one of Python's own operators, which messages show as it is written."""
     answer = operators.get(name)
     if answer is None:
         raise unsupported(written)
@@ -73,14 +73,14 @@ def attribute(array: Any, name: str) -> Any:
 
 
 def name_of_ufunc(of: np.ufunc, method: str) -> str:
-    """What messages call a ufunc, or a method of one: ``"np.add.reduce"``."""
+    """The name of a ufunc in messages, or of a method of one: ``"np.add.reduce"``."""
     # SciPy's ufuncs have no module to name
     package = "np." if getattr(np, of.__name__, None) is of else ""
     return f"{package}{of.__name__}" + ("" if method == "__call__" else f".{method}")
 
 
 def name_of(of: Any) -> str:
-    """What messages call a function of NumPy's."""
+    """The name of a function of NumPy's in messages."""
     module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{of.__name__}"
 

@@ -213,7 +213,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         )
 
     def part(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-        """A copy of a piece that lies together in memory, from so many bytes on.
+        """A copy of a contiguous piece, which begins at an offset in bytes.
 
         Parameters
         ----------

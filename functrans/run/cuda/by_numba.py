@@ -43,7 +43,7 @@ def ptx_by_numba(
     threads : int or None
         The most threads that a block will have, if that is known.
     blocks : int
-        So many blocks of these a multiprocessor must have registers for.
+        Number of blocks that a multiprocessor must have registers for.
     """
     compiler = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
@@ -88,7 +88,7 @@ def _with_older_names() -> Iterator[None]:
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _ENVIRONMENT = re.compile(r"\.common \.global [^;]* _ZN08NumbaEnv[^;]*;\n")
-"""What Numba declares for Python's sake, and no kernel uses."""
+"""Declarations of Numba for Python's sake, which no kernel uses."""
 
 
 def _renamed(ptx: str, name: str) -> str:

@@ -42,7 +42,7 @@ class Cubin(NamedTuple):
     """The symbol to launch."""
     code: bytes
     ptx: str
-    """What it was assembled from: NVIDIA's portable assembly language."""
+    """The source that it was assembled from: NVIDIA's portable assembly language."""
     resources: Resources
 
 
@@ -69,7 +69,7 @@ def compile_cubin(
         The most threads that a block will have. Without this, a kernel may take more registers
         than there are for a block of 1,024 threads, and the launch of one would fail.
     blocks : int, optional
-        With `threads`: so many blocks of these a multiprocessor must have registers for.
+        With `threads`: the number of blocks of these that a multiprocessor must have registers for.
 
     Raises
     ------

@@ -95,7 +95,7 @@ def _major_of_bindings() -> int:
 
 
 def _checked(api: Any, result: tuple[Any, ...]) -> Any:
-    """What a function of the driver API gives, once its status says that all went well."""
+    """The results of a function of the driver API, once its status says that all went well."""
     status = result[0]
     if status:
         raise _failed(api, status)

@@ -94,7 +94,7 @@ _USED = {name: ctypes.create_string_buffer(b"used_" + name) for name in _FORMS}
 _NAMES = {name: ctypes.create_string_buffer(name) for name in _FORMS}
 
 _handed_out: dict[int, tuple[Any, ...]] = {}
-"""What tensors consist of and whose they are, by the addresses of their structures."""
+"""Owners and contents of tensors, by the addresses of their structures."""
 
 
 def _let_go(address: int) -> None:
@@ -166,7 +166,7 @@ class Description(NamedTuple):
 
 
 def taken(held: Any) -> Description:
-    """What is in a capsule, which is used up.
+    """The content of a capsule, which is used up.
 
     Raises
     ------

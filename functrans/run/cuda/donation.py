@@ -13,7 +13,7 @@ from functrans.run.cuda.memory import Memory, allocate
 
 
 class GivenUp(Memory):
-    """What is left of an array whose memory a result has: whoever uses it is told."""
+    """An array whose memory a result has taken over: whoever uses it is told."""
 
     __slots__ = ()
 

@@ -31,7 +31,7 @@ LaunchGraph = Any
 
 
 class Properties(NamedTuple):
-    """What a GPU is."""
+    """Properties of a GPU."""
 
     name: str
     architecture: str  # what kernels are compiled for: "sm_90"
@@ -49,7 +49,7 @@ class MemoryState(NamedTuple):
 
 
 class OutOfMemory(Exception):
-    """What `Driver.allocate` raises: `functrans.run.cuda.memory.allocate` makes an error of it."""
+    """Raised by `Driver.allocate`: `functrans.run.cuda.memory.allocate` makes an error of it."""
 
 
 class Stream(Protocol):
@@ -82,7 +82,7 @@ class Driver(Protocol):
 
     @property
     def properties(self) -> Properties:
-        """What the GPU is."""
+        """The properties of the GPU."""
 
     # ---- streams and events
 
@@ -178,7 +178,7 @@ class Driver(Protocol):
         stream: Stream,
         shared_bytes: int = 0,
     ) -> None:
-        """Launch a grid of so many blocks of threads.
+        """Launch a grid of blocks of threads.
 
         Each argument is eight bytes: an address, or an int64.
         """
@@ -186,7 +186,7 @@ class Driver(Protocol):
     def capture(
         self, record: Callable[[Stream], object], graph: LaunchGraph | None = None
     ) -> LaunchGraph:
-        """What a function puts on the stream that it is given, as a graph to be replayed.
+        """Capture the work that a function puts on a stream, as a graph to be replayed.
 
         Nothing runs meanwhile. The function may launch, fill and copy within the device, no more:
         memory is allocated before. What the graph uses must stay as long as it is replayed.

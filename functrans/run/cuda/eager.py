@@ -40,7 +40,7 @@ from functrans.tree.compare import Structure
 Function = Callable[..., Any]
 
 _ASKS_FOR_VALUES = (TracerBoolError, TracerConversionError, TracerIndexError)
-"""What is raised where Python needs to know a number."""
+"""Errors that are raised where Python needs to know a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def call(
     key: Any = None,
     name: str = "",
 ) -> Any:
-    """What a function of arrays gives, computed on the device that some of them are on.
+    """The result of a function of arrays, computed on the device that some of them are on.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def _is_operand(x: Any) -> bool:
 
 
 def _constant(x: Any) -> Any:
-    """What a constant is told from others by; None if that is not known."""
+    """The key of a constant; None if nothing tells it from others."""
     x = _value(x)
     if isinstance(x, (np.ndarray, np.generic)):
         return None if x.dtype.hasobject else (type(x), x.dtype, x.shape, x.tobytes())

@@ -1,4 +1,4 @@
-"""What a GPU's machine code on disk follows from, besides what it was made of."""
+"""The key of a GPU's machine code on disk, besides what it was made of: compilers and paths."""
 
 from __future__ import annotations
 

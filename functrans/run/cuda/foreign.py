@@ -64,7 +64,7 @@ def _has_dlpack(x: Any) -> bool:
 
 
 def _by_interface(x: Any) -> tuple[Description, Driver]:
-    """What ``__cuda_array_interface__`` says; our stream is made to wait for theirs."""
+    """An array by its ``__cuda_array_interface__``; our stream is made to wait for theirs."""
     said = x.__cuda_array_interface__
     if said.get("mask") is not None:
         raise DtypeError(f"a masked {type(x).__name__} is not supported: fill in what is masked")

@@ -22,7 +22,7 @@ _INDEX = np.dtype(np.int64)
 
 
 class Range(NamedTuple):
-    """What is taken along an axis.
+    """The selection along an axis.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Range(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What an index of integers and slices takes.
+    """The selection of an index of integers and slices.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def is_basic(items: Sequence[Any]) -> bool:
 
 
 def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
-    """What an index takes.
+    """The selection of an index.
 
     Raises
     ------

@@ -35,7 +35,7 @@ from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 
 WORTH_A_GRAPH = 2
-"""So many launches are worth being captured."""
+"""The least number of launches that are worth being captured."""
 
 FEW_SPILLS = 32
 """Bytes that a thread may spill for another block beside its own: three or four addresses, which
@@ -196,7 +196,7 @@ class Launches:
 
     _captured: tuple[int, ...] = ()
     _used: object = None
-    """What the graph's calls of libraries go on using."""
+    """Workspaces and plans that the graph's calls of libraries go on using."""
 
     def _put_captured(self, given: Sequence[int], stream: Stream) -> None:
         if not self.needs_room:

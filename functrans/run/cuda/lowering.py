@@ -31,12 +31,12 @@ from functrans.run.cuda.memory import in_words
 from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
 
 DEFAULT = "sm_90"
-"""What is compiled for where there is no GPU, and nothing else is said."""
+"""The architecture to compile for where there is no GPU, and nothing else is said."""
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What a kernel takes, and does in a call of its program.
+    """Resources and work of a kernel in a call of its program.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class KernelReport:
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """What the kernels of a program take; prints as a table.
+    """Resources of the kernels of a program; prints as a table.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Lowering:
         ]
 
     def stages(self) -> str:
-        """What each stage of the compiler leaves, and how long it takes."""
+        """The plan after each stage of the compiler, and the seconds that the stage took."""
         return overview.stages(self._segments, self.target, "no kernel", self._donated)
 
     def schedule(self) -> str:
@@ -230,7 +230,7 @@ class Lowering:
         return report.cost([plan for plan in self._plans if plan is not None])
 
     def resources(self) -> ProgramReport:
-        """What each kernel takes of a multiprocessor, and how many bytes it moves."""
+        """The share of a multiprocessor that each kernel takes, and the bytes that it moves."""
         kernels = tuple(self._reports())
         return ProgramReport(
             self.architecture,
@@ -269,7 +269,7 @@ class Lowering:
 
     @cached_property
     def _steps(self) -> Sequence[Step]:
-        """What is launched in a call."""
+        """The launches of a call."""
         return [
             step
             for plan in self._plans

@@ -118,7 +118,7 @@ class Memory:
 
 
 def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
-    """Memory of so many bytes, to be written on a stream; without an address if it is none.
+    """Allocate bytes of memory, to be written on a stream; without an address if there are none.
 
     Raises
     ------

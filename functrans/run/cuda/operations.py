@@ -97,7 +97,7 @@ def _looked_at(x: Any) -> Any:
 def _without_tracing(
     of: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> Any:
-    """What cannot be traced, on the host if that is allowed."""
+    """Operations that cannot be traced, on the host if that is allowed."""
     if config.cuda_fallback != "host":
         raise answers.unsupported(name)
     leaves, structure = tree.flatten((args, kwargs))

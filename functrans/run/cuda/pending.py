@@ -69,7 +69,7 @@ Pending = tuple[Status, ...]
 
 
 def pending(words: Iterable[Pending]) -> Pending:
-    """What a result depends on, from what the operands and the program depend on.
+    """The dependences of a result, from those of the operands and of the program.
 
     Where that would be many, they are looked at first: a long computation that nobody looks at does
     not hold on to all of its words.

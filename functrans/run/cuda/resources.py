@@ -1,4 +1,4 @@
-"""What a kernel takes of a multiprocessor, read from the linker's log, and how many fit: occupancy.
+"""Occupancy: the resources of a kernel, read from the linker's log, and how many blocks fit.
 
 The limits are those of the table "Technical Specifications per Compute Capability" in NVIDIA's CUDA
 Programming Guide; how registers and shared memory are dealt out is that of the CUDA Toolkit's
@@ -14,7 +14,7 @@ from functrans.emit.cuda.site import WARP
 
 
 class Resources(NamedTuple):
-    """What a kernel takes."""
+    """Resources of a kernel."""
 
     registers: int
     """Of 32 bits, for a thread."""
@@ -42,11 +42,11 @@ class Occupancy(NamedTuple):
     fraction: float
     """Of the warps that there may be."""
     limit: str
-    """What there is too little of for more: registers, shared memory, threads or blocks."""
+    """The scarcest resource: registers, shared memory, threads or blocks."""
 
 
 class Multiprocessor(NamedTuple):
-    """What the multiprocessors of an architecture have."""
+    """Resources of the multiprocessors of an architecture."""
 
     registers: int = 65536
     registers_of_a_thread: int = 255
@@ -78,7 +78,7 @@ _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 
 
 def parse(log: str) -> Resources:
-    """What the assembler says of the one kernel that it has translated."""
+    """The assembler's report on the one kernel that it has translated."""
     used, frame = _USED.search(log), _FRAME.search(log)
     if used is None or frame is None:
         raise ValueError(f"the linker's log does not say what the kernel takes:\n{log}")
@@ -90,7 +90,7 @@ def parse(log: str) -> Resources:
 def occupancy(
     resources: Resources, threads: int, architecture: str = "sm_90", dynamic_shared: int = 0
 ) -> Occupancy:
-    """How many blocks of so many threads a multiprocessor holds at the same time.
+    """Occupancy: how many blocks of threads a multiprocessor holds at the same time.
 
     Parameters
     ----------

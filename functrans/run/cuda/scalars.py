@@ -11,7 +11,8 @@ from functrans.run.cuda.array import DeviceArray, put
 from functrans.run.cuda.driver import Driver
 
 MOST = 1024
-"""So many numbers stay on the devices: each takes 512 bytes there, what a pool gives at least."""
+"""The number of host numbers that stay on the devices: each takes 512 bytes, what a pool gives at
+least."""
 
 _placed: Table[Any, DeviceArray] = Table(MOST)
 

@@ -34,7 +34,8 @@ _memory = np.zeros(pool.WORDS + 8, np.int64)
 _record = _memory[-_memory.ctypes.data // 8 % 8 :]
 
 _STACK = 1 << 20
-"""What a kernel needs is bounded (`LARGEST_STACK` of `functrans.lower.nest.bodies`)."""
+"""The stack of a thread: a kernel's need is bounded (`LARGEST_STACK` of
+`functrans.lower.nest.bodies`)."""
 
 _lock = lock()
 _started = 0
@@ -68,7 +69,7 @@ def _prepare() -> None:
 
 
 def _limit(number: int) -> None:
-    """Use so many threads, with the one that calls, and start those that are missing."""
+    """Set the number of threads, with the one that calls, and start those that are missing."""
     global _started
     number = max(1, min(number, MOST_THREADS))
     with _lock:

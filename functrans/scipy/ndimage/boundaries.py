@@ -1,4 +1,4 @@
-"""What lies beyond the boundary of an array: SciPy's modes, and what `output` may be."""
+"""Boundary modes: the continuation of an array beyond its ends, and what `output` may be."""
 
 from __future__ import annotations
 

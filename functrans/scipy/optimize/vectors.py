@@ -1,4 +1,4 @@
-"""What the solvers for several numbers share: their arguments and their results."""
+"""Common arguments and results of the solvers for several numbers."""
 
 from __future__ import annotations
 

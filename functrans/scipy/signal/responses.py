@@ -1,4 +1,4 @@
-"""What filters do to each frequency, transforms on spirals of the z-plane, and swept tones."""
+"""Frequency responses of filters, transforms on spirals of the z-plane, and swept tones."""
 
 from __future__ import annotations
 

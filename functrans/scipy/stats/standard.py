@@ -1,4 +1,4 @@
-"""What the rows of continuous distributions share: supports, constants, logarithms."""
+"""Common parts of continuous distributions: supports, constants, logarithms."""
 
 from __future__ import annotations
 

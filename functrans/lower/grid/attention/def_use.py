@@ -70,7 +70,7 @@ class Among:
                 self.makers[root.target] = root
 
     def last(self, root: Root) -> Last | None:
-        """What is made of a root's elements, one by one, if that is all that they are for."""
+        """The chain of elementwise readers of a root, if it has no others: the last of them."""
         readers = self.readers.get(root.target, [])
         if root.output or len(readers) != 1:
             return None
@@ -112,7 +112,7 @@ def position_of(root: Root) -> tuple[Scalar, ...]:
 
 
 def loops_at(root: Root, element: Scalar) -> Known:
-    """What the loops of a root are where an element of it is read."""
+    """The loops of a root where an element of it is read."""
     assert isinstance(root, Elements)
     return {loop: element.args[axis] for loop, axis in zip(root.loops, root.axes, strict=True)}
 
@@ -147,5 +147,5 @@ def _is_exp(function: Function) -> bool:
 
 
 def summed_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """What numbers are added up as."""
+    """The dtype of the accumulator of a sum."""
     return np.dtype(np.float32) if dtype == HALF else dtype

@@ -120,7 +120,7 @@ class _Fusion:
     def _kernels(
         self, pairs: PairRoots, groups: Sequence[Sequence[PairSum]]
     ) -> dict[Root, Root | None] | None:
-        """What is in the place of the roots of sums; None if a sum has no tile.
+        """The kernels in the place of the roots of sums; None if a sum has no tile.
 
         Sums that do not fit into one kernel have one each.
         """

@@ -139,7 +139,7 @@ class _Kernel:
         return stores
 
     def _numbers(self, thread: Scalar) -> list[Statement]:
-        """What is summed of a thread's pairs."""
+        """The numbers of a thread's pairs that are summed."""
         tiles = self.tiles
         partners = tiles.own_partners(thread)
         own, counter = tiles.one_row(thread)

@@ -104,7 +104,7 @@ class PairSums(NamedTuple):
 
     @property
     def widest(self) -> np.dtype[np.generic]:
-        """What holds any of the numbers of pairs."""
+        """The widest dtype among the numbers of pairs."""
         of_sums = (x.dtype for each in self.sums for x in (each.number, each.sum))
         dtypes = [*of_sums, *(each.term.dtype for each in self.products)]
         return max(dtypes, key=lambda dtype: dtype.itemsize)
@@ -284,7 +284,7 @@ class PairRoots:
         return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
 
     def _last(self, root: Root) -> Last | None:
-        """What goes through the elements of a sum, if it is neither pairs nor reads other sums."""
+        """The elementwise epilogue of a sum, if it is neither pairs nor reads other sums."""
         last = self.among.last(root)
         if last is None or last.root in self.spaces:
             return None

@@ -20,10 +20,10 @@ from functrans.lower.grid.products.recognition import extents
 
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]
-"""What a thread loads in a stretch of terms."""
+"""The loads of a thread in a stretch of terms."""
 
 NEAR = 8
-"""Neighbouring threads load so many neighbouring terms, a sector of memory, and then those of the
+"""Neighbouring threads load this many neighbouring terms, a sector of memory, and then those of the
 next row: what they store side by side is then in different banks."""
 
 
@@ -157,7 +157,7 @@ class Operands:
     def _divided_among(
         self, thread: Scalar, length: int, near: bool
     ) -> list[tuple[Scalar, Scalar]]:
-        """Which elements of so many rows a thread loads: which row, and which term of it.
+        """The elements of some rows that a thread loads: which row, and which term of it.
 
         Neighbours load what is side by side in memory: terms, if these are near, or else rows.
         """

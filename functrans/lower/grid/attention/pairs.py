@@ -58,12 +58,12 @@ class PairProduct(NamedTuple):
 
     @property
     def start(self) -> Number:
-        """What a sum of no terms is."""
+        """The neutral element of a sum."""
         return identity(self.op, self.term.dtype)
 
 
 class Values(NamedTuple):
-    """What is weighted by pairs and summed over partners: a number for each column of a partner."""
+    """The weighted operand of a sum over partners: a number for each column of a partner."""
 
     value: Scalar
     columns: tuple[Scalar, ...]

@@ -45,7 +45,7 @@ def _fold(total: Scalar, simplify: Simplifier) -> Scalar | None:
 
 
 def _terms(total: Scalar) -> list[Scalar]:
-    """What a tree of additions adds up, from left to right."""
+    """The terms of a tree of additions, from left to right."""
     found: list[Scalar] = []
     stack = [total]
     while stack:

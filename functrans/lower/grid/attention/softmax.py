@@ -24,7 +24,7 @@ from functrans.lower.select.root import Root
 
 
 class Statistic(NamedTuple):
-    """What others read of a query: the root that makes it, where it is stored, and what it is.
+    """A statistic of a query that others read: its root, where it is stored, its value.
 
     It is made of the largest of its scores, or of the sum of its weights.
     """
@@ -83,7 +83,7 @@ class Attention(NamedTuple):
 
     @property
     def widest(self) -> np.dtype[np.generic]:
-        """What holds any of the numbers in between."""
+        """The widest dtype of intermediate values."""
         numbers = (self.product.term, self.score, self.values.value, self.total)
         return max((x.dtype for x in numbers), key=lambda dtype: dtype.itemsize)
 

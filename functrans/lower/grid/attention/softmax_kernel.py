@@ -148,7 +148,7 @@ class _Kernel:
         ]
 
     def _shift(self, largest: Scalar) -> Scalar:
-        """What is subtracted from scores: something finite, while all of them are -inf."""
+        """The shift of scores, which is subtracted: finite, while all of them are -inf."""
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         return where(_is_lowest(largest), const(0, shift.dtype), shift)
 
@@ -214,7 +214,7 @@ class _Kernel:
         return [Store(self.totals, (query,), before * scale + new)]
 
     def _statistics(self, query: Scalar) -> list[Statement]:
-        """What others read of a query."""
+        """The stores of a query's statistics, which others read."""
         row = self.tiles.named(self.tiles.operands.row(query))
         largest = load(self.largest, (query,))
         known = {**row.known, self.of.largest: largest, self.of.total: self._whole(query)}
@@ -225,7 +225,7 @@ class _Kernel:
         return list(self.tiles.if_row(query, body))
 
     def _nothing(self, query: Scalar) -> Scalar:
-        """What the program makes of scores of which all are -inf."""
+        """The result of the program for scores of which all are -inf."""
         largest = load(self.largest, (query,))
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         return self.of.exponential((largest - shift,))

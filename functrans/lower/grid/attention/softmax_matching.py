@@ -210,7 +210,7 @@ class _Match:
         return op == "max" and len(counters) == 1
 
     def _of_queries(self, shift: Scalar) -> Scalar:
-        """What is subtracted, without reading it where it is kept for all keys."""
+        """The subtrahend, without reading it where it is kept for all keys."""
         while True:
             read = [node for node in loads_in(shift) if not self._is_largest(node)]
             known = {node: self.among.makers.get(node.attribute) for node in read}
@@ -259,12 +259,12 @@ class _Match:
         return is_less and not root.output and not others
 
     def _expressions(self, read: Mapping[Scalar, Root]) -> Known:
-        """What is read, as expressions; it is computed here."""
+        """Reads as expressions; they are computed here."""
         self.roots |= dict.fromkeys(read.values())
         return self.among.expressions(read)
 
     def _factors(self, fold: Scalar, columns: Set[Scalar]) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-        """What is weighted by what, what stands for their sum, and what the fold is, made of it.
+        """Values, weights, the symbol of their weighted sum, and the fold, made of that symbol.
 
         A factor that knows no key can as well be multiplied with the sum.
         """
@@ -295,7 +295,7 @@ class _Match:
         return weighted, value, sum_, made
 
     def _totals(self, root: Root, total: Scalar) -> Known:
-        """What is read of sums of weights, made of what stands for that of a query."""
+        """Reads of sums of weights, made of the symbol of a query's sum."""
         fold = _sum_of(root)
         assert fold is not None
         (element,) = root.loads[self.exponentials.target]
@@ -344,7 +344,7 @@ def _only(found: Iterable[Scalar]) -> Scalar:
 
 
 def _sum_of(root: Root) -> Scalar | None:
-    """The sum over one index, of so many terms as it says, that is in a root's expression."""
+    """The sum over one index, of a given number of terms, in a root's expression."""
     if not is_one_expression(root) or len(root.folds) != 1:
         return None
     (fold,) = root.folds

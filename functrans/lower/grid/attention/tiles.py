@@ -131,31 +131,31 @@ class PairTiles:
     # -- loops ------------------------------------------------------------------------------------
 
     def in_the_grid(self, body: Sequence[Statement]) -> Body:
-        """What a team does, for all tiles of rows."""
+        """The statements of a team, for all tiles of rows."""
         made = tuple(body)
         for each in reversed([*self.pairs.batch, self.operands.row_block]):
             made = (replace(counted(each, made), parallel=True),)
         return made
 
     def over_partners(self, body: Sequence[Statement]) -> For:
-        """What a team does with each tile of partners."""
+        """The loop of a team over tiles of partners."""
         return counted(self.operands.partner_block, body)
 
     def dealt(self, counter: Scalar, body: Sequence[Statement]) -> For:
         return deal(counter, body, self.tile.threads)
 
     def by_threads(self, make: Callable[..., Sequence[Statement]], *args: Scalar) -> For:
-        """What each thread of the team does."""
+        """The loop over the threads of the team."""
         thread = index("thread", self.tile.threads)
         return self.dealt(thread, make(thread, *args))
 
     def by_rows(self, make: Callable[[Scalar], Sequence[Statement]]) -> For:
-        """What is done once for each row of the tile."""
+        """Statements that are executed once for each row of the tile."""
         row = index("query", self.tile.queries)
         return self.dealt(row, make(row))
 
     def in_stretches(self, count: int, *made: Callable[..., Sequence[Statement]]) -> For:
-        """What the threads do in a stretch of terms, for all of them."""
+        """The loop over stretches of terms, for all threads."""
         stretch = index("stretch", -(-count // self.tile.depth))
         return counted(stretch, [self.by_threads(make, stretch) for make in made])
 
@@ -254,7 +254,7 @@ class PairTiles:
     def results(
         self, sums: Sums, weights: Buffer, make: Callable[[Element], Sequence[Statement]]
     ) -> list[Statement]:
-        """What is made of sums, by way of shared memory, so that neighbours store neighbours."""
+        """The epilogue of sums, by way of shared memory, so that stores are coalesced."""
         return [
             each for group in range(sums.groups) for each in self._group(sums, group, weights, make)
         ]
@@ -337,7 +337,7 @@ class PairTiles:
         return across
 
     def found(self, parts: Buffer, own: Scalar, dtype: object) -> list[Scalar]:
-        """What the threads that share a row have found."""
+        """The combined result of the threads that share a row."""
         loads = [load(parts, (own, as_index(i))) for i in range(self.tile.across)]
         return [convert(part, dtype) for part in loads]
 

@@ -29,7 +29,7 @@ HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 Tile = TypeVar("Tile", ProductTile, WarpTile)
 
 _IMPURE = frozenset({"guard", "unlikely", "checked", "required", "fold", "load"})
-"""What cannot be computed from numbers in tiles: where it is read, or whether, is not known."""
+"""Operations that cannot be computed from tiles: where they read, or whether, is not known."""
 
 
 class Product(NamedTuple):

@@ -113,11 +113,11 @@ class Tiling:
         Those that are stored.
     simplify : Simplifier
     largest_epilogue : int
-        So many nodes at most are written out for the sums of a thread.
+        Number of nodes that are at most written out for the sums of a thread.
     """
 
     operand: type[Side] = Side
-    """What an operand is taken to be."""
+    """The class of an operand."""
 
     def __init__(
         self,
@@ -369,7 +369,7 @@ class Tiling:
         return where_inside(row, body)
 
     def _totals(self) -> tuple[Statement, ...]:
-        """What is summed over the tile."""
+        """The totals of the tile."""
         thread = index("thread", self.tile.threads)
         rows, columns = (
             [self._named(side, place) for place in places]

@@ -127,7 +127,7 @@ class WarpTiling(Tiling):
         term: Scalar,
         whole: bool,
     ) -> Iterator[tuple[Scalar, Scalar | None]]:
-        """Neighbouring elements of an operand, and whether there are so many terms."""
+        """Neighbouring elements of an operand, and whether their terms exist."""
         width = self._width(side)
         place = self.simplify(stretch * self.tile.depth + term)
         inside = None if whole else self.simplify(place < self.count)
@@ -243,7 +243,7 @@ class WarpTiling(Tiling):
         return deal(thread, body, self.tile.threads)
 
     def _stored(self, strip: int) -> For:
-        """What is computed of a strip of sums: a thread has every so many of its elements."""
+        """The epilogue of a strip of sums: a thread has a strided share of its elements."""
         thread = index("thread", self.tile.threads)
         columns, threads = self.tile.columns, self.tile.threads
         count = prod((self.tile.warps[0], fragments.ROWS, columns)) // threads

@@ -20,8 +20,8 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import pull_indices
 
 RATIO = 8
-"""A carry is updated in place if it has so many times as many elements as are written; below that
-lanes and locals do better. Chosen, not measured: copies cost nothing there."""
+"""A carry is updated in place if it has at least this many times the elements that are written;
+below that lanes and locals do better. Chosen, not measured: copies cost nothing there."""
 
 
 class Updates(NamedTuple):

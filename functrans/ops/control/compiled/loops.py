@@ -50,7 +50,7 @@ class Carries(NamedTuple):
     """Carries of compiled loops. Not measured."""
 
     most_locals: int = 64
-    """So many elements of a carry at most are held in locals."""
+    """The most elements of a carry that are held in locals."""
 
 
 ONE = const(1, INDEX)

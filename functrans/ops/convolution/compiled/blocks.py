@@ -324,7 +324,7 @@ class _Matrix(NamedTuple):
         )
 
     def flag(self) -> bytes:
-        """What BLAS is told of it, for which matrices lie column by column."""
+        """BLAS's flag of it, for which matrices lie column by column."""
         return b"N" if self.row_step == 1 else b"T"
 
     def leading(self) -> int:

@@ -28,19 +28,19 @@ class Convolutions(NamedTuple):
     fewest_columns: int = 4
     """With fewer features, each product is made in loops."""
     most_sums_in_registers: int = 12
-    """So many vectors of results, or pairs of them, are summed up at once."""
+    """Vectors of results, or pairs of them, that are summed up at once at most."""
     filled: float = 0.6
     """Vectors are twice as long if so much of them is filled."""
     fewest_rows: int = 4
-    """So many channels are worth being summed up side by side, where results are few."""
+    """This many channels are worth being summed up side by side, where results are few."""
     part_of_cache: int = 4
     """This part of the cache is for what a block sees; twice as much is for a block of windows."""
     most_parts: int = 16
-    """So many threads at most share the results."""
+    """The greatest number of threads that share the results."""
     most_sums: int = 8
-    """So many parts of a long sum are added up at most."""
+    """The greatest number of parts of a long sum."""
     largest_sums: int = 1 << 20
-    """So many elements at most have these together."""
+    """The greatest number of elements that these have together."""
     long_sum: int = 64
     """Terms that are worth a product of matrices, where there are more of them outside."""
 
@@ -213,7 +213,7 @@ def _spaced_from(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int:
 
 
 def _cut(axes: Sequence[Axis], first: int, room: int) -> Cut:
-    """Blocks of so many elements at most, of the axes from the first one on."""
+    """Blocks of a bounded number of elements, of the axes from the first one on."""
     start, size = len(axes), 1
     while start > first and size * axes[start - 1].extent <= room:
         start -= 1

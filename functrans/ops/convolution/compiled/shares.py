@@ -24,7 +24,7 @@ def numbers(number: Scalar, axes: Sequence[Axis]) -> At:
 
 
 def for_each(number: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop over so many blocks."""
+    """A loop over blocks."""
     if number == 1:
         return body(ZERO)
     block = index("block", number)
@@ -32,7 +32,7 @@ def for_each(number: int, body: Callable[[Scalar], Body]) -> Body:
 
 
 def share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop over a part of so many blocks."""
+    """A loop over a part of the blocks."""
     length = -(-number // part.attribute[2])
     if length == 1:
         return body(part)
@@ -42,7 +42,7 @@ def share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
 
 
 def loop_lanes(lanes: int, extent: int) -> int:
-    """The lanes of a loop of so many iterations, the last vector of which may not be full."""
+    """The lanes of a loop, the last vector of which may not be full."""
     while lanes // 2 >= max(extent, 1):
         lanes //= 2
     return max(lanes, 1)

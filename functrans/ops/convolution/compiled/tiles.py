@@ -145,7 +145,7 @@ def height_of(extent: int, limits: Convolutions) -> int:
 
 
 def region(window: Window, places: int) -> tuple[int, int]:
-    """Where what so many places of a window see begins, and how long it is."""
+    """Where the region that some places of a window see begins, and how long it is."""
     low, high = window._replace(places=places, offset=0).reach()
     return low, high - low + 1
 
@@ -166,7 +166,7 @@ def length_of(windows: list[Window], channels: int, room: int) -> int | None:
 
 
 class Tile(NamedTuple):
-    """The neighbours of a tile: so many from the first one on."""
+    """The neighbours of a tile: a number of them, from the first one on."""
 
     first: Scalar
     height: int

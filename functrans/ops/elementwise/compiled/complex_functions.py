@@ -189,7 +189,7 @@ def sinh(x: Pair) -> Pair:
 
 
 def _infinite_without_angle(found: Any, size: Any, angle: Any) -> Any:
-    """What is infinite in no direction has, by C's libraries, the positive sign."""
+    """An infinity without a direction: it has, by C's libraries, the positive sign."""
     return select(isinf(size) & ~isfinite(angle), np.inf, found)
 
 

@@ -49,7 +49,7 @@ Read = Callable[[Scalar, Scalar], Pair]
 """An element, by its number in its line, and the number of the line."""
 
 Write = Callable[[Scalar, Scalar, Pair], Stored]
-"""What is stored of a result, by its number in its line, the number of the line, and its value."""
+"""The store of a result, by its number in its line, the number of the line, and its value."""
 
 
 class Lines(NamedTuple):

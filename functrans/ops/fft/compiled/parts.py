@@ -21,7 +21,7 @@ from functrans.ops.fft.split import is_made, split_fft_p
 from functrans.ops.fft.turns import COSINE, SINE, turns_p
 
 WRITTEN_OUT = 8
-"""Transforms of so many points at most are expressions, which fuse with what is around them."""
+"""Transforms of at most this many points are expressions, which fuse with what is around them."""
 
 Transform = Callable[[Pair], Pair]
 

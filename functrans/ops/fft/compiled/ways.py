@@ -29,11 +29,11 @@ class Transforms(NamedTuple):
     """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
 
     long: int = 4096
-    """A row of so many points is transformed in two passes, as a matrix."""
+    """A row of this many points is transformed in two passes, as a matrix."""
     short: int = 64
     """A row of fewer points has few vectors: several rows are done at once."""
     wide: int = 4
-    """So many vectors of columns at most are done at once: lines that are a power of two apart have
+    """The most vectors of columns that are done at once: lines that are a power of two apart have
     few places in the cache, so whole ones next to each other should be used."""
     largest_tile: int = 1 << 18
     """Bytes that are done at once at most."""
@@ -273,7 +273,7 @@ class _Transform:
         memories: int = 1,
         writes: Parts | None = None,
     ) -> None:
-        """Cut the lines of each block, as many as its width, into tiles of so many vectors at most.
+        """Cut the lines of each block, as many as its width, into tiles of some vectors.
 
         The last tile of a block may be narrower.
         """
@@ -311,7 +311,7 @@ class _Transform:
         share: float = 1.0,
         writes: Parts | None = None,
     ) -> None:
-        """Do a share of the work for each of so many numbers, of which threads take their parts."""
+        """Do a share of the work for each number of a range, of which threads take their parts."""
         if count == 1:
             statements = body(ZERO)
         else:

@@ -15,7 +15,7 @@ from functrans.ops.indexing.positions import index_shape, pull_indices
 
 
 class Scatter(NamedTuple):
-    """What is scattered.
+    """A scatter: its updates, where they go, and how they are combined.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Scatter(NamedTuple):
 
 
 def scatter_of(at: Emission) -> Scatter:
-    """What an equation scatters."""
+    """The scatter of an equation."""
     x, updates, *indices = (operand.aval for operand in at.eqn.inputs)
     return Scatter(at, x, updates, at.eqn.params["axes"], index_shape(indices))
 
@@ -79,7 +79,7 @@ def emit(combine: str | None, at: Emission) -> None:
 def store_of(
     own: Scatter, combine: str | None, loops: Position, atomic: bool = False
 ) -> tuple[list[Statement], Store]:
-    """What an update does to the copy, and what must be computed before."""
+    """The store of an update in the copy, and the statements before it."""
     at = own.at
     target = at.copied(0)
     values = [at.element(1, loops), *own.position(loops)]

@@ -58,7 +58,7 @@ def r(at: Emission) -> None:
 
 
 def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: float) -> None:
-    """Do statements for each matrix, in so many times the time of some operations for each product.
+    """Do statements for each matrix; the time is given in operations for each product.
 
     Working memory is on the stack of each thread if there is room: it would be that of all matrices
     of a stack otherwise, several times as much as these.
@@ -82,7 +82,7 @@ def _block(n: int) -> int:
 
 
 class _Decompositions(Calls):
-    """The statements for the matrix, of so many columns, at an index of the leading axes."""
+    """The statements for the matrix at an index of the leading axes; it has a number of columns."""
 
     def __init__(self, a: Buffer, on_stack: bool) -> None:
         super().__init__(a)

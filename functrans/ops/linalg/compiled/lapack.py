@@ -336,7 +336,7 @@ class Calls:
         )  # fmt: skip
 
     def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
-        """Loops that copy a matrix of so many rows and columns with its axes exchanged."""
+        """Loops that copy a matrix with its axes exchanged."""
         i, j = index("i", rows), index("j", columns)
         value = convert(load(source, (*self._place(source), i, j)), target.dtype)
         store = Store(target, (*self._place(target), j, i), value)

@@ -24,7 +24,7 @@ def of_something(rule: Rule) -> Rule:
 def by_size(
     small: Rule, large: Rule, largest: Callable[[Matrices], int] = lambda limits: limits.largest
 ) -> Rule:
-    """One rule for matrices of so many rows at most, and another one for all that are larger."""
+    """One rule for matrices up to a number of rows, and another one for all that are larger."""
 
     def rule(at: Emission) -> None:
         if any(0 in x.aval.shape for x in at.eqn.outputs):

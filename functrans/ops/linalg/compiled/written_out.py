@@ -217,7 +217,7 @@ def _constants(position: Sequence[int]) -> Position:
 
 
 class Factors(NamedTuple):
-    """What elimination with partial pivoting makes of a matrix.
+    """Elimination with partial pivoting: factors and pivots of a matrix.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def invertible(found: Factors) -> Factors:
 
 
 def solution(found: Factors, column: Sequence[Scalar]) -> Row:
-    """What the matrix takes to the given column."""
+    """The solution of a system with the matrix, for a given column."""
     x = list(column)
     n = len(x)
     for k in range(n):
@@ -291,7 +291,7 @@ def solution(found: Factors, column: Sequence[Scalar]) -> Row:
 
 
 def solution_of_transposed(found: Factors, column: Sequence[Scalar]) -> Row:
-    """What the transposed matrix takes to the given column."""
+    """The solution of a system with the transposed matrix, for a given column."""
     x = list(column)
     n = len(x)
     for i in range(n):
@@ -318,7 +318,7 @@ def inverse(matrix: Rows) -> Rows:
 
 
 def triangular_solution(matrix: Rows, column: Sequence[Scalar], *, lower: bool) -> Row:
-    """What a triangular matrix, of which the other half is not read, takes to a column."""
+    """The solution of a triangular system, of which the other half is not read, for a column."""
     n = len(matrix)
     diagonal = _all([ne(matrix[i][i], 0) for i in range(n)])
     x = list(column)

@@ -64,7 +64,7 @@ def absent(what: str) -> DeviceError:
 
 
 def first_call(library: str, create: Callable[[], T]) -> T:
-    """What the first call of a library returns, which is when its file is looked for.
+    """The result of the first call of a library, which is when its file is looked for.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def first_call(library: str, create: Callable[[], T]) -> T:
 
 
 def checked(result: Any) -> Any:
-    """What a function of the driver has returned beside its status.
+    """The results of a function of the driver beside its status.
 
     Raises
     ------

@@ -23,7 +23,7 @@ FORWARD, INVERSE = -1, 1
 
 
 class Lines(NamedTuple):
-    """What a plan is made for: lines of so many numbers, ``step`` apart in memory.
+    """The key of a plan: lengths of lines, and their distance ``step`` in memory.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Transform(NamedTuple):
 
 
 class Side(NamedTuple):
-    """An array before or after: so many numbers on a line, of so many bytes each."""
+    """An array before or after: numbers on a line, and the bytes of each."""
 
     address: int
     line: int

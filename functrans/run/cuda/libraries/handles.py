@@ -19,7 +19,7 @@ from functrans.caches import Table, cached_property
 from functrans.run.cuda.libraries.bindings import Bindings, bindings, checked, first_call
 
 Workspace = Callable[[int], int]
-"""Gives the address of so many bytes of device memory, aligned to 256, that last until the stream
+"""Gives the address of device memory of a size in bytes, aligned to 256, that last until the stream
 has done what is put there by the call at hand."""
 
 
@@ -32,7 +32,7 @@ def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Ite
     Parameters
     ----------
     allocate : callable
-        Gives the address of so many bytes, aligned to 256.
+        Gives an address, aligned to 256, for a size in bytes.
     free : callable
         Takes an address back.
     """
@@ -50,13 +50,13 @@ def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Ite
 
 
 STREAMS = 64
-"""Of so many streams a thread keeps handles."""
+"""The number of streams of which a thread keeps handles."""
 
 PROBLEMS = 512
-"""Of so many products the descriptors and the algorithm are kept."""
+"""The number of products of which the descriptors and the algorithm are kept."""
 
 TRANSFORMS = 64
-"""So many plans of Fourier transforms are kept: each has some device memory."""
+"""The number of plans of Fourier transforms that are kept: each has some device memory."""
 
 
 class Numbers(NamedTuple):
@@ -206,7 +206,7 @@ class Handles:
             self._kept.append(something)
 
     def on_host(self, nbytes: int) -> int:
-        """The address of so many bytes of host memory, for the call at hand."""
+        """The address of host memory of a size in bytes, for the call at hand."""
         if nbytes > self._host.nbytes:
             self._host = np.zeros(nbytes, np.uint8)
         return int(self._host.ctypes.data) if nbytes else 0

@@ -17,7 +17,7 @@ WORD = 4
 """The bytes that memory is set by."""
 
 LARGEST_PITCH = (1 << 31) - 1
-"""Rows of one command on memory are so many bytes apart at most."""
+"""The greatest pitch: rows of one command on memory are at most this many bytes apart."""
 
 
 def lacpy(
@@ -67,7 +67,7 @@ def laset(
 
 
 def _rest(uplo: bytes, m: int, n: int) -> tuple[int, int, int, int]:
-    """What of a trapezoid its square triangle leaves out: its extents, and where it begins."""
+    """The remainder of a trapezoid besides its square triangle: extents, and where it begins."""
     return (m, max(n - m, 0), 0, m) if uplo == b"U" else (max(m - n, 0), n, n, 0)
 
 

@@ -74,7 +74,7 @@ def gemm(
 def gemm_batch_strided(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """The same for matrices that lie so many elements apart: 0 for one that all have in common."""
+    """The same for stacks of matrices, by their distance in elements: 0 for one common matrix."""
     (
         flag_a, flag_b, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c,
         batch,
@@ -174,7 +174,7 @@ def _layout(
 def _choice(
     handles: Handles, problem: Problem, operation: Owned, layouts: tuple[int, int, int]
 ) -> np.ndarray[Any, Any]:
-    """What the library's heuristics put first."""
+    """The first choice of the library's heuristics."""
     library = handles.libraries.cublas_lt
     made = library.matmul_preference_create()
     preference = handles.owned(made, library.matmul_preference_destroy)

@@ -18,7 +18,7 @@ from functrans.run.cuda.libraries.table import Adapter, adapter
 
 
 class Place(NamedTuple):
-    """So many bytes behind the beginning of the memory of that number."""
+    """An address in the memory of a number: an offset in bytes."""
 
     memory: int
     offset: int

@@ -102,7 +102,7 @@ def capturable(symbol: str) -> bool:
 
 
 def adapter(symbol: str) -> Adapter:
-    """What calls the library for a symbol, as `config.matmul_precision` is now.
+    """The adapter of a symbol to the library, as `config.matmul_precision` is now.
 
     Raises
     ------

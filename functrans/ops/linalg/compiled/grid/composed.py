@@ -1,4 +1,4 @@
-"""What is made of other decompositions, on a grid: their statements, inlined."""
+"""Pseudo-inverses, least squares and cofactors by singular values, on a grid: inlined."""
 
 from __future__ import annotations
 

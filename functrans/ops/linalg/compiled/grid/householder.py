@@ -39,7 +39,7 @@ def _factorise(team: Reflections, q: Buffer | None, r: Buffer) -> None:
 
 
 class Reflections(Team):
-    """The statements for the matrix, of so many columns, at an index of the leading axes.
+    """The statements for the matrix at an index of the leading axes; it has a number of columns.
 
     It has the shape of the operand, unless another one is given.
     """
@@ -58,7 +58,7 @@ class Reflections(Team):
         return diagonal, scales
 
     def triangular(self, rows: Buffer, diagonal: Buffer, scales: Buffer) -> For:
-        """What is below the diagonal is taken away: the vectors of reflections are there then."""
+        """Clear the elements below the diagonal: the vectors of reflections are there then."""
         step = index("k", self.steps)
         body = self._step(rows, diagonal, scales, step)
         return For(step, ZERO, as_index(self.steps), body)
@@ -84,7 +84,7 @@ class Reflections(Team):
         )
 
     def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, *tuple[Scalar, ...]]:
-        """What comes to the diagonal, the reflection's scale, and what its vector is divided by.
+        """The new diagonal element, the reflection's scale, and the divisor of its vector.
 
         Squares of what is divided by the largest element neither overflow nor vanish, and all is
         said in its units: numbers that are too small to have all digits, as they are left of

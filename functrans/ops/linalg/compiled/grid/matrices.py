@@ -31,7 +31,7 @@ def _large(
     kernel: Rule,
     largest: Callable[[Teams], int] = lambda limits: limits.largest_of_team,
 ) -> Rule:
-    """A library's routine, or a kernel: for all of so many rows at most."""
+    """A library's routine, or a kernel: for all of a number of rows at most."""
 
     def rule(at: Emission) -> None:
         is_kernel_s = by_teams(at.eqn, at.target, largest(at.target[Teams]))

@@ -42,7 +42,7 @@ from functrans.ops.linalg.compiled.grid.teams import Body
 from functrans.ops.linalg.compiled.grid.views import View
 
 STRETCH = 8
-"""So many terms of the product of two columns are a thread's."""
+"""The terms of the product of two columns that are a thread's."""
 
 
 def svd(at: Emission) -> None:

@@ -33,7 +33,7 @@ SWEEPS = 60
 """Passes over all pairs at most: six to ten are enough, or 25 for matrices of rank 30 of 60."""
 
 THOROUGH = 8
-"""Of so many passes, all pairs are rotated."""
+"""The number of passes in which all pairs are rotated."""
 
 NEGLECTED = 1e-3
 """Later, those are not that have less of what is to be rotated than this part of the largest."""
@@ -104,7 +104,7 @@ class Matrix(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What is as good as zero beside numbers of size 1.
+    """Tolerances: numbers as good as zero beside numbers of size 1.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Limits(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """What makes a Hermitian matrix of two rows diagonal: ``c = 1 - less``, and the sine ``s``.
+    """A Jacobi rotation of cosine ``c = 1 - less`` and sine ``s``: makes two rows diagonal.
 
     It takes ``p`` and ``q`` to ``c p - conj(s) q`` and ``s p + c q``.
     """
@@ -174,7 +174,7 @@ def rotation(first: Scalar, second: Scalar, between: Number) -> tuple[Rotation, 
 
 
 def threshold(sweep: Scalar, largest: Scalar) -> Scalar:
-    """What is left of a pair need be no more than this to stay for another pass.
+    """The threshold of a pass: an element of a pair that is no larger stays for another one.
 
     Of equal eigenvalues any vectors will do. They are what rounding makes them, anew in each pass,
     and as long as they are turned among each other, what is between them and others is not done.
@@ -211,7 +211,7 @@ class Tournament(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What matrices are multiplied by, so that they are of size 1: a power of two, exactly.
+    """Scaling of matrices to size 1, by powers of two: exact.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(size: Scalar, indices: Sequence[Scalar], lanes: int) -> tuple[Scale, Body]:
-    """What the matrices are multiplied by of whose elements this is the size."""
+    """The scale of matrices with elements of this size."""
     largest = local(size.dtype, "largest")
     loops = tuple((each, ZERO, as_index(each.attribute[2])) for each in indices)
     made = Scale.of(largest)

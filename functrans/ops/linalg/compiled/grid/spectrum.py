@@ -1,4 +1,4 @@
-"""What both forms of Jacobi's method have in common: elements, and what is as good as zero."""
+"""Common to both forms of Jacobi's method: elements, and tolerances."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def between(first: Scalar, second: Scalar) -> Scalar:
 def rotated_or_kept(
     first: Scalar, second: Scalar, value: Number, least: Scalar
 ) -> tuple[Number, Number]:
-    """What of an element a rotation is to take away, and what stays: one of them is zero."""
+    """The part of an element that a rotation takes away, and that which stays: one is zero."""
     stays, zero = size(value) <= least * between(first, second), const(0, first.dtype)
     given = tuple(where(stays, zero, part) for part in value)
     return given, tuple(where(stays, part, zero) for part in value)

@@ -39,16 +39,17 @@ class Teams(NamedTuple):
     """Matrices that a team of threads has, or one thread in its registers. Not measured."""
 
     largest_of_team: int = 128
-    """Matrices of so many rows are factored by a team of a grid's threads each, though there is a
-    library: its calls of several launches, which wait for the host, take longer than that."""
+    """Matrices of at most this many rows are factored by a team of a grid's threads each, though
+    there is a library: its calls of several launches, which wait for the host, take longer than
+    that."""
     largest_rotated: int = 64
     """The same for eigenvalues and singular values: rotations go over a matrix some eight times,
     and those of more rows have no room in shared memory."""
     most_in_registers: int = 256
-    """A matrix, and its eigenvectors, of so many bytes at most are a thread's, in its registers: a
-    quarter of what it can have."""
+    """A matrix, and its eigenvectors, of at most this many bytes are a thread's, in its registers:
+    a quarter of what it can have."""
     most_in_turn: int = 32
-    """So many larger matrices of a stack at most are given to the library instead, one after the
+    """At most this many larger matrices of a stack are given to the library instead, one after the
     other: of more, as many teams as there are multiprocessors are at work at once."""
 
 
@@ -214,7 +215,7 @@ class Team:
         return dealt(loops, body, self.emission.target)
 
     def rows(self, name: str, columns: int) -> Buffer:
-        """Memory of the team for a matrix with so many columns."""
+        """Memory of the team for a matrix with a number of columns."""
         return buffer(name, self.dtype, (self.n, columns + 1))
 
     def copied(
@@ -362,7 +363,7 @@ class Team:
         )
 
     def _divided(self, rows: Buffer, k: Scalar) -> For:
-        """What is below the diagonal, divided by the pivot; if that is 0, all of it is."""
+        """The elements below the diagonal, divided by the pivot; if that is 0, all of them are."""
         i, pivot = index("i", self.n), load(rows, (k, k))
         value = load(rows, (i, k)) / where(eq(pivot, 0), 1, pivot)
         return self.shared(i, k + 1, self.n, (Store(rows, (i, k), value),))

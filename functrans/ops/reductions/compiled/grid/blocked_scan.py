@@ -71,7 +71,7 @@ class _Scan:
 
     @cached_property
     def start(self) -> Scalar:
-        """What changes nothing."""
+        """The neutral element."""
         return const(identity(self.op, self.target.dtype), self.target.dtype)
 
     @cached_property
@@ -93,7 +93,7 @@ class _Scan:
         return load(self.source, self.along(position, number))
 
     def loops(self, count: int) -> Position:
-        """Indices of all lines, each with so many of something."""
+        """Indices of all lines, each with a number of something."""
         extents = self.target.extents
         return tuple(
             index("block", count) if axis == self.axis else index("line", extent)
@@ -121,7 +121,7 @@ class _Scan:
         self.in_teams(threads, min(chunk, -(-self.extent // threads)))
 
     def before_blocks(self, loops: Position, length: int) -> Scalar:
-        """What all blocks before one come to."""
+        """The result of all blocks before one."""
         count = -(-self.extent // length) - 1
         if not count:
             return self.start
@@ -138,7 +138,7 @@ class _Scan:
         return guard(block > 0, load(sums, previous), self.start)
 
     def sum_blocks(self, sums: Buffer, length: int) -> None:
-        """What each block but the last one comes to: they all have so many elements."""
+        """The results of all blocks but the last one: they have equally many elements."""
         loops = self.loops(sums.extents[self.axis])
         term, total = index("k", length), local(self.target.dtype, "total")
         value = self.element(loops, loops[self.axis] * length + term)
@@ -161,7 +161,7 @@ class _Scan:
         self.call(loops, (Let((total,), (begin,)), For(number, start, stop, step)), self.target)
 
     def in_teams(self, threads: int, chunk: int) -> None:
-        """Each block is a team's, of so many chunks."""
+        """Each block is a team's, with its chunks."""
         loops = self.loops(-(-self.extent // (threads * chunk)))
         begin = self.before_blocks(loops, threads * chunk)
         dtype = self.target.dtype

@@ -65,7 +65,7 @@ Rows = tuple[Buffer, ...]
 """The keys, and the number of each, if they are asked for."""
 
 Elements = Callable[[Scalar], list[Scalar]]
-"""What is at a place of a line: of each of the `Rows`."""
+"""The elements at a place of a line: of each of the `Rows`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class _Sort:
 
     def stores(self, target: Rows | None, line: Position, number: Scalar,
                values: Sequence[Scalar]) -> tuple[Statement, ...]:  # fmt: skip
-        """What is at a place of a line goes to memory, or, in the last pass, to the result."""
+        """Stores of a place's elements to memory, or, in the last pass, to the result."""
         if target is None:
             value = convert(values[-1], self.target.dtype)
             return (Store(self.target, self.place(line, number), value),)
