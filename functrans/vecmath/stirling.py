@@ -102,10 +102,6 @@ def _raised(a: Scalar) -> tuple[Scalar, Scalar]:
     return minimum(where(below, a + 1.0, a), _NOWHERE), where(below, a, 1.0)
 
 
-def _is_pole(x: Scalar) -> Scalar:
-    return (x <= 0) & eq(floor(x), x)
-
-
 @in_float64
 def gamma(x: Scalar) -> Scalar:
     """The gamma function; NaN at the negative integers, and an infinity of its sign at zero."""

@@ -11,7 +11,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
-from functrans.ir.types import Aval, Shape, is_complex, is_inexact
+from functrans.ir.types import Aval, Shape, is_complex
 from functrans.loop import scalar
 from functrans.loop.nodes import fold
 from functrans.ops.define import on_parts, primitive
@@ -391,8 +391,3 @@ def zeros(shape: Shape, dtype: Any) -> Any:
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array, a tracer or an aval."""
     return zeros(x.shape, x.dtype)
-
-
-def has_tangent(x: Any) -> bool:
-    """Whether derivatives with respect to a value exist: it is a float, or complex."""
-    return is_inexact(x.dtype)
