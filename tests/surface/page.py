@@ -23,7 +23,7 @@ START = """# What of NumPy and SciPy works
 
 Each public function was called on traced values, without values of their own as under `jit`, and
 gave what it gives on arrays; where it gives floats, its derivative is that of finite differences.
-What is refused raises an error with the reason that stands here.
+Refused functions raise an error that gives the reason listed here.
 `python -m tests.surface.page` writes this page, and the tests hold it true.
 
 Functions *with `size=`* have results whose size depends on the elements: under `grad` they work as
