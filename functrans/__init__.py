@@ -23,7 +23,7 @@ from functrans.lazily import namespace as _namespace
 from functrans.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from functrans import config, errors, extend, lax, numpy, random, scipy, testing, tree
+    from functrans import config, debug, errors, extend, lax, numpy, random, scipy, testing, tree
     from functrans.api.bridge import compile, from_numba
     from functrans.api.closure import closure_convert, custom_gradient
     from functrans.api.compile import jit
@@ -55,6 +55,7 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "debug",
     "device_put",
     "devices",
     "errors",
@@ -112,7 +113,7 @@ _HOME = _homes(
 __getattr__, __dir__ = _namespace(
     __name__,
     _HOME | {"float0": "functrans.api.problem:FLOAT0"},
-    ("config", "errors", "extend", "lax", "numpy", "random", "scipy", "testing", "tree"),
+    ("config", "debug", "errors", "extend", "lax", "numpy", "random", "scipy", "testing", "tree"),
 )
 
 _registry.filled_by(_partial(_import_module, "functrans.api.call"))

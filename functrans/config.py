@@ -97,6 +97,14 @@ def _default_fallback() -> str | None:
     return text or None
 
 
+def _default_values() -> str | None:
+    text = os.environ.get("FUNCTRANS_CHECK_VALUES", "").strip().lower()
+    if text and text not in VALUES:
+        _ignored("FUNCTRANS_CHECK_VALUES", _ONE_OF_BOTH)
+        return None
+    return text or None
+
+
 def _ignored(name: str, wanted: str) -> None:
     warnings.warn(
         f"the environment variable {name} is {os.environ[name]!r}, which is not {wanted}: ignored",
@@ -114,6 +122,11 @@ PRECISIONS = ("float32", "tf32")
 """How products of float32 matrices are computed on a GPU."""
 
 _ONE_OF_THESE = " or ".join(map(repr, PRECISIONS))
+
+VALUES = ("nan", "finite")
+"""What the results of transformed functions may be looked at for."""
+
+_ONE_OF_BOTH = " or ".join(map(repr, VALUES))
 
 _CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
@@ -190,6 +203,13 @@ check_floats: bool = _default_truth("FUNCTRANS_CHECK_FLOATS", False)
 its warnings about overflow and invalid values come, and `numpy.errstate` counts. That is slow, and
 for finding out where a NaN comes from. From the environment variable FUNCTRANS_CHECK_FLOATS."""
 
+check_values: str | None = _default_values()
+"""Whether the results of transformed functions are looked at: ``"nan"`` for NaN, ``"finite"`` for
+infinities as well, None for neither. Where there is one that the arguments have not, the program is
+evaluated once more, step by step, and `functrans.errors.NonFiniteError` says in which line of the
+user's it began. `functrans.debug.nans` switches it on for a while. From the environment variable
+FUNCTRANS_CHECK_VALUES."""
+
 full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
 """Whether tracebacks show the library's own frames. Otherwise they are taken out, and what is left
 are the lines of the program that calls it. From the environment variable
@@ -214,6 +234,10 @@ def _backend(value: Any) -> Any:
 
 def _fallback(value: Any) -> Any:
     return value if value is None or value == "host" else _WRONG
+
+
+def _values(value: Any) -> Any:
+    return value if value is None or value in VALUES else _WRONG
 
 
 def _precision(value: Any) -> Any:
@@ -256,6 +280,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "skip_passes": (_names, "a sequence of names"),
     "deterministic": (_truth, "True or False"),
     "check_floats": (_truth, "True or False"),
+    "check_values": (_values, f"None, {_ONE_OF_BOTH}"),
     "full_tracebacks": (_truth, "True or False"),
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from functrans import config
 from functrans.ir.graph import Graph
+from functrans.ir.observe import observer
 from functrans.ir.on_device import device_of
 from functrans.ops.calls.call import call_primitive
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
@@ -17,7 +18,7 @@ def compiled_call(
     *operands: Any, graph: Graph, name: str = "", backend: str | None = None
 ) -> Sequence[Any]:
     """The results of a graph, compiled, for arrays."""
-    if config.check_floats:
+    if config.check_floats or observer.get() is not None:
         return by_numpy(graph, operands)
     try:
         return runnable(graph, backend=device_of(operands) or backend)(*operands)

@@ -6,7 +6,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, overload
+from typing import Any, Concatenate, overload
 
 from functrans.api.arguments import (
     Argnums,
@@ -41,7 +41,7 @@ from functrans.api.outside import MOST_ENTRIES, State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
 from functrans.api.remembering import Remembering
-from functrans.api.static import NO_STATIC, Static, without_static
+from functrans.api.static import NO_STATIC, Given, Static, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
 from functrans.errors import DtypeError
@@ -54,14 +54,6 @@ from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
-
-
-class _Given(NamedTuple):
-    """A call: the leaves of its arguments and the inputs behind them; static arguments apart."""
-
-    leaves: Sequence[Any]
-    structure: Structure
-    static: Static
 
 
 class Jitted(Remembering[P, R]):
@@ -222,6 +214,12 @@ class Jitted(Remembering[P, R]):
         path, closed_over, structure = self._staged(args, kwargs, None)
         return path.graph, [*closed_over, *path.captures], structure, path.structure
 
+    def path_of(self, args: Any, kwargs: Any) -> tuple[Path, list[Any]]:
+        """The path that a call goes, and all that its program takes."""
+        path, closed_over, _ = self._staged(args, kwargs, ())
+        others, named_, _ = self._without_static(args, kwargs)
+        return path, [*tree.leaves((others, named_)), *closed_over, *path.captures]
+
     def _staged(
         self, args: Any, kwargs: Any, outcomes: Outcomes | None
     ) -> tuple[Path, Sequence[Any], Structure]:
@@ -231,7 +229,7 @@ class Jitted(Remembering[P, R]):
         state, closed_over = self._outside.state()
 
         def trace() -> tuple[Path, Sequence[Any], Structure]:
-            given = _Given([*leaves, *closed_over], structure, static)
+            given = Given([*leaves, *closed_over], structure, static)
             return self._stage(given, outcomes, state.number)[0], closed_over, structure
 
         found: tuple[Path, Sequence[Any], Structure]
@@ -262,7 +260,7 @@ class Jitted(Remembering[P, R]):
         key = (state.number, structure, static.key, *(aval_of_leaf(x) for x in leaves))
         path, _ = self._entries.get(key, (None, None))
         if path is None:
-            path, staged = self._stage(_Given(leaves, structure, static), None, state.number)
+            path, staged = self._stage(Given(leaves, structure, static), None, state.number)
             # where Python branched, the graph is good for the enclosing trace alone
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
                 self._keep(key, (path, None), path.states)
@@ -280,7 +278,7 @@ class Jitted(Remembering[P, R]):
         """The first path through the function for arguments like these, and all, if it branches."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
-            path, _ = self._stage(_Given(leaves, structure, static), outcomes, state)
+            path, _ = self._stage(Given(leaves, structure, static), outcomes, state)
             known = self._entries.get((state, *key[1:]))
             if known is not None and state in path.states:
                 self._keep(key, known, path.states)
@@ -295,7 +293,7 @@ class Jitted(Remembering[P, R]):
                 self._keep(key, entry, path.states)
             return entry
 
-    def _stage(self, given: _Given, outcomes: Outcomes | None, state: int) -> tuple[Path, Staged]:
+    def _stage(self, given: Given, outcomes: Outcomes | None, state: int) -> tuple[Path, Staged]:
         """The path of a call whose first decisions come out as given, in the ``state`` so numbered.
 
         Without ``outcomes`` the call is part of an enclosing trace, which decides.
@@ -303,7 +301,7 @@ class Jitted(Remembering[P, R]):
         return self._outside.traced(state, lambda fresh: self._staged_in(fresh, given, outcomes))
 
     def _staged_in(
-        self, state: State, given: _Given, outcomes: Outcomes | None
+        self, state: State, given: Given, outcomes: Outcomes | None
     ) -> tuple[Path, Staged]:
         leaves, structure, static = given
         arrays = self._arrays(leaves, structure, static)

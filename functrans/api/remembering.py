@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from functrans import config
 from functrans.api.arguments import name_of
 from functrans.api.outside import (
     MOST_ENTRIES,
@@ -16,7 +17,7 @@ from functrans.api.outside import (
     Unpresentable,
 )
 from functrans.api.paths import Path, Paths
-from functrans.api.transformed import P, R, Transformed
+from functrans.api.transformed import P, R, Transformed, checked
 from functrans.caches import Table
 from functrans.locks import lock
 from functrans.run.call import inline_cache
@@ -51,7 +52,10 @@ class Remembering(Transformed[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return cast(R, self._results(args, kwargs))
+            result = self._results(args, kwargs)
+            if config.check_values is not None:
+                result = checked(self, args, kwargs, result)
+            return cast(R, result)
         except BaseException as error:
             hide(error)
             raise

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
 from functrans.ir.types import describe
 from functrans.trace.tracer import Tracer
+from functrans.tree.compare import Structure
 
 
 class Static:
@@ -34,6 +35,14 @@ class Static:
         for i, value in self.positional:
             args.insert(i, value)
         return args, {**kwargs, **dict(self.keywords)}
+
+
+class Given(NamedTuple):
+    """A call: the leaves of its arguments and the inputs behind them; static arguments apart."""
+
+    leaves: Sequence[Any]
+    structure: Structure
+    static: Static
 
 
 def without_static(

@@ -7,8 +7,12 @@ import types
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from functrans import config
 from functrans.api.arguments import name_of, wrap
+from functrans.lazily import lazy
 from functrans.tracebacks import hide
+
+checked = lazy("functrans.api.values:checked")
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -50,7 +54,10 @@ class Transformed(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return self._call(*args, **kwargs)  # type: ignore[no-any-return]
+            result: R = self._call(*args, **kwargs)
+            if config.check_values is not None:
+                result = checked(self, args, kwargs, result)
+            return result
         except BaseException as error:
             hide(error)
             raise

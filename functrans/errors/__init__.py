@@ -25,6 +25,7 @@ __all__ = [
     "IntegerInputError",
     "LeakedTracerError",
     "MutationError",
+    "NonFiniteError",
     "NonScalarOutputError",
     "NotDifferentiableError",
     "PathLimitError",
@@ -319,6 +320,23 @@ class PathLimitError(FunctransError, RuntimeError):
         @jit
         def halve(x):
             return lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, x)
+    """
+
+
+class NonFiniteError(FunctransError, FloatingPointError):
+    """A result has a NaN (or an infinity) that the arguments have not, and somebody looks for it.
+
+    The message has the line of the user's where it began, the element, the operands there, and the
+    step of a loop. `functrans.debug.nans` and ``functrans.config.check_values`` switch this on.
+
+    Fails::
+
+        with debug.nans():
+            grad(lambda x: np.sqrt(x - x))(1.0)     # 0 * inf, in the derivative of sqrt
+
+    Fix::
+
+        grad(lambda x: np.sqrt(np.maximum(x - x, 1e-30)))(1.0)
     """
 
 

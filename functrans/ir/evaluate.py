@@ -13,6 +13,7 @@ from typing import Any
 
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
+from functrans.ir.observe import Observer, observer
 from functrans.ir.on_device import evaluators, is_any_on_device
 
 Program = Callable[..., tuple[Any, ...]]
@@ -25,7 +26,16 @@ def evaluate(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
     """
     if evaluators and is_any_on_device(inputs):
         return evaluators[-1](graph, inputs)
+    if (by := observer.get()) is not None:
+        return _observed(graph, inputs, by)
     return _evaluator(graph)(graph, inputs)
+
+
+def _observed(graph: Graph, inputs: Sequence[Any], by: Observer) -> Sequence[Any]:
+    by.enter(graph, inputs)
+    outputs = _interpret(graph, inputs, by)
+    by.leave(graph, outputs)
+    return outputs
 
 
 @cached(1024)
@@ -80,7 +90,7 @@ def place_of(eqn: Eqn) -> str:
     return f"  in {eqn.primitive.name}{written}"
 
 
-def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+def _interpret(graph: Graph, inputs: Sequence[Any], by: Observer | None = None) -> list[Any]:
     values: dict[Var, Any] = dict(zip(graph.inputs, inputs, strict=True))
 
     def read(atom: Atom) -> Any:
@@ -89,15 +99,19 @@ def _interpret(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     last_use = {a: i for i, eqn in enumerate(graph.eqns) for a in eqn.inputs}
     kept = set(graph.outputs)
     for i, eqn in enumerate(graph.eqns):
+        operands = [read(atom) for atom in eqn.inputs]
+        if by is not None:
+            by.before(eqn, operands)
         try:
-            results = eqn.primitive.numpy(*map(read, eqn.inputs), **eqn.params)
+            results = eqn.primitive.numpy(*operands, **eqn.params)
         except Exception as error:
             error.add_note(place_of(eqn))
             raise
-        if eqn.primitive.several:
-            values.update(zip(eqn.outputs, results, strict=True))
-        else:
-            values[eqn.outputs[0]] = results
+        if not eqn.primitive.several:
+            results = (results,)
+        if by is not None:
+            by.after(eqn, operands, results)
+        values.update(zip(eqn.outputs, results, strict=True))
         for atom in eqn.inputs:
             if isinstance(atom, Var) and last_use[atom] == i and atom not in kept:
                 values.pop(atom, None)

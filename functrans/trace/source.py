@@ -27,6 +27,13 @@ class Source(NamedTuple):
 
     code: CodeType
     instruction: int
+    derivative: str = ""
+    """``"tangent"`` or ``"cotangent"``, of what is written there; empty for that itself."""
+
+    def of(self, derivative: str) -> Source:
+        """The place, for what the rule of a derivative computes."""
+        # (what a NamedTuple has for `__new__` is a function of Python's)
+        return _new(Source, (self.code, self.instruction, derivative))
 
     @property
     def line(self) -> int:
@@ -74,8 +81,7 @@ def source_of(frame: FrameType | None) -> Source | None:
     # a loop records one place again and again, and what is kept is looked at by Python's collector
     source: Source | None = _sources.get((id(code), at))
     if source is None:
-        # (what a NamedTuple has for `__new__` is a function of Python's)
-        source = _new(Source, (code, at))
+        source = _new(Source, (code, at, ""))
         _sources.remember((id(code), at), source)
     return source
 

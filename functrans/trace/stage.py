@@ -135,13 +135,17 @@ def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @contextmanager
-def at_source_of(eqn: Eqn) -> Iterator[None]:
-    """What is recorded inside of the with statement belongs to the equation's line."""
+def at_source_of(eqn: Eqn, derivative: str = "") -> Iterator[None]:
+    """What is recorded inside of the with statement belongs to the equation's line.
+
+    It may be a ``"tangent"`` or a ``"cotangent"`` of the line.
+    """
     trace = current.get()
     if not isinstance(trace, Trace):
         yield
         return
-    before, trace.source = trace.source, eqn.source
+    before, source = trace.source, eqn.source
+    trace.source = source.of(derivative) if derivative and source is not None else source
     try:
         yield
     finally:

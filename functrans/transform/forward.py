@@ -90,7 +90,7 @@ def _tangents_of_results(
                 f"{primitive.name} is not differentiable in operand {number}{located(eqn.source)}: "
                 f"{reason}"
             )
-    with at_source_of(eqn):
+    with at_source_of(eqn, "tangent"):
         if primitive.jvp is None and primitive.linear:
             result = _tangent_of_linear(primitive, primals, tangents, eqn.params)
         elif primitive.steep and any(callable(support) for support in reach):

@@ -106,10 +106,10 @@ def pull_back(graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any])
         arriving = [pending.pop(var, None) for var in eqn.outputs]
         if any(ct is not None for ct in arriving):
             operands = [a.aval if is_linear(a) else known.read(a) for a in eqn.inputs]
-            with at_source_of(eqn):
+            with at_source_of(eqn, "cotangent"):
                 leaving = _transpose_eqn(eqn, operands, arriving)
-            for atom, cotangent in zip(eqn.inputs, leaving, strict=True):
-                give(atom, cotangent)
+                for atom, cotangent in zip(eqn.inputs, leaving, strict=True):
+                    give(atom, cotangent)
     return [
         None if ct is None else applied(ct)
         for ct in (pending.get(v) for v in graph.inputs[len(residuals) :])

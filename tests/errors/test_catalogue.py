@@ -42,6 +42,7 @@ def test_an_error_says_what_it_is_and_shows_code_that_fails_and_code_that_does_n
 def test_an_error_is_also_the_builtin_that_users_expect(cls):
     assert issubclass(cls, errors.FunctransError)
     expected = {TypeError, ValueError, RuntimeError, NotImplementedError, AssertionError}
+    expected |= {FloatingPointError}
     assert expected & set(cls.__mro__)
 
 

@@ -133,11 +133,12 @@ def _state() -> np.ndarray[Any, Any] | None:
     )
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
 
-    def switch(checks: bool) -> None:
-        words[_OFF] = checks
+    def switch(_: object) -> None:
+        words[_OFF] = config.check_floats or config.check_values is not None
 
-    config.on_change("check_floats", switch)
-    switch(config.check_floats)
+    for name in ("check_floats", "check_values"):
+        config.on_change(name, switch)
+    switch(None)
     caches.register(_holders)
     return words
 

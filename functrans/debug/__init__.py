@@ -1,0 +1,25 @@
+"""Debugging: where a NaN began, how large gradients are on the way, what a program does.
+
+What is found is told in the user's own lines, of eager and of compiled functions alike.
+"""
+
+from typing import TYPE_CHECKING
+
+from functrans.lazily import homes as _homes
+from functrans.lazily import namespace as _namespace
+
+if TYPE_CHECKING:
+    from functrans.debug.backward import trace_back
+    from functrans.debug.nans import nans
+
+__all__ = ["nans", "trace_back"]
+
+__getattr__, __dir__ = _namespace(
+    __name__,
+    _homes(
+        {
+            "functrans.debug.backward": "trace_back",
+            "functrans.debug.nans": "nans",
+        }
+    ),
+)

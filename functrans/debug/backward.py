@@ -1,0 +1,224 @@
+"""Gradient flow: the magnitudes of cotangents along a backward pass, beside those of values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.api.compile import jit
+from functrans.ir.graph import Eqn, Graph
+from functrans.ir.observe import observed
+from functrans.ir.types import is_inexact
+from functrans.run.call.failures import by_numpy
+from functrans.trace.source import Source
+from functrans.tree import core as tree
+
+MOST_ROWS = 40
+"""The number of visits that are printed; of more, those in the middle are left out."""
+
+
+class Magnitude(NamedTuple):
+    """How large numbers are."""
+
+    mean_square: float
+    """The root of their mean square."""
+    largest: float
+    """The largest absolute value; NaN if one of them is."""
+
+    def __str__(self) -> str:
+        return f"{self.mean_square:>9.3g} {self.largest:>9.3g}"
+
+
+class Visit(NamedTuple):
+    """One time that a place in the user's code was come to, forward or backward.
+
+    Parameters
+    ----------
+    source : Source
+        The place; ``source.line`` and ``source.text`` are of the line.
+    cotangents : Magnitude
+        Of what the backward pass computed for it.
+    values : Magnitude or None
+        Of what the forward pass computed there, if it did.
+    """
+
+    source: Source
+    cotangents: Magnitude
+    values: Magnitude | None
+
+
+class BackwardTrace:
+    """The magnitudes along a backward pass; prints as a table, from the loss to the parameters.
+
+    Attributes
+    ----------
+    visits : list of Visit
+        In the order of the backward pass.
+    results : dict of str to Magnitude
+        Of the function's results, by their places in it: gradients are among them.
+    """
+
+    def __init__(self, visits: Sequence[Visit], results: dict[str, Magnitude]) -> None:
+        self.visits = list(visits)
+        self.results = results
+
+    def __repr__(self) -> str:
+        rows = list(self._rows())
+        if len(rows) > MOST_ROWS:
+            half = MOST_ROWS // 2
+            rows[half:-half] = [f"{'...':>9}  {len(rows) - 2 * half} more"]
+        results = [f"{size}{'':>22}the result{place}" for place, size in self.results.items()]
+        columns = f"{'rms':>9} {'largest':>9}"
+        head = f"{'cotangents':>19}   {'values':>19}\n{columns}   {columns}   line"
+        return "\n".join([head, *rows, *results])
+
+    def _rows(self) -> Iterator[str]:
+        for source, cotangents, values in self.visits:
+            beside = values or f"{'':>19}"
+            yield f"{cotangents}   {beside}   {source}  {source.text}".rstrip()
+
+    def plot(self, axes: Any = None) -> Any:
+        """The root mean squares of the cotangents, from the loss to the parameters.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            New ones if none are given; this needs matplotlib.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.figure(layout="constrained").add_subplot()
+        sizes = [visit.cotangents.mean_square for visit in self.visits]
+        axes.plot(sizes, "o-")
+        axes.set_yscale("log")
+        axes.set_ylabel("root mean square of the cotangents")
+        if len(sizes) <= MOST_ROWS:
+            names = [f"{v.source.line}: {v.source.text}"[:40] for v in self.visits]
+            axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+        return axes
+
+
+def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
+    """How large cotangents are on their way from the loss to each parameter.
+
+    Vanishing and exploding gradients show where they begin: each operation that the backward pass
+    comes to is a row, in order, with the magnitudes of what it computes beside those of the values
+    that the forward pass computed at the same place.
+
+    Parameters
+    ----------
+    function : callable
+        A gradient: ``grad(f)``, ``value_and_grad(f)``, compiled or not, or a function that takes
+        one inside. It is evaluated by NumPy, operation by operation.
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function``; it gives a `BackwardTrace`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import debug, grad
+    >>> def loss(w, x):
+    ...     for _ in range(3):
+    ...         x = np.tanh(w @ x)
+    ...     return np.sum(x)
+    >>> traced = debug.trace_back(grad(loss))(0.1 * np.eye(2), np.ones(2))
+    >>> [f"{visit.cotangents.largest:.2g}" for visit in traced.visits]
+    ['1', '1', '0.1', '0.1', '0.02', '0.0099', '0.03']
+    """
+
+    def traced(*args: Any, **kwargs: Any) -> BackwardTrace:
+        seen = _Magnitudes()
+        path, inputs = jit(function).path_of(args, kwargs)
+        with np.errstate(all="ignore"), observed(seen):
+            outputs = by_numpy(path.graph, inputs)
+        result = path.structure.unflatten(outputs[len(path.outcomes) :])
+        return BackwardTrace([*_visits(seen.forward, seen.backward)], _results(result))
+
+    return traced
+
+
+def _results(result: Any) -> dict[str, Magnitude]:
+    found = {}
+    for place, x in tree.flatten_with_path(result)[0]:
+        row = _Row()
+        row.add(x)
+        if row.size:
+            found[str(place)] = row.magnitude
+    return found
+
+
+class _Row:
+    """Sums up the numbers of one visit."""
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+        self.largest = 0.0
+        self.squares = 0.0
+        self.size = 0
+
+    def add(self, x: Any) -> None:
+        array = np.asarray(x)
+        if is_inexact(array.dtype) and array.size:
+            sizes = np.abs(array).astype(np.float64)
+            self.largest = np.maximum(self.largest, sizes.max())  # which keeps NaN
+            self.squares += np.sum(sizes * sizes)
+            self.size += array.size
+
+    @property
+    def magnitude(self) -> Magnitude:
+        return Magnitude(float(np.sqrt(self.squares / self.size)), float(self.largest))
+
+
+class _Magnitudes:
+    """Sums up what is computed at each visit of a place."""
+
+    def __init__(self) -> None:
+        self.forward: list[_Row] = []
+        self.backward: list[_Row] = []
+
+    def enter(self, graph: Graph, inputs: Sequence[Any]) -> None: ...
+
+    def before(self, eqn: Eqn, operands: Sequence[Any]) -> None: ...
+
+    def leave(self, graph: Graph, outputs: Sequence[Any]) -> None: ...
+
+    def after(self, eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        source = eqn.source
+        if source is None or eqn.primitive.higher_order:
+            return
+        if source.derivative == "tangent":  # the slopes that the cotangents are multiplied by
+            return
+        rows = self.backward if source.derivative else self.forward
+        if not rows or rows[-1].source != source:
+            rows.append(_Row(source))
+        for result in results:
+            rows[-1].add(result)
+
+
+def _visits(forward: Sequence[_Row], backward: Sequence[_Row]) -> Iterator[Visit]:
+    """The visits of the backward pass, each beside the one of the forward pass that it is for."""
+    values: dict[Any, list[_Row]] = defaultdict(list)
+    visits: dict[Any, int] = defaultdict(int)
+    for row in forward:
+        if row.size and row.source is not None:
+            values[row.source.of("cotangent")].append(row)
+    rows = [row for row in backward if row.size and row.source is not None]
+    for row in rows:
+        visits[row.source] += 1
+    for row in rows:
+        assert row.source is not None
+        beside = values[row.source]
+        # of several visits the last one forward is the first one backward
+        match = beside.pop() if beside and visits[row.source] >= len(beside) else None
+        yield Visit(row.source, row.magnitude, None if match is None else match.magnitude)
