@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from functrans.api.bridge import compile, from_numba
     from functrans.api.closure import closure_convert, custom_gradient
     from functrans.api.compile import jit
+    from functrans.api.cotangents import on_cotangent
     from functrans.api.custom import custom_jvp, custom_vjp
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
     from functrans.api.devices import device_put, devices
@@ -76,6 +77,7 @@ __all__ = [
     "linearize",
     "load",
     "numpy",
+    "on_cotangent",
     "random",
     "save",
     "scipy",
@@ -93,6 +95,7 @@ _HOME = _homes(
         "functrans.api.bridge": "compile from_numba",
         "functrans.api.closure": "closure_convert custom_gradient",
         "functrans.api.compile": "jit",
+        "functrans.api.cotangents": "on_cotangent",
         "functrans.api.custom": "custom_jvp custom_vjp",
         "functrans.api.derivatives": "grad jvp value_and_grad vjp",
         "functrans.api.devices": "device_put devices",

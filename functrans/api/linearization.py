@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import modules
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import aval_of_leaf, known_values
@@ -10,6 +11,7 @@ from functrans.caches import cached_property
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current
+from functrans.lazily import lazy
 from functrans.ops.calls.custom import resolve
 from functrans.ops.control.layout import compact, spread
 from functrans.run.call.ownership import own
@@ -19,6 +21,8 @@ from functrans.trace.tracer import Tracer
 from functrans.transform.forward import Tangent, tangent_graph, variables
 from functrans.transform.split import Split, split
 from functrans.transform.transpose import transpose_graph
+
+_performed = lazy("functrans.ops.calls.effect:performed")
 
 
 def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -84,7 +88,10 @@ class Point:
         avals = [aval_of_leaf(x) for x in leaves]
         with warning_users():
             staged = stage(function, avals, kind=kind, values=values, operands=leaves, name=name)
-        self.graph, captures = resolve(staged.graph)
+        graph = staged.graph
+        if values is not None and "functrans.ops.calls.effect" in modules:
+            graph = _performed(graph, staged.value_of)
+        self.graph, captures = resolve(graph)
         self.inputs = [*leaves, *staged.captures, *captures]
         self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))
         if not any(map(is_tracer, self.inputs)):

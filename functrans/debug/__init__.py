@@ -11,8 +11,9 @@ from functrans.lazily import namespace as _namespace
 if TYPE_CHECKING:
     from functrans.debug.backward import trace_back
     from functrans.debug.nans import nans
+    from functrans.debug.printing import breakpoint, callback, print
 
-__all__ = ["nans", "trace_back"]
+__all__ = ["breakpoint", "callback", "nans", "print", "trace_back"]
 
 __getattr__, __dir__ = _namespace(
     __name__,
@@ -20,6 +21,7 @@ __getattr__, __dir__ = _namespace(
         {
             "functrans.debug.backward": "trace_back",
             "functrans.debug.nans": "nans",
+            "functrans.debug.printing": "breakpoint callback print",
         }
     ),
 )

@@ -8,7 +8,7 @@ inner graphs (a compiled call, a loop) wait until somebody asks for their result
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,14 @@ class Decision(NamedTuple):
     tracer: Tracer
     outcome: bool
     source: Source | None
+
+
+class Effects(Protocol):
+    """The order of a trace's side effects (`functrans.ops.calls.effect`)."""
+
+    def before(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The same values, which are there once all effects so far have taken place."""
+        ...
 
 
 class Trace:
@@ -85,6 +93,8 @@ class Trace:
         """The last error of a conversion to an integer, which NumPy may replace by its own."""
         self.asked: Tracer | None = None
         """The value that Python was last refused, here or in a trace within this one."""
+        self.effects: Effects | None = None
+        """The side effects that have been recorded, if there are any."""
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
@@ -128,6 +138,11 @@ class Trace:
         var = Var(aval)
         self.inputs.append(var)
         return self._tracer(var, value, argument)
+
+    def tracer_of(self, var: Var) -> Tracer:
+        """A tracer for a variable of this trace."""
+        absent = PENDING if var in self._pending else UNKNOWN
+        return Tracer(self, var, self.values.get(var, absent))
 
     def lift(self, x: Any) -> Tracer | Literal:
         """What stands for any value in this trace: its tracer, or a literal for a scalar."""
@@ -222,6 +237,8 @@ class Trace:
         else:
             if not self.rewriting:
                 return compute(primitive, operands, params)
+        if self.effects is not None and primitive.higher_order:
+            operands = tuple(self.effects.before(operands))
         outs = self.record(primitive, operands, params)
         return outs if primitive.several else outs[0]
 
@@ -444,6 +461,8 @@ class Trace:
 
     def graph(self, outputs: Sequence[Any]) -> Graph:
         """The graph that ends in the given outputs; captured values are its last inputs."""
+        if self.effects is not None:
+            outputs = self.effects.before(outputs)
         atoms = [self.atom(x) for x in outputs]
         return Graph([*self.inputs, *(var for var, _ in self.captures)], self.eqns, atoms)
 

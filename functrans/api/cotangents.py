@@ -1,0 +1,64 @@
+"""Hooks on cotangents: what passes a place on the way back is seen or replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import check_callable
+from functrans.api.custom import custom_vjp
+from functrans.tracebacks import boundary
+
+
+@boundary
+def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
+    """The value itself; the backward pass gives its cotangent to a function, which may replace it.
+
+    For clipping or scaling gradients in the middle of a function, for reversing them, and for
+    looking at them (PyTorch's `Tensor.register_hook`).
+
+    Parameters
+    ----------
+    x : array or pytree
+        The value to go on with is what is returned, and not ``x`` itself.
+    function : callable
+        Takes the cotangent of the result, in the structure of ``x``, and returns what takes its
+        place, with the same shapes; or None, which leaves it as it is. It is traced like any other
+        function: to print, or to call what cannot be traced, use `functrans.debug.print` and
+        `functrans.debug.callback` in it.
+
+    Returns
+    -------
+    array or pytree
+        Equal to ``x``.
+
+    Raises
+    ------
+    CustomRuleError
+        In the backward pass, if the function returns something of another structure or shape.
+    NotDifferentiableError
+        By `jvp`, `jacfwd` and whatever goes forward: there are no cotangents.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, on_cotangent
+    >>> def loss(w):
+    ...     w = on_cotangent(w, lambda ct: np.clip(ct, -1.0, 1.0))
+    ...     return np.sum(w**3)
+    >>> grad(loss)(np.array([0.1, 10.0]))
+    array([0.03, 1.  ])
+    """
+    check_callable(function, "on_cotangent")
+
+    def backward(_: None, cotangent: Any) -> tuple[Any]:
+        replaced = function(cotangent)
+        return (cotangent if replaced is None else replaced,)
+
+    def value(x: Any) -> Any:
+        return x
+
+    value.__name__ = value.__qualname__ = "on_cotangent"  # what messages call it
+    passed = custom_vjp(value)
+    passed.defvjp(lambda x: (x, None), backward)
+    return passed(x)

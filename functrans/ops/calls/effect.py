@@ -1,0 +1,213 @@
+"""Side effects as data flow: an effect gives a token, and what a function returns is tied to it.
+
+So effects need no rules of their own anywhere: what a result needs is kept, and their order follows
+from the tokens, each of which is an operand of the next effect. The tangents and cotangents of what
+is tied are tied as well. A first token is made of the inputs of its graph, so that an effect in a
+loop takes place in every step, whatever its values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import cached
+from functrans.ir.graph import Eqn, Graph, Var, inner_graphs
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, current
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import place
+from functrans.ops.define import primitive
+from functrans.ops.samples import cases
+from functrans.trace.trace import Trace
+
+# -- the primitives --------------------------------------------------------------------------------
+
+
+def _happen(
+    token: Any, *values: Any, function: Callable[..., object], lanes: tuple[int, ...]
+) -> Any:
+    """Call the function, for each lane; the lanes are the first axes of every value."""
+    before = current.get()
+    try:
+        current.set(None)  # nothing is traced meanwhile
+        for lane in np.ndindex(*lanes):
+            function(*(x[lane] if lanes else x for x in values))
+    finally:
+        current.set(before)
+    return _no_effect(lanes)
+
+
+def _no_effect(lanes: tuple[int, ...]) -> Any:
+    return np.zeros(lanes, np.int8)[()]
+
+
+def _token(*avals: Aval, lanes: tuple[int, ...], **params: Any) -> Aval:
+    return Aval(lanes, np.int8)
+
+
+def _batch(
+    apply: Primitive, operands: Sequence[Any], axes: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    (size,) = {x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None}
+    mapped = [place(x, axis, 0, size) for x, axis in zip(operands, axes, strict=True)]
+    return apply(*mapped, **{**params, "lanes": (size, *params["lanes"])}), 0
+
+
+def _nothing(*values: Any) -> None:
+    """An effect that cannot be seen."""
+
+
+effect: Primitive = primitive(
+    "effect",
+    infer=_token,
+    numpy=_happen,
+    jvp=ZERO_DERIVATIVE,
+    batch=lambda operands, axes, **params: _batch(effect, operands, axes, **params),
+    stores=True,
+    samples=cases((np.int8(0), (3,), {"function": _nothing, "lanes": ()})),
+)
+"""Calls ``function`` with the values, after what the token comes from."""
+
+
+first_token: Primitive = primitive(
+    "first_token",
+    infer=_token,
+    numpy=lambda *values, lanes: _no_effect(lanes),
+    jvp=ZERO_DERIVATIVE,
+    batch=lambda operands, axes, **params: _batch(first_token, operands, axes, **params),
+    stores=True,
+    samples=cases(((3,), (2, 2), {"lanes": ()})),
+)
+"""The token of a graph with these inputs: a new one wherever that graph is applied."""
+
+
+def _jvp_of_tied(
+    primals: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]
+) -> list[Any | None]:
+    return _each_tied(tangents[:-1], primals[-1])
+
+
+def _transpose_of_tied(cotangents: Sequence[Any], *operands: Any) -> list[Any | None]:
+    return [*_each_tied(cotangents, operands[-1]), None]
+
+
+def _each_tied(values: Sequence[Any | None], token: Any) -> list[Any | None]:
+    present = iter(tied(*(x for x in values if x is not None), token))
+    return [None if x is None else next(present) for x in values]
+
+
+tied: Primitive = primitive(
+    "tied",
+    infer=lambda *avals: avals[:-1],
+    numpy=lambda *values: tuple(np.array(x)[()] for x in values[:-1]),
+    jvp=_jvp_of_tied,
+    transpose=_transpose_of_tied,
+    batch=lambda operands, axes: (tied(*operands), tuple(axes[:-1])),
+    several=True,
+    stores=True,
+    samples=cases(((3,), (2, 2), np.int8(0), {})),
+)
+"""The operands but the last one, which is a token: what reads them comes after its effects."""
+
+
+# -- what functions do -----------------------------------------------------------------------------
+
+
+def perform(function: Callable[..., object], *values: Any) -> None:
+    """Call a function with arrays: now, or whenever what is being traced is computed.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays; what it returns is not looked at. Equal ones make equal programs.
+    *values
+        Arrays, numbers or tracers.
+    """
+    trace = current.get()
+    if not isinstance(trace, Trace):
+        function(*values)
+        return
+    if not isinstance(trace.effects, _Effects):
+        trace.effects = _Effects(trace)
+    trace.effects.add(function, values)
+
+
+class _Effects:
+    """The effects of a trace, in a chain of tokens."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._token: Any = None
+        self._looked_at = 0
+
+    def add(self, function: Callable[..., object], values: Sequence[Any]) -> None:
+        self._token = effect(self._now(), *values, function=function, lanes=())
+        if self._trace.concrete:
+            self._trace.value_of(self._token._variable)
+
+    def before(self, values: Sequence[Any]) -> Sequence[Any]:
+        return tied(*values, self._now()) if values else values
+
+    def _now(self) -> Any:
+        """A token that comes after all effects so far, those inside of loops and branches too."""
+        trace, token = self._trace, self._token
+        eqns = trace.eqns[self._looked_at :]
+        self._looked_at = len(trace.eqns)
+        inner = [
+            trace.tracer_of(eqn.outputs[0]) for eqn in eqns if eqn.outputs and has_effects(eqn)
+        ]
+        if token is None:
+            inner += map(trace.tracer_of, trace.inputs)
+            if not inner:
+                return trace.create(first_token, {"lanes": ()})
+            return first_token(*inner, lanes=())
+        return first_token(token, *inner, lanes=()) if inner else token
+
+
+def has_effects(eqn: Eqn) -> bool:
+    """Whether an equation has inner graphs with effects."""
+    return eqn.primitive.higher_order and any(map(_has_effects, inner_graphs(eqn)))
+
+
+@cached(4096)
+def _has_effects(graph: Graph) -> bool:
+    return any(eqn.primitive is effect or has_effects(eqn) for eqn in graph.eqns)
+
+
+def without_effects(graph: Graph) -> Graph:
+    """The graph with tokens where there were effects."""
+    return Graph(graph.inputs, [_without(eqn) for eqn in graph.eqns], graph.outputs)
+
+
+def _without(eqn: Eqn) -> Eqn:
+    if eqn.primitive is effect:
+        params = {"lanes": eqn.params["lanes"]}
+        return Eqn(first_token, eqn.inputs[:1], eqn.outputs, params, eqn.source)
+    return _without_inner(eqn) if has_effects(eqn) else eqn
+
+
+def _without_inner(eqn: Eqn) -> Eqn:
+    def changed(value: Any) -> Any:
+        if isinstance(value, Graph):
+            return without_effects(value)
+        return tuple(map(changed, value)) if type(value) is tuple else value
+
+    params = {name: changed(value) for name, value in eqn.params.items()}
+    return Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source)
+
+
+def performed(graph: Graph, value_of: Callable[[Var], Any]) -> Graph:
+    """A graph whose values are computed as they are asked for, once its effects have taken place.
+
+    Those outside of loops and branches have. What follows from the graph, such as derivatives that
+    go through a loop again, is to have none of its own.
+    """
+    if not any(map(has_effects, graph.eqns)):
+        return graph
+    for eqn in graph.eqns:
+        if has_effects(eqn) and eqn.outputs:
+            value_of(eqn.outputs[0])
+    inner = [_without_inner(eqn) if has_effects(eqn) else eqn for eqn in graph.eqns]
+    return Graph(graph.inputs, inner, graph.outputs)
