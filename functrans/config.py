@@ -210,6 +210,10 @@ evaluated once more, step by step, and `functrans.errors.NonFiniteError` says in
 user's it began. `functrans.debug.nans` switches it on for a while. From the environment variable
 FUNCTRANS_CHECK_VALUES."""
 
+log_compiles: bool = _default_truth("FUNCTRANS_LOG_COMPILES", False)
+"""Whether a line is printed each time that a jitted function is traced, which says why. From the
+environment variable FUNCTRANS_LOG_COMPILES."""
+
 full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
 """Whether tracebacks show the library's own frames. Otherwise they are taken out, and what is left
 are the lines of the program that calls it. From the environment variable
@@ -281,6 +285,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "deterministic": (_truth, "True or False"),
     "check_floats": (_truth, "True or False"),
     "check_values": (_values, f"None, {_ONE_OF_BOTH}"),
+    "log_compiles": (_truth, "True or False"),
     "full_tracebacks": (_truth, "True or False"),
 }
 

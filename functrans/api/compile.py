@@ -37,10 +37,10 @@ from functrans.api.options import (
     named,
     where_of,
 )
-from functrans.api.outside import MOST_ENTRIES, State
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
 from functrans.api.remembering import Remembering
+from functrans.api.state import MOST_ENTRIES, State
 from functrans.api.static import NO_STATIC, Given, Static, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
@@ -278,7 +278,8 @@ class Jitted(Remembering[P, R]):
         """The first path through the function for arguments like these, and all, if it branches."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
-            path, _ = self._stage(Given(leaves, structure, static), outcomes, state)
+            given = Given(leaves, structure, static)
+            path = self._history.traced(self._stage, given, outcomes, state)
             known = self._entries.get((state, *key[1:]))
             if known is not None and state in path.states:
                 self._keep(key, known, path.states)

@@ -11,40 +11,21 @@ from __future__ import annotations
 import itertools
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from functrans.api.arguments import name_of
-from functrans.api.constants import SMALL, Copy, Same
-from functrans.api.flat import Flat
-from functrans.api.kinds import held, is_plain
+from functrans.api.kinds import is_plain
 from functrans.api.paths import Path
-from functrans.api.places import Place, Ways
-from functrans.api.presented import Presented, fixed
+from functrans.api.places import Ways
 from functrans.api.reach import Walk
+from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
-from functrans.ir.on_device import OnDevice
-from functrans.ir.primitive import current
-from functrans.ir.types import may_change
 from functrans.locks import lock
-from functrans.run.call import guards
-from functrans.run.call.guards import Guards, Instruction
-from functrans.trace.dependence import inputs_of
-from functrans.trace.trace import Trace
-
-MOST_ENTRIES = 1024
-"""For so many types of arguments, and values of static ones, a function remembers its programs.
-What came first goes first: a static value that changes at every call must not fill the memory."""
 
 _MOST_STATES = 256
-_LIFTED = frozenset("?bhilqBHILQefdFD")
-
-Look = Callable[[], Any]
 
 Traced = TypeVar("Traced")
 
@@ -56,16 +37,6 @@ class Moved(Exception):
 _MOST_MOVES = 8
 """So many times a call looks again, if something changes all the time: then it is traced for that
 call alone, as things were when they were looked at last."""
-
-
-class Unpresentable(Exception):
-    """A function does not take traced values in the place of arrays that it closes over.
-
-    ``paths`` are those of the arrays.
-    """
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self.paths = {place.path for place in places}
 
 
 class Outside:
@@ -158,7 +129,7 @@ class Outside:
             return (before.number,)
         after, _ = self.look()
         try:
-            if _inputs(before) != _inputs(after):
+            if paths_of_inputs(before) != paths_of_inputs(after):
                 return () if others else (before.number,)
             if not others:
                 return before.number, after.number
@@ -170,7 +141,9 @@ class Outside:
             after.release()
         last, _ = self.look()
         last.release()
-        return after.number, *([last.number] if _inputs(last) == _inputs(after) else ())
+        return after.number, *(
+            [last.number] if paths_of_inputs(last) == paths_of_inputs(after) else ()
+        )
 
     def report(self, name: str) -> OutsideReport:
         """What `Jitted.outside` gives."""
@@ -185,6 +158,14 @@ class Outside:
         function: Any = self._function.__wrapped__  # type: ignore[attr-defined]
         return types.MethodType(function, self._instance())
 
+    def snapshot(self) -> Snapshot | None:
+        """The state that was looked at last, as it was."""
+        return None if self._latest is None else self._latest.snapshot
+
+    def difference(self, before: Snapshot, now: Snapshot) -> str:
+        """What had changed from one state to a later one."""
+        return before.difference(now, self._ways)
+
     def label(self, i: int) -> str:
         """What messages call an array that is an input."""
         state = self._latest
@@ -197,7 +178,7 @@ class Outside:
         with self._lock:
             walk = self._walk()
             first, self._has_looked = not self._has_looked, True
-            state = State(walk, self._latest, self)
+            state = State(walk, self._latest, self._changed, self._compared, self.number_of)
             self._latest = state
         if first:
             warn_of_unseen(walk, name_of(self._function))
@@ -282,188 +263,3 @@ class OutsideReport:
 
 def _bytes(size: int) -> str:
     return f"{size} bytes" if size < 10_000 else f"{size / 1e6:.2f} MB"
-
-
-class Closed:
-    """A function of its arguments and of arrays that it closes over; ``result`` is as of `Flat`.
-
-    Raises
-    ------
-    Unpresentable
-        If it does not take what it is given in the place of an array.
-    """
-
-    def __init__(
-        self, flat_of: Callable[[Any], Flat], walk: Walk, slots: Sequence[Place], count: int
-    ) -> None:
-        self._flat_of = flat_of
-        self._walk = walk
-        self._slots = list(slots)
-        self._count = count
-
-    def __call__(self, *tracers: Any) -> list[Any]:
-        if not self._slots:
-            return self._called(self._walk.root, tracers)
-        instead = tracers[self._count :]
-        try:
-            presented = Presented(self._walk, self._slots, instead)
-            outs = self._called(presented.of(self._walk.root), tracers[: self._count])
-        except Exception as error:
-            raise Unpresentable(self._asked_for(instead)) from error
-        if not presented.unchanged():
-            raise Unpresentable(self._slots)
-        return outs
-
-    def _asked_for(self, instead: Sequence[Any]) -> Sequence[Place]:
-        """The arrays behind the value that Python was refused.
-
-        Where that was not the reason, those that may say which elements or how many; else all.
-        """
-        trace = current.get()
-        found: list[Place] = []
-        if isinstance(trace, Trace) and trace.asked is not None:
-            inputs = inputs_of(trace.asked, trace) or set()
-            pairs = zip(self._slots, instead, strict=True)
-            found = [place for place, tracer in pairs if tracer._variable in inputs]
-        return found or [x for x in self._slots if x.array.dtype.kind in "biu"] or self._slots
-
-    def _called(self, function: Any, tracers: Sequence[Any]) -> list[Any]:
-        flat = self._flat_of(function)
-        outs = flat(*tracers)
-        self.result = flat.result
-        return outs
-
-
-class State:
-    """A state: all that a function reaches at one time.
-
-    Attributes
-    ----------
-    number : int
-        The same for all states in which tracing gives the same program.
-    slots : list of Place
-        Where the arrays are that are inputs.
-    entries : Table
-        What native code knows calls in this state by, for each path through the function.
-    inputs, constants : dict
-        The bytes of each array that is an input, and of those that are compared, by its path.
-    """
-
-    def __init__(self, walk: Walk, before: State | None, outside: Outside) -> None:
-        self.complete = walk.complete
-        self.entries: Table[Path, Any] = Table(MOST_ENTRIES)
-        self._gone = walk.gone
-        self._holders = walk.holders
-        stays = fixed(walk)
-        self.slots: list[Place] = []
-        self.copies: dict[int, Copy] = {}
-        self._constants: list[tuple[Look, Copy]] = []
-        earlier = before.copies if before is not None else {}
-        for place in walk.places:
-            array, path = place.array, place.path
-            eligible = _is_lifted(array) and place.presentable and place.owner not in stays
-            if eligible and path in earlier and not earlier[path].same(array):
-                outside._changed.add(path)
-            large = isinstance(array, OnDevice) or array.nbytes > SMALL if eligible else False
-            if eligible and path not in outside._compared and (large or path in outside._changed):
-                walk.signature[place.line] = ("input", path)
-                if place.holder >= 0:
-                    self._holders[place.holder].free(place.position)
-                self.slots.append(place)
-            elif isinstance(array, OnDevice) or not may_change(array):
-                walk.signature[place.line] = Same(array)
-            else:
-                known = earlier.get(path)
-                if known is None or not known.same(array):
-                    known = Copy(array)
-                self.copies[path] = known
-                walk.signature[place.line] = known.key
-                self._constants.append((held(array, walk.gone.append), known))
-        self.slots.sort(key=lambda place: (place.holder, place.position))
-        for holder in self._holders:
-            holder.slots.sort()
-        self.inputs = {place.path: int(place.array.nbytes) for place in self.slots}
-        self.constants = {path: copy.nbytes for path, copy in self.copies.items()}
-        self.first = [place.array for place in self.slots]
-        self._fixed = [
-            held(place.array, walk.gone.append) for place in self.slots if place.holder < 0
-        ]
-        self._walk: Walk | None = walk
-        self.number = outside.number_of(tuple(walk.signature))
-        self.watches = bool(self._holders or self.slots or self._constants)
-
-    def values(self) -> list[Any] | None:
-        """The arrays that are inputs, as they are now; None if anything else is not as it was."""
-        if self._gone:
-            return None
-        values = [get() for get in self._fixed]
-        for holder in self._holders:
-            inputs = holder.inputs()
-            if inputs is None or not all(map(_is_lifted, inputs)):
-                return None
-            values += inputs
-        for get, copy in self._constants:
-            if not copy.same(get()):
-                return None
-        return values
-
-    def guards(self) -> Guards | None:
-        """What native code looks at to know that things are in this state; None if it cannot.
-
-        What Python has to look at comes first: after that, no more Python runs.
-        """
-        if self._gone:
-            return None
-        asked: list[Callable[[], bool]] = []
-        looked: list[Instruction] = [(guards.LIST, id(self._gone), 0)]
-        kept: list[Any] = [self._gone, self._holders]
-        for get, copy in self._constants:
-            constant = copy.guard(get())
-            if constant is None:
-                asked.append(partial(_is_copy, get, copy))
-            else:
-                looked.append(constant[0])
-                kept.append(constant[1])
-        looked += [(guards.ITSELF, id(get()), guards.INPUT) for get in self._fixed]
-        for holder in self._holders:
-            found = list(holder.guard())
-            known = [each for each in found if each is not None]
-            if len(known) == len(found):
-                looked += known
-            elif holder.slots:
-                return None
-            else:
-                asked.append(holder.is_same)
-        asking = [(guards.ASK, id(each), 0) for each in asked]
-        return guards.assembled([*asking, *looked], [*kept, asked])
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether the function can be traced in this state."""
-        return self._walk is not None
-
-    def closed(self, flat_of: Callable[[Any], Flat], count: int) -> Closed:
-        """The function as one of ``count`` leaves of arguments, and of the arrays behind them."""
-        assert self._walk is not None
-        return Closed(flat_of, self._walk, self.slots, count)
-
-    def release(self) -> None:
-        """Keep nothing alive any more."""
-        self._walk = None
-        self.first = []
-        self.slots = [place._replace(array=None) for place in self.slots]
-
-
-def _inputs(state: State) -> list[int]:
-    return [place.path for place in state.slots]
-
-
-def _is_copy(get: Look, copy: Copy) -> bool:
-    return copy.same(get())
-
-
-def _is_lifted(array: Any) -> bool:
-    """Whether an array may be an input of a program."""
-    return (type(array) is np.ndarray and array.dtype.char in _LIFTED) or isinstance(
-        array, OnDevice
-    )

@@ -9,6 +9,9 @@ another path, which is traced when it is first met. Functions are pure, so this 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from sys import modules
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,37 @@ from functrans.trace.trace import Decision
 from functrans.tree.compare import Structure
 
 Outcomes = tuple[bool, ...]
+
+
+@dataclass
+class Made:
+    """How a program came to machine code: seconds, and where its kernels were found.
+
+    ``seconds`` is None as long as it has not.
+    """
+
+    seconds: float | None = None
+    compiled: int = 0
+    from_disk: int = 0
+    in_memory: int = 0
+
+    def __str__(self) -> str:
+        if self.seconds is None:
+            return "not run yet"
+        counts = {
+            "compiled": self.compiled,
+            "from disk": self.from_disk,
+            "in memory already": self.in_memory,
+        }
+        kernels = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        return f"made in {1e3 * self.seconds:.1f} ms (kernels: {kernels or 'none new'})"
+
+
+def _kernels() -> tuple[int, int, int]:
+    """How many kernels this process has compiled, found on disk, and found in memory."""
+    # what was found on disk as a whole has not loaded the compiler
+    cache = modules.get("functrans.run.code.cache")
+    return (0, 0, 0) if cache is None else tuple(cache.statistics())
 
 
 class Path:
@@ -52,6 +86,8 @@ class Path:
     states : tuple of int
         The states of what the function reads, by their numbers, for which it is certain to hold. If
         there are none it is good for the call at hand.
+    made : Made
+        How it came to machine code.
     """
 
     def __init__(
@@ -64,6 +100,7 @@ class Path:
         backend: str | None = None,
     ) -> None:
         self.states: tuple[int, ...] = ()
+        self.made = Made()
         self.backend = backend
         self.donated = () if decisions else donated
         self.graph = graph
@@ -76,7 +113,12 @@ class Path:
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The compiled program."""
-        return runnable(self.graph, self.donated, self.backend)
+        start, before = perf_counter(), _kernels()
+        program = runnable(self.graph, self.donated, self.backend)
+        made, counts = self.made, zip(_kernels(), before, strict=True)
+        made.seconds = perf_counter() - start
+        made.compiled, made.from_disk, made.in_memory = (now - then for now, then in counts)
+        return program
 
     def is_like(self, other: Path) -> bool:
         """Whether another path has the same program, of the same captured values."""

@@ -111,6 +111,8 @@ class Walk:
         made: frozenset[int],
     ) -> None:
         self.signature: list[Hashable] = []
+        self.visits: list[tuple[int, int]] = []
+        """From which line of the signature on is spoken of the value on a path."""
         self.places: list[Place] = []
         self.holders: list[Holder] = []
         self.edges: list[Edge] = []
@@ -138,15 +140,9 @@ class Walk:
     # -- one object ----------------------------------------------------------------------------
 
     def _push(
-        self,
-        value: Any,
-        path: int,
-        owner: Hashable,
-        key: Any,
-        presentable: bool,
-        holder: int = -1,
-        position: int = -1,
-    ) -> None:
+        self, value: Any, path: int, owner: Hashable, key: Any, presentable: bool,
+        holder: int = -1, position: int = -1,
+    ) -> None:  # fmt: skip
         self._waiting.append((value, path, owner, key, presentable, holder, position))
 
     def _visit(
@@ -160,6 +156,7 @@ class Walk:
         position: int,
     ) -> None:
         say = self.signature.append
+        self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
         if kind in WITHOUT_STATE or issubclass(kind, (Absent, *PLAIN)):
             say(key_of(value))

@@ -8,15 +8,10 @@ from typing import Any, cast
 
 from functrans import config
 from functrans.api.arguments import name_of
-from functrans.api.outside import (
-    MOST_ENTRIES,
-    Moved,
-    Outside,
-    OutsideReport,
-    State,
-    Unpresentable,
-)
+from functrans.api.history import CompilationReport, History
+from functrans.api.outside import Moved, Outside, OutsideReport
 from functrans.api.paths import Path, Paths
+from functrans.api.state import MOST_ENTRIES, State, Unpresentable
 from functrans.api.transformed import P, R, Transformed, checked
 from functrans.caches import Table
 from functrans.locks import lock
@@ -48,6 +43,7 @@ class Remembering(Transformed[P, R]):
         # with the other paths, if there are some
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
+        self._history = History(function, self._outside)
         self._lock = lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -86,6 +82,10 @@ class Remembering(Transformed[P, R]):
             scale  24 bytes
         """
         return self._outside.report(name_of(self._function))
+
+    def compilations(self) -> CompilationReport:
+        """Each time that it has been traced, and why (`functrans.debug.why_compiled`)."""
+        return CompilationReport(name_of(self._function), self._history.compilations())
 
     def forget_calls(self) -> None:
         """Have all calls come through Python, until they have been made there again."""

@@ -10,16 +10,18 @@ from functrans.lazily import namespace as _namespace
 
 if TYPE_CHECKING:
     from functrans.debug.backward import trace_back
+    from functrans.debug.compilations import why_compiled
     from functrans.debug.nans import nans
     from functrans.debug.printing import breakpoint, callback, print
 
-__all__ = ["breakpoint", "callback", "nans", "print", "trace_back"]
+__all__ = ["breakpoint", "callback", "nans", "print", "trace_back", "why_compiled"]
 
 __getattr__, __dir__ = _namespace(
     __name__,
     _homes(
         {
             "functrans.debug.backward": "trace_back",
+            "functrans.debug.compilations": "why_compiled",
             "functrans.debug.nans": "nans",
             "functrans.debug.printing": "breakpoint callback print",
         }

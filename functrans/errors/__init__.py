@@ -5,6 +5,7 @@ builtin exception that Python or NumPy would have raised in its place, so that c
 know of `functrans` catches it too. Each docstring holds code that fails and code that does not.
 """
 
+from functrans.errors.advice import RecompilationWarning as RecompilationWarning
 from functrans.errors.advice import UnseenStateWarning as UnseenStateWarning
 from functrans.errors.base import FunctransError
 from functrans.errors.devices import DeviceError, DeviceMemoryError

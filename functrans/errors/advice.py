@@ -8,3 +8,7 @@ class UnseenStateWarning(RuntimeWarning):
     state to itself, or the function reaches more objects than are looked at. Pass what changes as
     an argument; if nothing changes, filter the warning.
     """
+
+
+class RecompilationWarning(RuntimeWarning):
+    """A compiled function has been traced and compiled again and again."""

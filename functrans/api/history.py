@@ -1,0 +1,206 @@
+"""History of compilations: each time that a function was traced, and how that call was new."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from functrans import config
+from functrans.api.arguments import aval_of_leaf, name_of
+from functrans.api.outside import Outside
+from functrans.api.paths import Made, Path
+from functrans.api.state import Snapshot
+from functrans.api.static import Given, Static
+from functrans.errors import RecompilationWarning
+from functrans.ir.types import Aval
+from functrans.trace.source import is_library, warn_user
+from functrans.tree import core as tree
+from functrans.tree.compare import Structure, difference
+
+MOST_EVENTS = 100
+"""The number of traces that are remembered for a function."""
+
+ADVISED = 10
+"""The number of traces after which a warning says how to have fewer."""
+
+
+class Compilation(NamedTuple):
+    """One time that a function was traced.
+
+    Parameters
+    ----------
+    reasons : tuple of str
+        How the call differed from the nearest one before; empty for the first.
+    arguments : dict of str to str
+        The types of the arguments' leaves, by their names, and the values of static ones.
+    traced : float
+        Seconds that tracing took.
+    made : Made
+        How its program came to machine code, if it has been run.
+    """
+
+    reasons: tuple[str, ...]
+    arguments: Mapping[str, str]
+    traced: float
+    made: Made
+
+
+class _Event(NamedTuple):
+    """What a trace was for, without the arrays themselves."""
+
+    structure: Structure
+    static: Static
+    types: tuple[Aval, ...]
+    outcomes: Any
+    state: Snapshot | None
+    seconds: float
+    made: Made
+
+
+class History:
+    """The compilations of one function.
+
+    Parameters
+    ----------
+    function : callable
+    outside : Outside
+        What it reads besides its arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any], outside: Outside) -> None:
+        self._function = function
+        self._outside = outside
+        self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)
+        self._count = 0
+
+    def traced(
+        self, stage: Callable[..., tuple[Path, Any]], given: Given, outcomes: Any, number: int
+    ) -> Path:
+        """The path of a call that has to be traced, which is remembered."""
+        start = perf_counter()
+        path, _ = stage(given, outcomes, number)
+        seconds = perf_counter() - start
+        types = tuple(map(aval_of_leaf, given.leaves[: given.structure.num_leaves]))
+        state = self._outside.snapshot()
+        self._events.append(
+            _Event(given.structure, given.static, types, outcomes, state, seconds, path.made)
+        )
+        self._count += 1
+        if config.log_compiles:
+            print(f"functrans: {name_of(self._function)}: {said(self.compilations()[-1])}")
+        if self._count == ADVISED and not self._is_ours():
+            self._advise(self.compilations()[-1].reasons)
+        return path
+
+    def _is_ours(self) -> bool:
+        """Whether it is a function of the library, about which a user can do nothing."""
+        code = getattr(self._function, "__code__", None)
+        return code is not None and is_library(code.co_filename)
+
+    def compilations(self) -> list[Compilation]:
+        """The remembered ones, the first one first."""
+        events = list(self._events)
+        arguments = [dict(_named(self._function, event)) for event in events]
+        found = []
+        for i, event in enumerate(events):
+            candidates = [
+                tuple(self._differences(events[j], event, arguments[j], arguments[i]))
+                for j in reversed(range(i))
+            ]
+            nearest = min(candidates, key=len, default=None)
+            reasons = () if nearest is None else nearest or ("it was no longer in memory",)
+            found.append(Compilation(reasons, arguments[i], event.seconds, event.made))
+        return found
+
+    def _differences(
+        self, one: _Event, other: _Event, before: Mapping[str, str], now: Mapping[str, str]
+    ) -> Iterator[str]:
+        """How a call differs from an earlier one."""
+        for name in {**before, **now}:
+            if name not in before:
+                yield f"{name} is given as well"
+            elif name not in now:
+                yield f"{name} is no longer given"
+            elif before[name] != now[name]:
+                yield f"{name}: {before[name]} -> {now[name]}"
+        if before.keys() == now.keys() and one.structure != other.structure:
+            yield f"built otherwise: {difference(one.structure, other.structure)}"
+        if one.state and other.state and one.state.number != other.state.number:
+            yield f"what it reads from outside: {self._outside.difference(one.state, other.state)}"
+        if one.outcomes != other.outcomes:
+            yield "another way through Python's branches"
+
+    def _advise(self, reasons: tuple[str, ...]) -> None:
+        advice = next((how for kind, how in _ADVICE.items() if reasons and kind in reasons[0]), "")
+        warn_user(
+            f"{name_of(self._function)} has been traced and compiled {ADVISED} times; the last "
+            f"reason: {'; '.join(reasons) or 'its first call'}. {advice or _PAD} "
+            "functrans.debug.why_compiled(f) shows all of them.",
+            RecompilationWarning,
+        )
+
+
+_PAD = "Each type and shape of arguments is compiled: pad arrays to a few shapes."
+
+_ADVICE = {
+    "outside": "Pass what changes as an argument.",
+    "static": "Each value of a static argument is compiled: pass numbers as arrays, not static.",
+    "branches": "Each way through Python's branches is compiled: write functrans.lax.cond.",
+    "given": "Each structure of arguments is compiled: give the same ones.",
+    "built": "Each structure of arguments is compiled: build them alike.",
+}
+
+
+def _named(function: Callable[..., Any], event: _Event) -> Iterator[tuple[str, str]]:
+    """The leaves of a call, and its static arguments, by names as a user would write them."""
+    names = _parameters(function)
+
+    def name_at(position: int) -> str:
+        return names[position] if position < len(names) else f"argument {position}"
+
+    args, kwargs = tree.unflatten(event.structure, event.types)
+    given = {name_at(event.static.position(i)): arg for i, arg in enumerate(args)}
+    for name, arg in {**given, **kwargs}.items():
+        for path, aval in tree.flatten_with_path(arg)[0]:
+            yield f"{name}{path}", str(aval)
+    static = {name_at(i): value for i, value in event.static.positional}
+    for name, value in {**static, **dict(event.static.keywords)}.items():
+        yield f"{name} (static)", repr(value)
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]
+
+
+def said(one: Compilation) -> str:
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in one.arguments.items())
+    reason = "; ".join(one.reasons) or f"first call with {arguments or 'no arguments'}"
+    return f"{reason}; traced in {1e3 * one.traced:.1f} ms"
+
+
+class CompilationReport:
+    """Each time that a function was traced, and why; prints as a list.
+
+    Attributes
+    ----------
+    compilations : list of Compilation
+    """
+
+    def __init__(self, name: str, compilations: list[Compilation]) -> None:
+        self._name = name
+        self.compilations = compilations
+
+    def __repr__(self) -> str:
+        count = len(self.compilations)
+        lines = [f"{self._name} has been traced {count} time{'' if count == 1 else 's'}"]
+        for i, one in enumerate(self.compilations, 1):
+            lines.append(f"  {i}. {said(one)}, {one.made}")
+        return "\n".join(lines)

@@ -1,0 +1,52 @@
+"""Compilations: each time that a compiled function was traced, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.api.arguments import name_of
+from functrans.api.history import CompilationReport
+from functrans.api.methods import JitMethod
+from functrans.api.remembering import Remembering
+
+
+def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
+    """Each time that a compiled function was traced, and how that call differed from others before.
+
+    Parameters
+    ----------
+    function : callable
+        What `functrans.jit` has returned.
+
+    Returns
+    -------
+    CompilationReport
+        Prints as a list. Its ``compilations`` have the reasons, the types of the arguments, the
+        time that tracing took, and what came of the program's kernels: whether they were compiled,
+        on disk, or in memory already.
+
+    Raises
+    ------
+    TypeError
+        If it is no compiled function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import debug, jit
+    >>> @jit
+    ... def mean(x):
+    ...     return np.sum(x) / x.size
+    >>> _ = mean(np.ones(3)), mean(np.ones(4)), mean(np.ones(3))
+    >>> debug.why_compiled(mean)
+    mean has been traced 2 times
+      1. first call with x: f64[3]; traced in ... ms, made in ... ms (...)
+      2. x: f64[3] -> f64[4]; traced in ... ms, made in ... ms (...)
+    """
+    if not isinstance(function, (JitMethod, Remembering)):
+        raise TypeError(
+            f"debug.why_compiled takes a function that jit has returned, not {name_of(function)}"
+        )
+    report: CompilationReport = function.compilations()
+    return report
