@@ -11,10 +11,11 @@ from functrans.lazily import namespace as _namespace
 if TYPE_CHECKING:
     from functrans.debug.backward import trace_back
     from functrans.debug.compilations import why_compiled
+    from functrans.debug.explanation import explain
     from functrans.debug.nans import nans
     from functrans.debug.printing import breakpoint, callback, print
 
-__all__ = ["breakpoint", "callback", "nans", "print", "trace_back", "why_compiled"]
+__all__ = ["breakpoint", "callback", "explain", "nans", "print", "trace_back", "why_compiled"]
 
 __getattr__, __dir__ = _namespace(
     __name__,
@@ -22,6 +23,7 @@ __getattr__, __dir__ = _namespace(
         {
             "functrans.debug.backward": "trace_back",
             "functrans.debug.compilations": "why_compiled",
+            "functrans.debug.explanation": "explain",
             "functrans.debug.nans": "nans",
             "functrans.debug.printing": "breakpoint callback print",
         }

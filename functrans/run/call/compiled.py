@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -77,7 +78,18 @@ class Program:
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return self.run(*arrays)
 
-    def _run_segments(self, *arrays: Any) -> tuple[Any, ...]:
+    def timed(self, *arrays: Any) -> list[float]:
+        """The seconds that each segment takes in a call."""
+        seconds: list[float] = []
+        if self.whole is None:
+            self._run_segments(*arrays, seconds=seconds)
+        else:
+            start = perf_counter()
+            self.whole(*arrays)
+            seconds.append(perf_counter() - start)
+        return seconds
+
+    def _run_segments(self, *arrays: Any, seconds: list[float] | None = None) -> tuple[Any, ...]:
         inputs, outputs = self._ends
         values: dict[Atom, Any] = {
             var: interleaved(x, given.dtype) if is_complex(given.dtype) else x
@@ -85,7 +97,10 @@ class Program:
         }
         for segment, part in zip(self.segments, self.parts, strict=True):
             operands = [values[var] for var in segment.inputs]
+            start = perf_counter() if seconds is not None else 0.0
             made = part.program(*operands) if part else on_host(segment, operands, self.backend)
+            if seconds is not None:
+                seconds.append(perf_counter() - start)
             values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
                 del values[var]

@@ -1,0 +1,272 @@
+"""Explanations of programs: what each line costs, what is compiled together, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from functrans.api.arguments import name_of
+from functrans.api.compile import Jitted, jit
+from functrans.debug.lines import Line, Work, kept_of, key_of, lines_of, peaks_of
+from functrans.ir.graph import Eqn, Graph, inner_graphs
+from functrans.loop.statements import Call
+from functrans.loop.walk import walk
+from functrans.lower.report import nest_cost
+from functrans.run.call.jitted import program
+from functrans.trace.source import Source
+from functrans.tracebacks import boundary
+
+MOST_LINES = 40
+
+
+class Part(NamedTuple):
+    """A part of a compiled program: loops that are compiled together, or a call of NumPy.
+
+    Parameters
+    ----------
+    call : str
+        The operation that NumPy is called for; empty for what is compiled.
+    lines : tuple of Source
+        The lines of the user's that are computed in it, forward or backward.
+    nests : int
+        The nests of loops, and the library calls among them, each of which reads and writes memory.
+    libraries : tuple of str
+        The routines of BLAS and LAPACK that are called.
+    operations, nbytes : int
+        What the nests do to data (without library calls), and what they read and write.
+    seconds : float
+        The time that it takes in a call.
+    """
+
+    call: str
+    lines: tuple[Source, ...]
+    nests: int
+    libraries: tuple[str, ...]
+    operations: int
+    nbytes: int
+    seconds: float
+
+
+class Explanation:
+    """What a program does and costs; prints as a report.
+
+    Attributes
+    ----------
+    lines : list of Line
+        The user's lines, with their work forward and backward, the longest time first. Times are
+        those of NumPy, operation by operation.
+    peaks : dict
+        By `Line`'s source's file and line, the bytes of intermediate values that are alive there.
+    kept : list of Kept
+        What the forward pass keeps for the backward pass.
+    parts : list of Part
+        The compiled program, in the order of a call.
+    seconds, seconds_by_numpy : float
+        A call of the compiled program, and of NumPy, operation by operation.
+    temporary_bytes : int
+        What the compiled program takes besides its arguments and results.
+    graph : Graph
+        The program as it was traced.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        lines: Sequence[Line],
+        parts: Sequence[Part],
+        seconds: float,
+        temporary_bytes: int,
+    ) -> None:
+        self.name = name
+        self.graph = graph
+        self.lines = sorted(lines, key=lambda line: -line.seconds)
+        self.peaks = peaks_of(graph)
+        self.kept = kept_of(graph)
+        self.parts = list(parts)
+        self.seconds = seconds
+        self.seconds_by_numpy = sum(line.seconds for line in lines)
+        self.temporary_bytes = temporary_bytes
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._head(), "", *self._lines(), *self._kept(), "", *self._parts()])
+
+    def _head(self) -> Iterator[str]:
+        count = sum(line.forward.operations + line.backward.operations for line in self.lines)
+        faster = self.seconds_by_numpy / self.seconds if self.seconds else 1.0
+        yield f"{self.name}: {count} operations of NumPy"
+        yield (
+            f"compiled {time(self.seconds)} a call; by NumPy, one after the other, "
+            f"{time(self.seconds_by_numpy)} ({faster:.1f} times)"
+        )
+        yield f"temporary memory: {size(self.temporary_bytes)} compiled"
+
+    def _lines(self) -> Iterator[str]:
+        has_backward = any(line.backward.operations for line in self.lines)
+        columns = f"{'time':>8} {'flops':>8} {'bytes':>8}"
+        yield f"{'forward':>8}" + (f"{'':>20}{'backward':>8}" if has_backward else "")
+        yield f"{columns}{f'  {columns}' if has_backward else ''}  {'alive':>8}  line"
+        for line in self.lines[:MOST_LINES]:
+            backward = f"  {_columns(line.backward)}" if has_backward else ""
+            peak = self.peaks.get(key_of(line.source))
+            alive = "" if peak is None else size(peak)
+            yield f"{_columns(line.forward)}{backward}  {alive:>8}  {where(line.source)}"
+        if len(self.lines) > MOST_LINES:
+            yield f"... and {len(self.lines) - MOST_LINES} more lines"
+
+    def _kept(self) -> Iterator[str]:
+        if self.kept:
+            yield ""
+            total = sum(one.nbytes for one in self.kept)
+            yield f"kept for the backward pass: {size(total)} in {len(self.kept)} values"
+            for one in self.kept[:8]:
+                yield f"{size(one.nbytes):>8}  {one.type}  {where(one.source)}"
+
+    def _parts(self) -> Iterator[str]:
+        yield "the compiled program:"
+        for part in self.parts:
+            yield f"{time(part.seconds):>8}  {_described(part)}"
+
+
+def _columns(work: Work) -> str:
+    if not work.operations and not work.seconds:
+        return f"{'':>26}"
+    return f"{time(work.seconds):>8} {count(work.flops):>8} {size(work.nbytes):>8}"
+
+
+def _described(part: Part) -> str:
+    lines = sorted({source.line for source in part.lines})
+    written = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
+    if part.call:
+        return f"NumPy: {part.call}, {written or 'no line'}: it has no compiled form"
+    nests = f"{part.nests} nest{'s' if part.nests != 1 else ''} of loops"
+    work = f"{count(part.operations)} operations, {size(part.nbytes)} read and written"
+    libraries = f", calls {', '.join(part.libraries)}" if part.libraries else ""
+    return f"compiled: {written or 'no line'} in {nests}, {work}{libraries}"
+
+
+def time(seconds: float) -> str:
+    """A time with its unit."""
+    for unit, length in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns" if seconds else "0"
+
+
+def size(nbytes: int) -> str:
+    """A number of bytes with its unit."""
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if nbytes >= length:
+            return f"{nbytes / length:.3g} {unit}"
+    return f"{nbytes} B"
+
+
+def count(number: int) -> str:
+    """A large number, shortened."""
+    for unit, length in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= length:
+            return f"{number / length:.3g} {unit}"
+    return str(number)
+
+
+def where(source: Source | None) -> str:
+    """A line with its text."""
+    return f"{source}  {source.text}" if source is not None else "(no line of yours)"
+
+
+def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., Explanation]:
+    """What a program does: which line takes the time and the memory, and what is compiled together.
+
+    Parameters
+    ----------
+    function : callable
+        Any function of arrays, transformed or not; it is compiled for this. To see the cost of a
+        derivative beside that of the function, give ``grad(f)`` or ``value_and_grad(f)``.
+    repeats : int, optional
+        How many calls are measured; the median counts.
+
+    Returns
+    -------
+    callable
+        With the arguments of ``function``; it gives an `Explanation`.
+
+    Notes
+    -----
+    Times of lines are those of NumPy, operation by operation: a compiled program computes many
+    lines in one loop, and has no time for each. They say which lines are costly, and the list of
+    the compiled program's parts says what became of them. Work inside of a loop counts for every
+    step. ``flops`` are estimated: those of special functions and decompositions are not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import debug, value_and_grad
+    >>> def loss(w, x):
+    ...     h = np.tanh(x @ w)
+    ...     return np.sum(h**2)
+    >>> found = debug.explain(value_and_grad(loss))(np.ones((8, 4)), np.ones((100, 8)))
+    >>> found.lines[0].source.text
+    'h = np.tanh(x @ w)'
+    >>> found.lines[0].forward.flops, [one.type for one in found.kept]
+    (6800, ['f64[100,4]', 'f64[100,4]'])
+    """
+
+    @boundary
+    def explained(*args: Any, **kwargs: Any) -> Explanation:
+        compiled = function if isinstance(function, Jitted) else jit(function)
+        path, inputs = compiled.path_of(args, kwargs)
+        made = program(path.graph, (), path.backend)
+        arrays = [
+            x if hasattr(x, "dtype") else aval.dtype.type(x)
+            for x, aval in zip(inputs, path.graph.in_avals, strict=True)
+        ]
+        lines = lines_of(path.graph, arrays)
+        made(*arrays)
+        calls = [_timed(made, arrays) for _ in range(repeats)]
+        seconds = [median(column) for column in zip(*(each for _, each in calls), strict=True)]
+        parts = [
+            _part(segment.graph, segment.call, compiled_part, own)
+            for segment, compiled_part, own in zip(made.segments, made.parts, seconds, strict=True)
+        ]
+        total = median(whole for whole, _ in calls)
+        temporary = made.cost().temporary_bytes
+        return Explanation(name_of(function), path.graph, lines, parts, total, temporary)
+
+    return explained
+
+
+def _timed(made: Any, arrays: Sequence[Any]) -> tuple[float, list[float]]:
+    start = perf_counter()
+    made(*arrays)
+    return perf_counter() - start, made.timed(*arrays)
+
+
+def _part(graph: Graph, call: Eqn | None, compiled: Any, seconds: float) -> Part:
+    if call is not None:
+        lines = tuple(_sources(Graph((), [call], call.outputs)).values())
+        return Part(call.primitive.name, lines, 0, (), 0, 0, seconds)
+    steps = compiled.plan.steps
+    costs = [nest_cost(step) for step in steps]
+    symbols = [
+        one.symbol for step in steps for one in walk(step.kernel.body) if isinstance(one, Call)
+    ]
+    return Part(
+        "",
+        tuple(_sources(graph).values()),
+        len(steps),
+        tuple(dict.fromkeys(symbols)),
+        sum(one.operations for one in costs),
+        sum(one.bytes_read + one.bytes_written for one in costs),
+        seconds,
+    )
+
+
+def _sources(graph: Graph) -> dict[Any, Source]:
+    """The lines of a graph's equations, with those inside of loops."""
+    found = {key_of(eqn.source): eqn.source for eqn in graph.eqns if eqn.source is not None}
+    for eqn in graph.eqns:
+        for inner in inner_graphs(eqn):
+            found |= _sources(inner)
+    return found
