@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
 from functrans.api.compile import Jitted, jit
+from functrans.debug import page
 from functrans.debug.lines import Line, Work, kept_of, key_of, lines_of, peaks_of
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.statements import Call
 from functrans.loop.walk import walk
-from functrans.lower.report import nest_cost
+from functrans.lower.report import nest_cost, outline
 from functrans.run.call.jitted import program
 from functrans.trace.source import Source
 from functrans.tracebacks import boundary
@@ -38,6 +41,8 @@ class Part(NamedTuple):
         What the nests do to data (without library calls), and what they read and write.
     seconds : float
         The time that it takes in a call.
+    loops : str
+        The loops, in words.
     """
 
     call: str
@@ -47,6 +52,7 @@ class Part(NamedTuple):
     operations: int
     nbytes: int
     seconds: float
+    loops: str
 
 
 class Explanation:
@@ -91,9 +97,22 @@ class Explanation:
         self.temporary_bytes = temporary_bytes
 
     def __repr__(self) -> str:
-        return "\n".join([*self._head(), "", *self._lines(), *self._kept(), "", *self._parts()])
+        return "\n".join([*self.head(), "", *self._lines(), *self._kept(), "", *self._parts()])
 
-    def _head(self) -> Iterator[str]:
+    def _repr_html_(self) -> str:
+        return page.fragment(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as a page: the source beside the program, linked by hovering.
+
+        Parameters
+        ----------
+        path : path
+            Of the file, which needs nothing else to be looked at.
+        """
+        Path(path).write_text(page.page(self), encoding="utf-8")
+
+    def head(self) -> Iterator[str]:
         count = sum(line.forward.operations + line.backward.operations for line in self.lines)
         faster = self.seconds_by_numpy / self.seconds if self.seconds else 1.0
         yield f"{self.name}: {count} operations of NumPy"
@@ -110,9 +129,7 @@ class Explanation:
         yield f"{columns}{f'  {columns}' if has_backward else ''}  {'alive':>8}  line"
         for line in self.lines[:MOST_LINES]:
             backward = f"  {_columns(line.backward)}" if has_backward else ""
-            peak = self.peaks.get(key_of(line.source))
-            alive = "" if peak is None else size(peak)
-            yield f"{_columns(line.forward)}{backward}  {alive:>8}  {where(line.source)}"
+            yield f"{_columns(line.forward)}{backward}  {self.alive(line):>8}  {where(line.source)}"
         if len(self.lines) > MOST_LINES:
             yield f"... and {len(self.lines) - MOST_LINES} more lines"
 
@@ -126,8 +143,28 @@ class Explanation:
 
     def _parts(self) -> Iterator[str]:
         yield "the compiled program:"
+        for seconds, text in self.described():
+            yield f"{seconds:>8}  {text}"
+
+    # -- texts of numbers ----------------------------------------------------------------------
+
+    def alive(self, line: Line) -> str:
+        """The bytes that are alive while a line is computed; empty inside of loops."""
+        peak = self.peaks.get(key_of(line.source))
+        return "" if peak is None else size(peak)
+
+    def work(self, work: Work) -> tuple[str, str, str]:
+        """Time, arithmetic and bytes."""
+        return time(work.seconds), count(work.flops), size(work.nbytes)
+
+    def size(self, nbytes: int) -> str:
+        """A number of bytes."""
+        return size(nbytes)
+
+    def described(self) -> Iterator[tuple[str, str]]:
+        """The time of each part of the compiled program, and what it is."""
         for part in self.parts:
-            yield f"{time(part.seconds):>8}  {_described(part)}"
+            yield time(part.seconds), _described(part)
 
 
 def _columns(work: Work) -> str:
@@ -246,7 +283,7 @@ def _timed(made: Any, arrays: Sequence[Any]) -> tuple[float, list[float]]:
 def _part(graph: Graph, call: Eqn | None, compiled: Any, seconds: float) -> Part:
     if call is not None:
         lines = tuple(_sources(Graph((), [call], call.outputs)).values())
-        return Part(call.primitive.name, lines, 0, (), 0, 0, seconds)
+        return Part(call.primitive.name, lines, 0, (), 0, 0, seconds, "")
     steps = compiled.plan.steps
     costs = [nest_cost(step) for step in steps]
     symbols = [
@@ -260,6 +297,7 @@ def _part(graph: Graph, call: Eqn | None, compiled: Any, seconds: float) -> Part
         sum(one.operations for one in costs),
         sum(one.bytes_read + one.bytes_written for one in costs),
         seconds,
+        outline(compiled.plan),
     )
 
 
