@@ -23,7 +23,19 @@ from functrans.lazily import namespace as _namespace
 from functrans.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from functrans import config, debug, errors, extend, lax, numpy, random, scipy, testing, tree
+    from functrans import (
+        config,
+        debug,
+        errors,
+        extend,
+        lax,
+        numpy,
+        random,
+        scipy,
+        testing,
+        train,
+        tree,
+    )
     from functrans.api.bridge import compile, from_numba
     from functrans.api.closure import closure_convert, custom_gradient
     from functrans.api.compile import jit
@@ -84,6 +96,7 @@ __all__ = [
     "stop_gradient",
     "testing",
     "trace",
+    "train",
     "tree",
     "value_and_grad",
     "vjp",
@@ -116,8 +129,11 @@ _HOME = _homes(
 __getattr__, __dir__ = _namespace(
     __name__,
     _HOME | {"float0": "functrans.api.problem:FLOAT0"},
-    ("config", "debug", "errors", "extend", "lax", "numpy", "random", "scipy", "testing", "tree"),
-)
+    (
+        "config", "debug", "errors", "extend", "lax", "numpy", "random", "scipy", "testing",
+        "train", "tree",
+    ),
+)  # fmt: skip
 
 _registry.filled_by(_partial(_import_module, "functrans.api.call"))
 # Python has entered the package of that name, in the place of the function

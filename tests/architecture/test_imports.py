@@ -34,7 +34,7 @@ ORDER = [
     {"run"},
     {"api"},
     {"numpy", "lax", "testing", "debug"},
-    {"scipy", "random"},
+    {"scipy", "random", "train"},
     {"__init__"},
     {"__main__"},
 ]

@@ -1,0 +1,143 @@
+"""Gradient clipping: by value, by the norm of all, and by the norm for each example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrans import numpy as np
+from functrans import tree
+from functrans.api.arguments import check_callable
+from functrans.api.mapping import vmap
+from functrans.api.transformed import Transformed
+from functrans.tracebacks import boundary
+
+
+def global_norm(gradients: Any) -> Any:
+    """The Euclidean norm of all numbers of a pytree together.
+
+    Parameters
+    ----------
+    gradients : pytree of arrays
+
+    Returns
+    -------
+    A number, in the dtype that those of the arrays promote to.
+
+    Examples
+    --------
+    >>> from functrans import train
+    >>> train.global_norm({"w": [3.0], "b": 4.0})
+    np.float64(5.0)
+    """
+    squares = [np.sum(np.abs(np.asarray(x)) ** 2) for x in tree.leaves(gradients)]
+    return np.sqrt(sum(squares[1:], squares[0])) if squares else np.float64(0.0)
+
+
+def clip_by_global_norm(gradients: Any, max_norm: Any) -> Any:
+    """Scale a pytree down to a norm, if its `global_norm` is larger.
+
+    Parameters
+    ----------
+    gradients : pytree of arrays
+    max_norm : float
+
+    Returns
+    -------
+    pytree of arrays
+        With the same shapes and dtypes. The derivative at a norm of zero is that of the identity.
+
+    References
+    ----------
+    R. Pascanu, T. Mikolov, Y. Bengio, "On the difficulty of training recurrent neural networks",
+    ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import train
+    >>> train.clip_by_global_norm([np.array([30.0, 40.0])], 5.0)
+    [array([3., 4.])]
+    """
+    leaves = [np.asarray(x) for x in tree.leaves(gradients)]
+    squares = sum(np.sum(np.abs(x) ** 2) for x in leaves)
+    is_large = squares > max_norm * max_norm
+    # where nothing is scaled, the root is not taken: it has no slope at zero
+    factor = np.where(is_large, max_norm / np.sqrt(np.where(is_large, squares, 1.0)), 1.0)
+    return tree.map(lambda x: (np.asarray(x) * factor).astype(np.asarray(x).dtype), gradients)
+
+
+def clip_by_value(gradients: Any, limit: Any) -> Any:
+    """Clip each number of a pytree to the range from ``-limit`` to ``limit``.
+
+    Parameters
+    ----------
+    gradients : pytree of arrays
+    limit : float
+
+    Returns
+    -------
+    pytree of arrays
+        With the same shapes and dtypes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import train
+    >>> train.clip_by_value({"w": np.array([-3.0, 0.5])}, 1.0)
+    {'w': array([-1. ,  0.5])}
+    """
+    return tree.map(lambda x: np.clip(np.asarray(x), -limit, limit), gradients)
+
+
+@boundary
+def per_sample_clipped(
+    gradient: Callable[..., Any],
+    max_norm: float,
+    in_axes: int | Sequence[Any] | None = None,
+    reduce: str = "mean",
+) -> Callable[..., Any]:
+    """The gradients of a batch, each example's clipped by its own norm before they are combined.
+
+    No example can then change the result by more than ``max_norm``, which is what differentially
+    private training adds noise to.
+
+    Parameters
+    ----------
+    gradient : callable
+        The gradient for one example, such as ``grad(loss)``: of parameters and data.
+    max_norm : float
+        What each example's `global_norm` is clipped to.
+    in_axes : int or sequence, optional
+        As for `functrans.vmap`; by default None for the first argument, and 0 for all others.
+    reduce : {"mean", "sum"}, optional
+
+    Returns
+    -------
+    callable
+        With the positional arguments of ``gradient``, for a batch.
+
+    References
+    ----------
+    M. Abadi et al., "Deep learning with differential privacy", CCS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, train
+    >>> loss = lambda w, x: w * x
+    >>> train.per_sample_clipped(grad(loss), 1.0)(0.0, np.array([0.5, 100.0]))
+    np.float64(0.75)
+    """
+    check_callable(gradient, "train.per_sample_clipped")
+    if reduce not in ("mean", "sum"):
+        raise ValueError(f"per_sample_clipped(reduce=...) must be 'mean' or 'sum', not {reduce!r}")
+    combine = np.mean if reduce == "mean" else np.sum
+
+    def clipped(*args: Any) -> Any:
+        axes = (None, *[0] * (len(args) - 1)) if in_axes is None else in_axes
+        each = vmap(lambda *one: clip_by_global_norm(gradient(*one), max_norm), in_axes=axes)
+        return tree.map(lambda x: combine(x, axis=0), each(*args))
+
+    options = {"max_norm": max_norm, "in_axes": in_axes, "reduce": reduce}
+    return Transformed(per_sample_clipped, gradient, options, clipped)
