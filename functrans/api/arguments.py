@@ -165,6 +165,13 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         )
     elif is_dataclass(x):
         hint = ": functrans.tree.register_dataclass makes its class a container of arrays"
+    elif name(*place).startswith("argument"):
+        if isinstance(x, (str, bytes)):
+            hint = ": leave it out, and read it from a closure"
+        elif type(x).__module__ != "builtins":
+            hint = (
+                f": leave it out, or make {type(x).__name__} a container by functrans.tree.register"
+            )
     raise DtypeError(f"{name(*place)} is {describe(x)}, not a number or an array{hint}")
 
 

@@ -19,9 +19,11 @@ from functrans.api.arguments import (
 )
 from functrans.api.flat import called
 from functrans.api.linearization import run
+from functrans.api.randomness import watched
 from functrans.api.transformed import P, R, Transformed
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.on_device import OnDevice
+from functrans.ir.primitive import current
 from functrans.ir.types import Aval, describe, is_supported
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
@@ -29,6 +31,9 @@ from functrans.trace.stage import stage
 from functrans.tracebacks import boundary
 from functrans.transform.batch import batch_graph
 from functrans.tree import core as tree
+
+FEW_OBJECTS = 40
+"""Among so many objects that a function reaches, generators are looked for at each call."""
 
 
 def _is_none(node: Any) -> bool:
@@ -219,7 +224,10 @@ class _Call:
             for x, axis in zip(arrays, own_axes, strict=True)
         ]
 
-        flat = called(self.function, self.structure)
+        function = self.function
+        if current.get() is None:  # else whoever compiles this looks after it
+            function = watched(function, "vmap", FEW_OBJECTS)
+        flat = called(function, self.structure)
 
         def example(*tracers: Any) -> list[Any]:
             leaves = list(self.leaves)

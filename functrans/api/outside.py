@@ -9,6 +9,7 @@ calls nothing is compared but the identity of what is held, and the arrays that 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.locks import lock
+from functrans.trace.source import is_library
 
 _MOST_STATES = 256
 
@@ -92,9 +94,9 @@ class Outside:
             If things are in another state.
         """
         state, is_settled = self._fresh(number)
-        others = threading.active_count() > 1
+        others = _are_others()
         path, more = trace(state)
-        others = others or threading.active_count() > 1
+        others = others or _are_others()
         path.states = self._states(state, path, trace, others) if is_settled else ()
         return path, more
 
@@ -223,6 +225,31 @@ class Outside:
             number = next(self._count)
             self._numbers.remember(signature, number)
         return number
+
+
+def _are_others() -> bool:
+    """Whether there are other threads that may change what a function reads.
+
+    Python's list of threads also has those that it has not started, if they have ever asked who
+    they are, and keeps them when they have ended. The library's own are such threads.
+    """
+    if threading.active_count() == 1:
+        return False
+    own, running = threading.get_ident(), sys._current_frames()
+    return any(
+        thread.ident != own
+        and not (
+            isinstance(thread, threading._DummyThread) and _is_over(running.get(thread.ident or 0))
+        )
+        for thread in threading.enumerate()
+    )
+
+
+def _is_over(frame: types.FrameType | None) -> bool:
+    """Whether a thread runs nothing any more, or was started by the library."""
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame is None or is_library(frame.f_code.co_filename)
 
 
 class OutsideReport:

@@ -44,20 +44,26 @@ _shown: dict[Any, Any] = {}
 """What Python's filters know of the warnings that were given: each line once, unless told else."""
 
 
-def watched(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, to be called once, with a warning if it draws from a random generator."""
+def watched(
+    function: Callable[..., Any], transform: str = "jit", most: int = MOST_OBJECTS
+) -> Callable[..., Any]:
+    """The function, to be called once, with a warning if it draws from a random generator.
+
+    Generators are looked for among so many (``most``) objects that it reaches.
+    """
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is None:
         return function  # so nobody has a generator
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = list(_generators(function, numpy_random))
+        found = list(_generators(function, numpy_random, most))
         result = function(*args, **kwargs)
         for each in found:
             if not _same(each.before, _state(each.generator)):
-                _warn(function, each.place)
+                _warn(function, each.place, transform)
         return result
 
+    call.__name__ = name_of(function)
     return call
 
 
@@ -73,12 +79,12 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a.tobytes() == b.tobytes()) if hasattr(a, "tobytes") else bool(a == b)
 
 
-def _generators(function: Any, numpy_random: ModuleType) -> Iterator[_Found]:
+def _generators(function: Any, numpy_random: ModuleType, most: int) -> Iterator[_Found]:
     """The generators that a function can reach, the global one first."""
     legacy = numpy_random.mtrand._rand
     yield _Found(legacy, _GLOBAL, _state(legacy))
     kinds = numpy_random.Generator, numpy_random.RandomState
-    for value, place in _reachable(function):
+    for value, place in _reachable(function, most):
         if isinstance(value, kinds) and value is not legacy:
             yield _Found(value, place, _state(value))
 
@@ -87,11 +93,11 @@ _GLOBAL = _Place("random")
 """How NumPy's global generator is come to: ``np.random.normal``."""
 
 
-def _reachable(function: Any) -> Iterator[tuple[Any, _Place]]:
+def _reachable(function: Any, most: int = MOST_OBJECTS) -> Iterator[tuple[Any, _Place]]:
     """Objects that a function can come to, each once, and how each is called."""
     waiting: list[tuple[Any, _Place]] = [(function, _Place(name_of(function)))]
     seen: set[int] = set()
-    while waiting and len(seen) < MOST_OBJECTS:
+    while waiting and len(seen) < most:
         value, place = waiting.pop()
         if id(value) in seen or type(value) in weakref.ProxyTypes:
             continue  # what a proxy stands for may be gone
@@ -148,12 +154,18 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield from attributes.items() if isinstance(attributes, dict) else ()
 
 
-def _warn(function: Any, place: _Place) -> None:
+_CONSEQUENCES = {
+    "jit": "is now a constant of the compiled program, the same in every call. Draw outside and "
+    "pass the numbers as an argument, or pass a key",
+    "vmap": "is the same for all examples. Draw an array outside and map over it, or map over keys",
+}
+
+
+def _warn(function: Any, place: _Place, transform: str) -> None:
     drew_from = "NumPy's random numbers" if place is _GLOBAL else f"the generator {place.name!r}"
     warnings.warn_explicit(
-        f"{name_of(function)} drew from {drew_from} while jit traced it: what came out is now a "
-        "constant of the compiled program, the same in every call. Draw outside and pass the "
-        "numbers as an argument, or pass a key and use functrans.random",
+        f"{name_of(function)} drew from {drew_from} while {transform} traced it: what came out "
+        f"{_CONSEQUENCES[transform]} and use functrans.random",
         RuntimeWarning,
         *_line(function, place),
         registry=_shown,

@@ -12,6 +12,7 @@ import builtins
 import cmath
 import linecache
 import math
+import operator
 import sys
 from types import BuiltinFunctionType, FrameType, ModuleType
 from typing import Any
@@ -59,6 +60,20 @@ def instead(integer: bool = False) -> str:
     return _of_integers(expression, frame) if integer else _of_call(expression, frame)
 
 
+def purpose() -> str:
+    """What the expression that the user's code is at wants an integer for."""
+    frame = user_frame()
+    expression = None if frame is None else _expression(frame)[0]
+    if frame is None or not isinstance(expression, ast.Call):
+        return "an index"
+    function = _value(expression.func, frame)
+    if function is range:
+        return "range()"
+    if function is operator.index or _is_of(function, math):
+        return f"{ast.unparse(expression.func)}()"
+    return "a shape or an axis" if _wants_shape(expression, function, frame) else "an index"
+
+
 def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     """The expression that a frame's instruction computes, or stores into, and which it does."""
     code = frame.f_code
@@ -86,7 +101,9 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
         return getattr(owner, "__dict__", {}).get(node.attr, _UNKNOWN)
     if isinstance(node, ast.Constant):
         return node.value
-    return [] if isinstance(node, (ast.List, ast.Tuple)) else _UNKNOWN
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_value(element, frame) for element in node.elts]
+    return _UNKNOWN
 
 
 def _of_storing(node: ast.Subscript) -> str:
@@ -132,9 +149,18 @@ def _of_integers(node: ast.Call, frame: FrameType) -> str:
             f"Instead of `{ast.unparse(node)}`, write "
             f"functrans.numpy.asarray({container})[{index}]."
         )
-    if _numpys_name(function) or _is_random(node.func, function, frame) or _is_method(node, frame):
+    if _wants_shape(node, function, frame):
         return f"The shapes and axes of arrays must be known: {_STATIC}."
     return ""
+
+
+def _wants_shape(node: ast.Call, function: Any, frame: FrameType) -> bool:
+    """Whether what is called takes integers for shapes and axes."""
+    return (
+        _numpys_name(function) is not None
+        or _is_random(node.func, function, frame)
+        or _is_method(node, frame)
+    )
 
 
 def _of_call(node: ast.Call, frame: FrameType) -> str:

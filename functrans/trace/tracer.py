@@ -25,7 +25,7 @@ from functrans.trace.bytecode import is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
 from functrans.trace.operators import Operators
-from functrans.trace.replacement import instead
+from functrans.trace.replacement import instead, purpose
 from functrans.trace.source import located, user_source
 from functrans.trace.views import View, assign
 
@@ -243,6 +243,7 @@ class Tracer(Operators):
         value = self._known_value
         if value is UNKNOWN:
             self._owner.refused(self)
+            wanted = purpose() if wanted == "an index" else wanted
             error = TracerIndexError(
                 f"Python needs one integer here, for {wanted}{located(user_source())}, but "
                 f"{self._no_value()}.\n{instead(integer=True) or _INTEGER}"

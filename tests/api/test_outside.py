@@ -1,7 +1,9 @@
 """What a jitted function reads besides its arguments, and what becomes of it later."""
 
+import _thread
 import functools
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -369,6 +371,26 @@ def test_what_counts_its_traces_is_traced_twice_where_there_are_threads():
     stop.set()
     thread.join()
     assert counter.calls == 2
+
+
+def test_threads_that_have_ended_are_no_others():
+    """Python keeps those that it has not started in its list, once they have asked who they are."""
+    over = _thread.allocate_lock()
+    over.acquire()
+
+    def ask():
+        threading.current_thread()
+        over.release()
+
+    _thread.start_new_thread(ask, ())
+    assert over.acquire(timeout=10)
+    number = next(t.ident for t in threading.enumerate() if isinstance(t, threading._DummyThread))
+    while number in sys._current_frames():
+        time.sleep(0.001)
+    counter = Counter()
+    compiled = jit(counter)
+    assert [compiled(2.0) for _ in range(5)] == [4.0] * 5
+    assert counter.calls == 1
 
 
 class Counter:

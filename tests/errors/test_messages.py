@@ -80,7 +80,8 @@ CALLS = [
     (AxesError, lambda: vmap(identity, out_axes=(0, 0, 0))((X, X)),
      "out_axes does not fit: expected a tuple of 3, found a tuple of 2"),
     (DtypeError, lambda: vmap(loss)(X, "abc"),
-     "argument 1 ('x') of loss is 'abc' of type str, not a number or an array"),
+     "argument 1 ('x') of loss is 'abc' of type str, not a number or an array: leave it out, and "
+     "read it from a closure"),
     (ValueError, lambda: vmap(identity, chunk_size=0),
      "chunk_size must be at least 1, not 0"),
     # -- what is differentiated
@@ -203,7 +204,8 @@ CALLS = [
      "argument 1 ('x') of loss is static and donated: what is static is a constant of the program, "
      "with no memory to give up"),
     (DtypeError, lambda: jit(loss)(1.0, {"mode": "fast"}),
-     "argument 1 ('x') of loss, leaf ['mode'] is 'fast' of type str, not a number or an array; to "
+     "argument 1 ('x') of loss, leaf ['mode'] is 'fast' of type str, not a number or an array: "
+     "leave it out, and read it from a closure; to "
      "pass it as it is, write jit(f, static_argnums=...) or static_argnames"),
     # -- the rest
     (ValueError, lambda: checkpoint(np.sin, policy="all"),

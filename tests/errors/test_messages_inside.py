@@ -215,6 +215,10 @@ def loops(x, n):
     return x
 
 
+def looks_up_a_function(i):
+    return [np.sin, np.cos][i](X)  # here
+
+
 def looks_up(x):
     return [1.0, 2.0, 3.0][x]  # here
 
@@ -233,10 +237,11 @@ BOOL = (
     "functrans.lax.cond(condition, f, g, *xs) to compute only one branch, or "
     "functrans.lax.while_loop for a loop."
 )
-INDEX = "Python needs one integer here, for an index{here}, but it is traced by {cause}.\n"
+INDEX = "Python needs one integer here, for {purpose}{here}, but it is traced by {cause}.\n"
 STATIC = "make the argument static: jit(f, static_argnums=...)."
 LOOP = "Use functrans.lax.fori_loop for a loop of this length, or " + STATIC
 LOOK_UP = "Instead of `[1.0, 2.0, 3.0][x]`, write functrans.numpy.asarray([1.0, 2.0, 3.0])[x]."
+SWITCH = "For one of several functions, write functrans.lax.switch(i, [np.sin, np.cos], x)."
 SHAPE = "The shapes and axes of arrays must be known: " + STATIC
 BY_JIT = "jit, where i64*[] stands for any value"
 BY_VMAP = "vmap, where i64[] stands for every element along the mapped axis"
@@ -256,16 +261,18 @@ def test_branching_under_vmap(transform):
 
 
 @pytest.mark.parametrize(
-    ("function", "call", "cause", "instead"),
+    ("function", "call", "purpose", "cause", "instead"),
     [
-        (loops, lambda: jit(loops)(1.0, 3), BY_JIT, LOOP),
-        (looks_up, lambda: jit(looks_up)(1), BY_JIT, LOOK_UP),
-        (makes_zeros, lambda: jit(makes_zeros)(1), BY_JIT, SHAPE),
-        (looks_up, lambda: vmap(looks_up)(np.arange(3)), BY_VMAP, LOOK_UP),
+        (loops, lambda: jit(loops)(1.0, 3), "range()", BY_JIT, LOOP),
+        (looks_up, lambda: jit(looks_up)(1), "an index", BY_JIT, LOOK_UP),
+        (looks_up_a_function, lambda: jit(looks_up_a_function)(1), "an index", BY_JIT, SWITCH),
+        (makes_zeros, lambda: jit(makes_zeros)(1), "a shape or an axis", BY_JIT, SHAPE),
+        (looks_up, lambda: vmap(looks_up)(np.arange(3)), "an index", BY_VMAP, LOOK_UP),
     ],
 )
-def test_integers_that_are_not_known(function, call, cause, instead):
-    expected = located(INDEX + instead, function).replace("{cause}", cause)
+def test_integers_that_are_not_known(function, call, purpose, cause, instead):
+    words = (INDEX + instead).replace("{purpose}", purpose)
+    expected = located(words, function).replace("{cause}", cause)
     assert message_of(TracerIndexError, call) == expected
 
 

@@ -167,6 +167,17 @@ def test_drawing_while_traced(name):
         assert file.readlines()[warning.lineno - 1].strip() == LINES[name]
 
 
+@pytest.mark.parametrize("name", ["a global", "NumPy's", "a default", "an attribute"])
+def test_drawing_under_vmap(name):
+    function, words = DRAWING[name]
+    [warning] = warnings_of(lambda: vmap(function)(np.ones(2)))
+    assert str(warning.message) == (
+        f"{words} while vmap traced it: what came out is the same for all examples. Draw an array "
+        "outside and map over it, or map over keys and use functrans.random"
+    )
+    assert len(warnings_of(lambda: jit(vmap(function))(np.ones(2)))) == 1
+
+
 def test_a_line_is_warned_about_once():
     compiled = jit(of_a_global)
     assert len(warnings_of(lambda: [compiled(np.zeros(n)) for n in range(3)])) == 1
