@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from sys import modules
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -16,9 +17,12 @@ from functrans.api.state import Snapshot
 from functrans.api.static import Given, Static
 from functrans.errors import RecompilationWarning
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.trace.source import is_library, warn_user
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
+
+_warn_of_unused = lazy("functrans.api.host:warn_of_unused")
 
 MOST_EVENTS = 100
 """The number of traces that are remembered for a function."""
@@ -88,6 +92,8 @@ class History:
         self._events.append(
             _Event(given.structure, given.static, types, outcomes, state, seconds, path.made)
         )
+        if "functrans.api.host" in modules:
+            _warn_of_unused(path.graph)
         self._count += 1
         if config.log_compiles:
             print(f"functrans: {name_of(self._function)}: {said(self.compilations()[-1])}")

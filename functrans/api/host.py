@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -18,8 +18,10 @@ from functrans.api.arguments import (
 )
 from functrans.api.transformed import P, Transformed
 from functrans.errors import TreeMismatchError
+from functrans.ir.graph import Eqn, Graph
 from functrans.ir.types import Aval
 from functrans.ops.calls.external import Elements, external
+from functrans.trace.source import warn_user
 from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -76,8 +78,9 @@ def callback(
     called with plain arrays, once the values are known: at once under `grad`, at each call under
     `jit`, for each example under `vmap`, at each step in a loop. While it runs nothing is traced.
 
-    It must be pure. A call whose result nobody uses is left out; which of two calls comes first,
-    and how often equal calls are made, is not promised.
+    It must be pure. A call whose result nobody uses is left out, and `jit` warns of it; which of
+    two calls comes first, and how often equal calls are made, is not promised. For what a function
+    does, and not for what it returns, there is `functrans.debug.callback`.
 
     Parameters
     ----------
@@ -138,6 +141,26 @@ def callback(
         return results.unflatten(external(*leaves, elements=elements, results=wanted, lanes=()))
 
     return Transformed(callback, function, {"out_types": out_types, "vmap": vmap}, call)
+
+
+def warn_of_unused(graph: Graph) -> None:
+    """Say of callbacks whose results nobody reads that they will never be called."""
+    for eqn in unused(graph):
+        elements: Elements = eqn.params["elements"]
+        warn_user(
+            f"nothing uses the result of callback({name_of(elements.function)}), so it is never "
+            "called: use what it returns, or write functrans.debug.callback for what it does",
+            RuntimeWarning,
+            eqn.source,
+        )
+
+
+def unused(graph: Graph) -> Iterator[Eqn]:
+    """The calls whose results are not used in a graph."""
+    calls = [eqn for eqn in graph.eqns if eqn.primitive is external]
+    if calls:
+        used = {atom for eqn in graph.eqns for atom in eqn.inputs} | set(graph.outputs)
+        yield from (eqn for eqn in calls if used.isdisjoint(eqn.outputs))
 
 
 def _types_of(out_types: Any, arguments: Structure, leaves: list[Any]) -> Any:

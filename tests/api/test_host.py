@@ -2,6 +2,7 @@
 
 import threading
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -197,3 +198,31 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_result_that_nobody_uses_is_warned_about():
+    calls = []
+
+    def log(x):
+        calls.append(x)
+        return x
+
+    @jit
+    def drops(x):
+        callback(log, out_types=number)(x)  # here
+        return x * 2.0
+
+    with pytest.warns(RuntimeWarning) as caught:
+        assert drops(1.0) == 2.0
+    [warning] = caught
+    assert str(warning.message) == (
+        "nothing uses the result of callback(log), so it is never called: use what it returns, or "
+        "write functrans.debug.callback for what it does"
+    )
+    with open(warning.filename, encoding="utf-8") as file:
+        assert file.readlines()[warning.lineno - 1].endswith("# here\n")
+    assert not calls
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert jit(lambda x: callback(log, out_types=number)(x) + x)(3.0) == 6.0
+    assert calls == [3.0]
