@@ -20,6 +20,7 @@ from typing import Any
 
 import scipy.sparse as _scipy_sparse
 
+from functrans.scipy.sparse import construction as _construction  # noqa: F401  which refuses
 from functrans.scipy.sparse import linalg as linalg
 from functrans.scipy.sparse import products as _products  # noqa: F401  takes the place of A @ x
 

@@ -1,0 +1,50 @@
+"""Sparse matrices of traced values are refused, by the name of what was to make one."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from functrans import grad, jit, vmap
+from functrans.errors import UnsupportedNumPyError
+
+X = np.array([1.0, 2.0, 3.0])
+PLACES = ([0, 1, 2], [0, 1, 2])
+
+MADE = {
+    "diags": lambda v: sp.diags(v),
+    "diags_array": lambda v: sp.diags_array([v, v[:2]], offsets=[0, 1]),
+    "spdiags": lambda v: sp.spdiags(v, 0, 3, 3),
+    "coo_matrix": lambda v: sp.coo_matrix((v, PLACES)),
+    "coo_array": lambda v: sp.coo_array((v, PLACES)),
+    "csr_matrix": lambda v: sp.csr_matrix((v, PLACES)),
+    "csc_array": lambda v: sp.csc_array(np.outer(v, v)),
+    "dia_array": lambda v: sp.dia_array((v[None], [0]), shape=(3, 3)),
+    "lil_matrix": lambda v: sp.lil_matrix(np.outer(v, v)),
+    "dok_array": lambda v: sp.dok_array(np.outer(v, v)),
+    "kron": lambda v: sp.kron(sp.eye_array(2), np.outer(v, v)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("transform", [jit, grad, lambda f: vmap(f, in_axes=None, axis_size=2)])
+def test_it_is_refused_by_its_name(name, transform):
+    def function(v):
+        made = MADE[name](v * 2.0)
+        return np.sum(made @ v)
+
+    if "vmap" in repr(transform(function)):
+        function = jit(function)
+    with pytest.raises(UnsupportedNumPyError) as caught:
+        transform(function)(X)
+    text = str(caught.value)
+    assert text.startswith(f"scipy.sparse.{name} is not supported on traced values at ")
+    assert "test_construction.py" in text
+    assert text.endswith("or make the matrix outside of the traced function")
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_of_plain_arrays_it_is_scipys(name):
+    plain = MADE[name](X)
+    expected = plain @ np.ones(plain.shape[1])
+    found = jit(lambda x: MADE[name](X) @ (x * np.ones(plain.shape[1])))(1.0)
+    np.testing.assert_allclose(found, expected)
