@@ -14,6 +14,9 @@ import threading
 from collections.abc import Callable
 from weakref import WeakSet
 
+library_threads: set[int] = set()
+"""The threads that the library has started for its own work and that have not ended."""
+
 _renewed: WeakSet[threading.RLock] = WeakSet()
 _adding = threading.Lock()
 
@@ -58,6 +61,7 @@ def _after() -> None:
 
 
 def _after_in_child() -> None:
+    library_threads.clear()
     _after()
     _renew(_adding)
     for one in _renewed:

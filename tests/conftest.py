@@ -47,11 +47,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    _take_the_runners_threads_for_ours()
     # Tests collect garbage to see what is left: not among all tests and samples, each time. And
     # what they compile stays in caches, which Python would look through again and again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+def _take_the_runners_threads_for_ours() -> None:
+    """Threads by which the runner of tests hears from others change nothing that a test reads.
+
+    Python lists them once they have asked who they are, which any finaliser may have them do.
+    """
+    from functrans.locks import library_threads  # only now are the settings above in place
+
+    library_threads.update(set(sys._current_frames()) - {threading.get_ident()})
 
 
 @pytest.fixture(autouse=True)
@@ -67,5 +78,5 @@ def no_thread_is_left_behind() -> Iterator[None]:
     for thread in left:
         if not isinstance(thread, threading._DummyThread):
             thread.join(10)
-    running = sys._current_frames()  # Python's list keeps those that it has not started
+    running = set(sys._current_frames())  # Python's list keeps those that it has not started
     assert not [thread for thread in left if thread.is_alive() and thread.ident in running]

@@ -24,8 +24,7 @@ from functrans.api.reach import Walk
 from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
-from functrans.locks import lock
-from functrans.trace.source import is_library
+from functrans.locks import library_threads, lock
 
 _MOST_STATES = 256
 
@@ -231,25 +230,18 @@ def _are_others() -> bool:
     """Whether there are other threads that may change what a function reads.
 
     Python's list of threads also has those that it has not started, if they have ever asked who
-    they are, and keeps them when they have ended. The library's own are such threads.
+    they are, and keeps them when they have ended.
     """
     if threading.active_count() == 1:
         return False
-    own, running = threading.get_ident(), sys._current_frames()
+    # not the frames themselves: who holds them keeps alive what is computed in them
+    running = set(sys._current_frames())
+    ours = library_threads | {threading.get_ident()}
     return any(
-        thread.ident != own
-        and not (
-            isinstance(thread, threading._DummyThread) and _is_over(running.get(thread.ident or 0))
-        )
+        thread.ident not in ours
+        and (thread.ident in running or not isinstance(thread, threading._DummyThread))
         for thread in threading.enumerate()
     )
-
-
-def _is_over(frame: types.FrameType | None) -> bool:
-    """Whether a thread runs nothing any more, or was started by the library."""
-    while frame is not None and frame.f_back is not None:
-        frame = frame.f_back
-    return frame is None or is_library(frame.f_code.co_filename)
 
 
 class OutsideReport:

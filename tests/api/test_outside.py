@@ -378,13 +378,15 @@ def test_threads_that_have_ended_are_no_others():
     over = _thread.allocate_lock()
     over.acquire()
 
+    asked = []
+
     def ask():
-        threading.current_thread()
+        asked.append(threading.current_thread().ident)
         over.release()
 
     _thread.start_new_thread(ask, ())
     assert over.acquire(timeout=10)
-    number = next(t.ident for t in threading.enumerate() if isinstance(t, threading._DummyThread))
+    number = asked.pop()
     while number in sys._current_frames():
         time.sleep(0.001)
     counter = Counter()

@@ -15,11 +15,12 @@ import _thread
 import atexit
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from functrans.caches import once
+from functrans.locks import library_threads
 
 T = TypeVar("T")
 
@@ -54,7 +55,8 @@ def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
             errors.append(error)
 
     def run_aside(done: _thread.LockType) -> None:
-        run()
+        with _as_the_library():
+            run()
         done.release()
 
     running: list[_thread.LockType] = []
@@ -83,12 +85,23 @@ def ahead(work: Callable[[], object]) -> None:
     """Have some work begun that will be wanted soon, by who asks for it and gets its exceptions."""
 
     def run() -> None:
-        with suppress(Exception):
+        with _as_the_library(), suppress(Exception):
             work()
 
     if _may_start(2):
         with suppress(RuntimeError):
             _thread.start_new_thread(run, ())
+
+
+@contextmanager
+def _as_the_library() -> Iterator[None]:
+    """Have this thread counted among the library's own, which change nothing that users read."""
+    own = threading.get_ident()
+    library_threads.add(own)
+    try:
+        yield
+    finally:
+        library_threads.discard(own)
 
 
 def _may_start(most: int) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 
 from functrans import config
 from functrans.caches import once
-from functrans.locks import importing, lock
+from functrans.locks import importing, library_threads, lock
 from functrans.run.threads import pool
 from functrans.run.threads.pool import MOST_THREADS, THREADS, WORKER
 from functrans.version import __version__
@@ -94,6 +94,7 @@ def _start(number: int) -> bool:
 
 
 def _work(number: int) -> None:
+    library_threads.add(threading.get_ident())
     pointer_and_number = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
     pointer_and_number(int(_record[WORKER]))(_record.ctypes.data, number)
 
