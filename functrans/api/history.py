@@ -18,6 +18,7 @@ from functrans.api.static import Given, Static
 from functrans.errors import RecompilationWarning
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.spans import span
 from functrans.trace.source import is_library, warn_user
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -85,7 +86,8 @@ class History:
     ) -> Path:
         """The path of a call that has to be traced, which is remembered."""
         start = perf_counter()
-        path, _ = stage(given, outcomes, number)
+        with span("trace", name_of(self._function)):
+            path, _ = stage(given, outcomes, number)
         seconds = perf_counter() - start
         types = tuple(map(aval_of_leaf, given.leaves[: given.structure.num_leaves]))
         state = self._outside.snapshot()

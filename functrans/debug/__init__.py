@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from functrans.debug.explanation import explain
     from functrans.debug.nans import nans
     from functrans.debug.printing import breakpoint, callback, print
+    from functrans.debug.profiles import profile
 
-__all__ = ["breakpoint", "callback", "explain", "nans", "print", "trace_back", "why_compiled"]
+__all__ = [
+    "breakpoint",
+    "callback",
+    "explain",
+    "nans",
+    "print",
+    "profile",
+    "trace_back",
+    "why_compiled",
+]
 
 __getattr__, __dir__ = _namespace(
     __name__,
@@ -26,6 +36,7 @@ __getattr__, __dir__ = _namespace(
             "functrans.debug.explanation": "explain",
             "functrans.debug.nans": "nans",
             "functrans.debug.printing": "breakpoint callback print",
+            "functrans.debug.profiles": "profile",
         }
     ),
 )

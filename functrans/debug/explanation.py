@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
 from functrans.api.compile import Jitted, jit
-from functrans.debug import page
+from functrans.debug import drawing, page
 from functrans.debug.lines import Line, Work, kept_of, key_of, lines_of, peaks_of
+from functrans.debug.profiles import Profile, Rows
+from functrans.debug.words import count, size, time, where
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.statements import Call
 from functrans.loop.walk import walk
@@ -22,6 +24,7 @@ from functrans.trace.source import Source
 from functrans.tracebacks import boundary
 
 MOST_LINES = 40
+MOST_KERNELS = 12
 
 
 class Part(NamedTuple):
@@ -69,12 +72,16 @@ class Explanation:
         What the forward pass keeps for the backward pass.
     parts : list of Part
         The compiled program, in the order of a call.
+    kernels : Rows
+        Its kernels, with the time of each in a call, the longest first.
     seconds, seconds_by_numpy : float
         A call of the compiled program, and of NumPy, operation by operation.
     temporary_bytes : int
         What the compiled program takes besides its arguments and results.
     graph : Graph
         The program as it was traced.
+    source : str
+        The kernels that were generated, written as functions for Numba.
     """
 
     def __init__(
@@ -83,8 +90,10 @@ class Explanation:
         graph: Graph,
         lines: Sequence[Line],
         parts: Sequence[Part],
+        kernels: Rows,
         seconds: float,
         temporary_bytes: int,
+        source: str,
     ) -> None:
         self.name = name
         self.graph = graph
@@ -92,9 +101,11 @@ class Explanation:
         self.peaks = peaks_of(graph)
         self.kept = kept_of(graph)
         self.parts = list(parts)
+        self.kernels = kernels
         self.seconds = seconds
         self.seconds_by_numpy = sum(line.seconds for line in lines)
         self.temporary_bytes = temporary_bytes
+        self.source = source
 
     def __repr__(self) -> str:
         return "\n".join([*self.head(), "", *self._lines(), *self._kept(), "", *self._parts()])
@@ -111,6 +122,24 @@ class Explanation:
             Of the file, which needs nothing else to be looked at.
         """
         Path(path).write_text(page.page(self), encoding="utf-8")
+
+    def to_dot(self) -> str:
+        """The program, as it was traced, in the language of Graphviz."""
+        return drawing.dot(self.graph)
+
+    def to_mermaid(self) -> str:
+        """The program, as it was traced, in the language of Mermaid."""
+        return drawing.mermaid(self.graph)
+
+    def draw(self, path: str | os.PathLike[str]) -> None:
+        """Draw the program, as it was traced; this needs Graphviz, and ``pip install graphviz``.
+
+        Parameters
+        ----------
+        path : path
+            Of the picture, whose ending says how it is drawn: ``"loss.svg"``.
+        """
+        drawing.draw(self.graph, os.fspath(path))
 
     def head(self) -> Iterator[str]:
         count = sum(line.forward.operations + line.backward.operations for line in self.lines)
@@ -145,6 +174,13 @@ class Explanation:
         yield "the compiled program:"
         for seconds, text in self.described():
             yield f"{seconds:>8}  {text}"
+        if self.kernels:
+            yield ""
+            yield "its kernels:"
+            for row in self.kernels[:MOST_KERNELS]:
+                yield f"{time(row.seconds):>8}  {row.what}{_times(row.calls)}"
+            if len(self.kernels) > MOST_KERNELS:
+                yield f"... and {len(self.kernels) - MOST_KERNELS} more"
 
     # -- texts of numbers ----------------------------------------------------------------------
 
@@ -157,6 +193,10 @@ class Explanation:
         """Time, arithmetic and bytes."""
         return time(work.seconds), count(work.flops), size(work.nbytes)
 
+    def time(self, seconds: float) -> str:
+        """A time with its unit."""
+        return time(seconds)
+
     def size(self, nbytes: int) -> str:
         """A number of bytes."""
         return size(nbytes)
@@ -165,6 +205,10 @@ class Explanation:
         """The time of each part of the compiled program, and what it is."""
         for part in self.parts:
             yield time(part.seconds), _described(part)
+
+
+def _times(calls: int) -> str:
+    return f" ({calls} times)" if calls > 1 else ""
 
 
 def _columns(work: Work) -> str:
@@ -182,35 +226,6 @@ def _described(part: Part) -> str:
     work = f"{count(part.operations)} operations, {size(part.nbytes)} read and written"
     libraries = f", calls {', '.join(part.libraries)}" if part.libraries else ""
     return f"compiled: {written or 'no line'} in {nests}, {work}{libraries}"
-
-
-def time(seconds: float) -> str:
-    """A time with its unit."""
-    for unit, length in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns" if seconds else "0"
-
-
-def size(nbytes: int) -> str:
-    """A number of bytes with its unit."""
-    for unit, length in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if nbytes >= length:
-            return f"{nbytes / length:.3g} {unit}"
-    return f"{nbytes} B"
-
-
-def count(number: int) -> str:
-    """A large number, shortened."""
-    for unit, length in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= length:
-            return f"{number / length:.3g} {unit}"
-    return str(number)
-
-
-def where(source: Source | None) -> str:
-    """A line with its text."""
-    return f"{source}  {source.text}" if source is not None else "(no line of yours)"
 
 
 def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., Explanation]:
@@ -267,9 +282,15 @@ def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., 
             _part(segment.graph, segment.call, compiled_part, own)
             for segment, compiled_part, own in zip(made.segments, made.parts, seconds, strict=True)
         ]
+        with Profile() as seen:
+            for _ in range(repeats):
+                made(*arrays)
+        kernels = seen.by_kernel().divided(repeats)
         total = median(whole for whole, _ in calls)
         temporary = made.cost().temporary_bytes
-        return Explanation(name_of(function), path.graph, lines, parts, total, temporary)
+        return Explanation(
+            name_of(function), path.graph, lines, parts, kernels, total, temporary, made.source()
+        )
 
     return explained
 

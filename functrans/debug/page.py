@@ -87,7 +87,8 @@ def fragment(report: Explanation) -> str:
         + '<p class="key"><i style="background: var(--forward)"></i>forward'
         '<i style="background: var(--backward)"></i>backward</p>'
         f'<div class="sides"><div>{"".join(_files(report))}</div>'
-        f"<div>{_parts(report)}{_kept(report)}{_graph(report)}{_loops(report)}</div></div></div>"
+        f"<div>{_parts(report)}{_kernels(report)}{_kept(report)}{_graph(report)}{_loops(report)}"
+        f"{_code(report)}</div></div></div>"
         f"<script>{_SCRIPT}</script>"
     )
 
@@ -151,6 +152,27 @@ def _parts(report: Explanation) -> str:
         for part, (seconds, text) in zip(report.parts, report.described(), strict=True)
     )
     return f"<h2>The compiled program</h2>{_table(['time', 'what'], rows)}"
+
+
+def _kernels(report: Explanation) -> str:
+    if not report.kernels:
+        return ""
+    rows = (
+        _row(
+            map(place, row.sources),
+            _number(report.time(row.seconds)),
+            _number(str(row.calls)),
+            _text(row.what, "text wrapped"),
+        )
+        for row in report.kernels
+    )
+    return f"<h2>Its kernels</h2>{_table(['time', 'calls', 'what'], rows)}"
+
+
+def _code(report: Explanation) -> str:
+    rows = [_row((), _text(line)) for line in report.source.split("\n")]
+    table = _table(["what"], rows)
+    return f"<details><summary>Generated kernels</summary>{table}</details>"
 
 
 def _kept(report: Explanation) -> str:

@@ -17,7 +17,7 @@ PACKAGE = "functrans"
 # itself; from no other in its own row. `vecmath` stands this low because a primitive's definition
 # names its scalar form; `config` holds plain settings that anybody may read.
 ORDER = [
-    {"errors", "config", "version", "locks", "spelling", "subclasses", "probing"},
+    {"errors", "config", "version", "locks", "spelling", "subclasses", "probing", "spans"},
     {"lazily", "tracebacks"},
     {"caches"},
     {"tree"},
@@ -42,7 +42,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 # Slow to import, so imported when they are first needed, which may be inside a function.
 DEFERRED = {"numba", "llvmlite", "scipy", "opt_einsum", "threadpoolctl", "ml_dtypes"}
-DEFERRED |= {"cuda", "nvmath", "matplotlib"}
+DEFERRED |= {"cuda", "nvmath", "matplotlib", "graphviz"}
 COMPILERS = {"numba", "llvmlite"}
 
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;

@@ -9,6 +9,7 @@ from tests.benchmarks.adjoint import compare
 from tests.benchmarks.door import one_number, solvers
 from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
+from tests.benchmarks.watching import WATCHES, WORK, rows
 
 
 @pytest.mark.few(3)
@@ -59,3 +60,9 @@ def test_what_everybody_pays_is_measured():
     row = one_number(np.ones(1000), "8 kB")
     assert row.ours > 0
     assert str(row).startswith("one number of 8 kB closed over")
+
+
+def test_watching_is_measured():
+    found = list(rows(1, blocks=1))
+    assert len(found) == len(WORK) * len(WATCHES)
+    assert all(row.without > 0 and row.watched > 0 for row in found)

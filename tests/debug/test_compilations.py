@@ -9,6 +9,7 @@ import pytest
 from functrans import config, debug, grad, jit
 from functrans.api.history import ADVISED
 from functrans.errors import RecompilationWarning
+from functrans.run.call import entry
 
 
 def reasons(function):
@@ -119,6 +120,7 @@ def test_what_became_of_the_kernels():
     def function(x):
         return np.sum(np.sin(x) * 1.2345)
 
+    entry.prepare()  # which is compiled with a process's first program, by another thread
     first, second = jit(function), jit(lambda x: function(x))
     for one in (first, second):
         one(np.ones(3))

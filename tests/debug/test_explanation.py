@@ -130,3 +130,23 @@ def test_the_report():
 )
 def test_units(seconds, text):
     assert explanation.time(seconds) == text
+
+
+def test_drawings():
+    found = debug.explain(grad(loss))(W, X)
+    dot, mermaid = found.to_dot(), found.to_mermaid()
+    for text in (dot, mermaid):
+        assert text.count("->") >= len(found.graph.eqns)
+        assert "tanh" in text
+        assert "f64[100,4]" in text
+    assert dot.startswith("digraph {")
+    assert mermaid.startswith("flowchart TD\n  in0([")
+    assert "<lambda>" not in debug.explain(lambda x: x * 2.0)(1.0).to_mermaid()
+
+
+def test_times_of_kernels():
+    found = debug.explain(value_and_grad(loss))(W, X)
+    assert sum(row.seconds for row in found.kernels) < found.seconds * 2
+    assert any("tanh" in row.what and row.calls == 1 for row in found.kernels)
+    assert "def " in found.source
+    assert "its kernels:" in repr(found)

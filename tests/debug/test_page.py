@@ -60,7 +60,9 @@ def test_all_that_is_of_one_line_is_linked(report, tmp_path):
     linked = [" ".join(cells) for lines, cells in rows if place in lines]
     for text in ("s = np.sort(h, axis=0)", "NumPy: sort", " = sort[axis=0]", "i64[20,4]"):
         assert any(text in row for row in linked), text
-    assert not any("tanh" in row and "compiled" not in row for row in linked)
+    # kernels compute several lines
+    others = [row for row in linked if "compiled" not in row and ", line" not in row]
+    assert not any("tanh" in row for row in others)
 
 
 def test_a_page_needs_nothing_else_and_shows_what_it_is_given(report):

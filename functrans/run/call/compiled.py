@@ -26,6 +26,7 @@ from functrans.run.call.numba_program import NumbaProgram, numba_program
 from functrans.run.call.ownership import own
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, host, native, numba_code
+from functrans.spans import span
 
 
 def compile_graph(graph: Graph, donated: Sequence[int] = (), backend: str = "native") -> Program:
@@ -162,16 +163,17 @@ def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[An
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
-    try:
-        if eqn.primitive.host is not None:
-            inner = partial(compiled_part, backend=backend)
-            results = eqn.primitive.host(eqn, values, inner)
-            if results is not None:
-                return tuple(results)
-        result = eqn.primitive.numpy(*values, **eqn.params)
-    except Exception as error:
-        error.add_note(place_of(eqn))
-        raise
+    with span("NumPy", eqn.primitive.name, eqn.source):
+        try:
+            if eqn.primitive.host is not None:
+                inner = partial(compiled_part, backend=backend)
+                results = eqn.primitive.host(eqn, values, inner)
+                if results is not None:
+                    return tuple(results)
+            result = eqn.primitive.numpy(*values, **eqn.params)
+        except Exception as error:
+            error.add_note(place_of(eqn))
+            raise
     return tuple(result) if eqn.primitive.several else (result,)
 
 
@@ -206,15 +208,25 @@ def compile_whole(
     complex arrays, which are pairs in the same memory.
     """
     ends = ends or graph
-    plan = pipeline.plan(graph, host.target(), donated)
+    with span("plan"):
+        plan = pipeline.plan(graph, host.target(), donated)
     if config.check_plans:
-        verify(plan, in_part)
-    return Compiled(plan, _BACKENDS[backend](plan, ends.in_avals, ends.out_avals))
+        with span("verify"):
+            verify(plan, in_part)
+    return Compiled(plan, _BACKENDS[backend](plan, graph, ends.in_avals, ends.out_avals))
 
 
-def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NativeProgram:
+def lowered(graph: Graph) -> Graph:
+    """The graph that is planned for one that was traced, if all of it is compiled."""
+    return legalised(optimise(graph), host.target())
+
+
+def _native(
+    plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
+) -> NativeProgram:
     """The program of a plan by LLVM."""
-    printed = {kernel: llvm.emit(kernel) for kernel in plan.kernels}
+    with span("print"):
+        printed = {kernel: llvm.emit(kernel) for kernel in plan.kernels}
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an output that lives in an input has the output's slot: the call puts one array into both
@@ -230,12 +242,19 @@ def _native(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> 
             for each, text in zip(listings, texts, strict=True)
         ]
     )
-    return native_program(listing, codes, in_avals, out_avals)
+    return native_program(listing, codes, in_avals, out_avals, lambda: graph)
+
+
+def _by_numba(
+    plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
+) -> NumbaProgram:
+    """The program of a plan by Numba."""
+    return numba_program(plan, in_avals, out_avals)
 
 
 _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
     "native": _native,
-    "numba": numba_program,
+    "numba": _by_numba,
 }
 
 

@@ -33,7 +33,7 @@ on.heap:
   br i1 %got, label %collecting, label %end
 collecting:
   %slots = phi ptr [ %near, %on.stack ], [ %far, %on.heap ]
-  %records = getelementptr i64, ptr %table, i64 13
+  %records = getelementptr i64, ptr %table, i64 15
   br label %array
 array:                                             ; check the inputs, and collect the addresses
   %i = phi i64 [ 0, %collecting ], [ %i.next, %collect ]

@@ -14,6 +14,7 @@ from functrans.run.call import entry
 from functrans.run.call import on_disk as kept
 from functrans.run.call.program import NativeProgram
 from functrans.run.code.aside import ahead
+from functrans.spans import span
 
 if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
@@ -34,9 +35,12 @@ config.on_change("skip_passes", lambda names: clear_caches())
 def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
     kept.note(graph)
     if backend == "native":
-        load_llvm()
+        with span("import"):
+            load_llvm()
         ahead(entry.prepare)  # LLVM is at work on that while what plans programs is imported
-    compiled: Program = compile_graph(optimise(graph), donated, backend)
+    with span("optimise"):
+        optimised = optimise(graph)
+    compiled: Program = compile_graph(optimised, donated, backend)
     if isinstance(compiled.whole, NativeProgram):
         kept.keep(graph, compiled.whole, donated)
     return compiled
@@ -44,7 +48,8 @@ def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
 
 @cached(1024)
 def _runnable(graph: Graph, donated: tuple[int, ...], backend: str) -> Callable[..., Sequence[Any]]:
-    found = kept.find(graph, donated) if backend == "native" else None
+    with span("look up"):
+        found = kept.find(graph, donated) if backend == "native" else None
     return found or _program(graph, donated, backend).run
 
 

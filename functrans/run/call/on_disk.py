@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,15 @@ import numpy as np
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops import is_built_in
 from functrans.run.call.program import Listing, NativeProgram, StepListing, native_program
 from functrans.run.code import cache, definitions, fingerprint, host
 from functrans.run.code.loading import Code
 from functrans.run.code.references import Nameless
+
+# what plans is not loaded for a program that is on disk
+_lowered = lazy("functrans.run.call.compiled:lowered")
 
 
 def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
@@ -42,7 +47,7 @@ def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
         if code is None:
             return None
         codes.append(code)
-    return native_program(listing, codes, graph.in_avals, graph.out_avals)
+    return native_program(listing, codes, graph.in_avals, graph.out_avals, partial(_lowered, graph))
 
 
 def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> None:

@@ -2,6 +2,8 @@
 
 declare i32 @GetCurrentThreadId()
 declare i64 @GetTickCount64()
+declare i32 @QueryPerformanceCounter(ptr)
+declare i32 @QueryPerformanceFrequency(ptr)
 
 define internal i64 @this_thread() {
   %number = call i32 @GetCurrentThreadId()
@@ -12,4 +14,20 @@ define internal i64 @this_thread() {
 define internal i64 @milliseconds() {
   %time = call i64 @GetTickCount64()
   ret i64 %time
+}
+
+define internal i64 @nanoseconds() {               ; in two parts, neither of which overflows
+  %count.p = alloca i64
+  %frequency.p = alloca i64
+  call i32 @QueryPerformanceCounter(ptr %count.p)
+  call i32 @QueryPerformanceFrequency(ptr %frequency.p)
+  %count = load i64, ptr %count.p
+  %frequency = load i64, ptr %frequency.p
+  %seconds = sdiv i64 %count, %frequency
+  %rest = srem i64 %count, %frequency
+  %whole = mul i64 %seconds, 1000000000
+  %rest.long = mul i64 %rest, 1000000000
+  %part = sdiv i64 %rest.long, %frequency
+  %both = add i64 %whole, %part
+  ret i64 %both
 }

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functrans import config
+from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
 from functrans.run import blas
-from functrans.run.call import entry, memory, steps
+from functrans.run.call import entry, memory, steps, timeline
 from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 
@@ -189,6 +190,8 @@ class NativeProgram(ArrayProgram):
     codes : sequence of Code
         One for each step.
     in_avals, out_avals : sequence of Aval
+    lowered : callable
+        Gives the graph that was planned.
     """
 
     def __init__(
@@ -197,11 +200,14 @@ class NativeProgram(ArrayProgram):
         codes: Sequence[Code],
         in_avals: Sequence[Aval],
         out_avals: Sequence[Aval],
+        lowered: Callable[[], Graph],
     ) -> None:
         super().__init__(in_avals, out_avals, listing.arena)
         self.listing = listing
         self.overwritten = listing.overwritten
         self.codes = codes
+        self.lowered = lowered
+        self.number = timeline.numbered(self)
         self.steps_table = self.table()
         self._entry = entry.function(self.steps_table, in_avals)
         steps.free_with(self, self.steps_table)
@@ -230,6 +236,7 @@ class NativeProgram(ArrayProgram):
             threads=threads.record() if any(call.grain for call in calls) else 0,
             signals=not plain,
             blas=blas.limiter() if not plain and any(step.imports for step in listed) else 0,
+            number=0 if plain else self.number,
         )
 
 
@@ -309,7 +316,8 @@ def native_program(
     codes: Sequence[Code],
     in_avals: Sequence[Aval],
     out_avals: Sequence[Aval],
+    lowered: Callable[[], Graph],
 ) -> NativeProgram:
     """The program of a listing, with the call that it needs."""
     kind = OverwritingProgram if listing.overwritten else NativeProgram
-    return kind(listing, codes, in_avals, out_avals)
+    return kind(listing, codes, in_avals, out_avals, lowered)

@@ -10,6 +10,7 @@ declare void @PyMem_RawFree(ptr)
 declare i32 @PyErr_CheckSignals()
 declare i64 @this_thread()
 declare i64 @milliseconds()
+declare i64 @nanoseconds()
 
 define internal ptr @arena(ptr %table) {
   %bytes.p = getelementptr i64, ptr %table, i64 3
@@ -49,6 +50,11 @@ define internal void @give_back(ptr %table, ptr %arena) {
 ;      3  its state, from when on it has let go of Python's lock
 ;      4  the time of the next look
 ;      5  Python's main thread, which alone runs the handlers of signals
+;      6  the address of @nanoseconds if times are taken, or 0; only then are there
+;      7  the address of @took, which writes down how long something took
+;      8  the timeline (functrans/run/call/timeline.py)
+;      9  the number of the program
+;     10  the number of the step
 ;
 ; A program that was thought to be short lets go of the lock at the first look.
 define internal void @poll(ptr %flag) {
@@ -97,6 +103,44 @@ stop:
 release:
   %state.new = call ptr @PyEval_SaveThread()
   store ptr %state.new, ptr %state.p
+  br label %done
+done:
+  ret void
+}
+
+; Write into the timeline that a step, or a thread's share of it, has taken from some time until now.
+; What finds no room is counted.
+define internal void @took(ptr %flag, i64 %share, i64 %start) {
+  %end = call i64 @nanoseconds()
+  %log.p = getelementptr i64, ptr %flag, i64 8
+  %log = load ptr, ptr %log.p
+  %count.p = getelementptr i64, ptr %log, i64 1
+  %at = atomicrmw add ptr %count.p, i64 1 monotonic
+  %room = load atomic i64, ptr %log monotonic, align 8
+  %fits = icmp slt i64 %at, %room
+  br i1 %fits, label %write, label %done
+write:
+  %events.p = getelementptr i64, ptr %log, i64 2
+  %events = load ptr, ptr %events.p
+  %word = mul i64 %at, 6
+  %event = getelementptr i64, ptr %events, i64 %word
+  %program.p = getelementptr i64, ptr %flag, i64 9
+  %program = load i64, ptr %program.p
+  %step.p = getelementptr i64, ptr %flag, i64 10
+  %step = load i64, ptr %step.p
+  %caller.p = getelementptr i64, ptr %flag, i64 2
+  %caller = load i64, ptr %caller.p
+  %event.step = getelementptr i64, ptr %event, i64 1
+  %event.share = getelementptr i64, ptr %event, i64 2
+  %event.caller = getelementptr i64, ptr %event, i64 3
+  %event.start = getelementptr i64, ptr %event, i64 4
+  %event.end = getelementptr i64, ptr %event, i64 5
+  store i64 %program, ptr %event
+  store i64 %step, ptr %event.step
+  store i64 %share, ptr %event.share
+  store i64 %caller, ptr %event.caller
+  store i64 %start, ptr %event.start
+  store i64 %end, ptr %event.end
   br label %done
 done:
   ret void
@@ -209,7 +253,7 @@ done:
 }
 
 define i64 @run(ptr %table, ptr %slots) {
-  %flag = alloca i64, i64 6
+  %flag = alloca i64, i64 11
   store i64 0, ptr %flag
   %flag.poll = getelementptr i64, ptr %flag, i64 1
   store ptr @poll, ptr %flag.poll
@@ -278,6 +322,29 @@ blas.enter:                                        ; our threads call it: it mus
   call void @enter_blas(ptr %blas)
   br label %ready
 ready:
+  %timeline.p = getelementptr i64, ptr %table, i64 13
+  %timeline = load ptr, ptr %timeline.p
+  %flag.clock = getelementptr i64, ptr %flag, i64 6
+  store ptr null, ptr %flag.clock
+  %no.timeline = icmp eq ptr %timeline, null
+  br i1 %no.timeline, label %untimed, label %ask.timeline
+ask.timeline:
+  %room = load atomic i64, ptr %timeline monotonic, align 8
+  %is.off = icmp eq i64 %room, 0
+  br i1 %is.off, label %untimed, label %timed
+timed:
+  %flag.took = getelementptr i64, ptr %flag, i64 7
+  %flag.timeline = getelementptr i64, ptr %flag, i64 8
+  %flag.program = getelementptr i64, ptr %flag, i64 9
+  %number.p = getelementptr i64, ptr %table, i64 14
+  %number = load i64, ptr %number.p
+  store ptr @nanoseconds, ptr %flag.clock
+  store ptr @took, ptr %flag.took
+  store ptr %timeline, ptr %flag.timeline
+  store i64 %number, ptr %flag.program
+  br label %untimed
+untimed:
+  %is.timed = phi i1 [ false, %ready ], [ false, %ask.timeline ], [ true, %timed ]
   %release.p = getelementptr i64, ptr %table, i64 7
   %release = load i64, ptr %release.p
   %releases = icmp ne i64 %release, 0
@@ -341,7 +408,18 @@ copy:
   %z.next = add i64 %z, 1
   br label %size
 kernel.go:
+  br i1 %is.timed, label %kernel.timed, label %kernel.plain
+kernel.timed:
+  %flag.step = getelementptr i64, ptr %flag, i64 10
+  store i64 %s, ptr %flag.step
+  %start = call i64 @nanoseconds()
   call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, i64 %longest, ptr %words)
+  call void @took(ptr %flag, i64 -1, i64 %start)
+  br label %kernel.over
+kernel.plain:
+  call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, i64 %longest, ptr %words)
+  br label %kernel.over
+kernel.over:
   br i1 %releases, label %look, label %looked      ; short programs are over before
 look:
   call void @poll(ptr %flag)

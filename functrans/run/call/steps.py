@@ -12,6 +12,8 @@ array of int64)::
           9  address of the BLAS record (`functrans.run.blas`), or 0
          10  words of the frame    11  the word where the offsets of the temporaries begin
          12  address of the number of the thread that looks at signals, or 0
+         13  address of the log of events (`functrans.run.call.timeline`), or 0
+         14  the number of the program in it
     then for each input what `functrans.run.call.entry` checks it by
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
@@ -45,14 +47,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import once
+from functrans.run.call import timeline
 from functrans.run.code import cache
 from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
-TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS = 2, 3, 4, 7, 10, 12
-HEADER_WORDS = 13
+TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS, TIMELINE, NUMBER = (
+    2,
+    3,
+    4,
+    7,
+    10,
+    12,
+    13,
+    14,
+)
+HEADER_WORDS = 15
 
 TEXT = Path(__file__).with_name("steps.ll")
 
@@ -108,6 +120,7 @@ def table(
     threads: int = 0,
     blas: int = 0,
     signals: bool = False,
+    number: int = 0,
 ) -> Table:
     """A program as words.
 
@@ -128,6 +141,8 @@ def table(
         The addresses of the records, or 0.
     signals : bool
         Whether to look at Python's signals.
+    number : int
+        That of the program in the log of events; 0 if nothing is logged.
     """
     inputs = list(records)
     total = len(inputs) + outputs
@@ -137,6 +152,7 @@ def table(
     words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
     words.append(_main_thread().ctypes.data if signals else 0)
+    words += [timeline.address() if number else 0, number]
     words += [*checks, *offsets]
     for each in steps:
         words += [each.kernel, each.extent, each.grain, each.longest]

@@ -19,6 +19,7 @@ from functrans.run.code import fingerprint
 from functrans.run.code.loading import Code, link
 from functrans.run.code.modules import joined
 from functrans.run.code.store import Store
+from functrans.spans import span
 
 
 class Statistics(NamedTuple):
@@ -108,7 +109,8 @@ def _loaded(key: str, image: bytes, symbol: str, imports: dict[str, int]) -> Cod
     addresses = imports
     if any(name in image for name in HALVES):
         addresses = imports | {name.decode(): code.address for name, code in _halves().items()}
-    code = _linked[_place(key, symbol, imports)] = link(image, symbol, addresses)
+    with span("load"):
+        code = _linked[_place(key, symbol, imports)] = link(image, symbol, addresses)
     return code
 
 
@@ -136,7 +138,8 @@ def _compile(keys: dict[str, str]) -> dict[str, bytes]:
         return {}
     with _lock:
         _counts["compiled"] += len(keys)
-    images: dict[str, bytes] = dict(zip(keys, _compile_objects(list(keys)), strict=True))
+    with span("compile", f"{len(keys)} kernel{'' if len(keys) == 1 else 's'}"):
+        images: dict[str, bytes] = dict(zip(keys, _compile_objects(list(keys)), strict=True))
     store = disk()
     if store is not None:
         for text, key in keys.items():

@@ -139,9 +139,18 @@ define internal void @work(ptr %record, i64 %me) {
   %extent = load i64, ptr %job.extent
   %length = load i64, ptr %job.length
   %shares = load i64, ptr %job.shares
+  %clock.p = getelementptr i64, ptr %flag, i64 6
+  %clock = load ptr, ptr %clock.p
+  %untimed = icmp eq ptr %clock, null
+  br i1 %untimed, label %go, label %timed
+timed:
+  %start.time = call i64 %clock()
+  br label %go
+go:
+  %began = phi i64 [ 0, %0 ], [ %start.time, %timed ]
   br label %share
 share:                                             ; one's own first
-  %k = phi i64 [ 0, %0 ], [ %k.next, %taken ]
+  %k = phi i64 [ 0, %go ], [ %k.next, %taken ]
   %k.next = add i64 %k, 1
   %turned = add i64 %me, %k
   %whose = srem i64 %turned, %shares
@@ -169,6 +178,13 @@ taken:
   %more = icmp slt i64 %k.next, %shares
   br i1 %more, label %share, label %done
 done:
+  br i1 %untimed, label %out, label %note
+note:
+  %took.p = getelementptr i64, ptr %flag, i64 7
+  %took = load ptr, ptr %took.p
+  call void %took(ptr %flag, i64 %me, i64 %began)
+  br label %out
+out:
   ret void
 }
 

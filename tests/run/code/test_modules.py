@@ -7,7 +7,7 @@ import pytest
 
 import functrans
 from functrans.loop.failures import INTERRUPTED, OUT_OF_MEMORY
-from functrans.run.call import entry, guards, inline_cache, layouts, memory, steps
+from functrans.run.call import entry, guards, inline_cache, layouts, memory, steps, timeline
 from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 
@@ -30,6 +30,10 @@ NUMBERS = {
         "share.p": pool.SHARE,
         "release.p": steps.RELEASES,
         "signals.p": steps.SIGNALS,
+        "timeline.p": steps.TIMELINE,
+        "number.p": steps.NUMBER,
+        "count.p": timeline.COUNT,
+        "events.p": timeline.EVENTS,
         "stopped": INTERRUPTED,
     },
     "data_of.ll": {

@@ -1,0 +1,106 @@
+"""Kernels in words: which lines and operations each of a program's kernels computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from functrans.debug.lines import flops_of, key_of
+from functrans.debug.words import line_of
+from functrans.ir.graph import Eqn, Graph, inner_graphs
+from functrans.loop.statements import Buffer
+from functrans.lower.plan import Plan
+from functrans.lower.provenance import equations_of_steps
+from functrans.lower.select.recomputation import graph_work
+from functrans.run.call.program import NativeProgram
+from functrans.run.code import host
+from functrans.trace.source import Source
+
+MOST_NAMES = 4
+
+
+class Described(NamedTuple):
+    """A kernel of a program.
+
+    Parameters
+    ----------
+    what : str
+        Its operations and lines, in short.
+    sources : tuple of Source
+        The lines.
+    lines, operations : dict
+        The share of each line, and of each kind of operation, in its work; they sum to 1.
+    nbytes : int
+        The memory that the program needs meanwhile.
+    """
+
+    what: str
+    sources: tuple[Source, ...]
+    lines: Mapping[str, float]
+    operations: Mapping[str, float]
+    nbytes: int
+
+
+def described(program: NativeProgram) -> list[Described]:
+    """The kernels of a program, in the order in which it calls them."""
+    donated = [number for number, _ in program.overwritten]
+    plan, equations = equations_of_steps(program.lowered(), host.target(), donated)
+    if len(plan.steps) != len(program.listing.steps):  # it is of another version's making
+        return []
+    needed = _needed(plan)
+    return [_described(eqns, nbytes) for eqns, nbytes in zip(equations, needed, strict=True)]
+
+
+def _described(eqns: Sequence[Eqn], nbytes: int) -> Described:
+    work = [(eqn, weight) for one in eqns for eqn, weight in _work(one)]
+    sources = {key_of(eqn.source): eqn.source for eqn, _ in work if eqn.source is not None}
+    operations = _shares(work, lambda eqn: eqn.primitive.name)
+    names = sorted(operations, key=lambda name: -operations[name])
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    numbers = ", ".join(map(str, sorted({source.line for source in sources.values()})))
+    plural = "s" if len(sources) > 1 else ""
+    what = f"{shown or 'copy'}, line{plural} {numbers}" if numbers else shown or "copy"
+    lines = _shares(work, lambda eqn: line_of(eqn.source))
+    return Described(what, tuple(sources.values()), lines, operations, nbytes)
+
+
+def _work(eqn: Eqn, times: int = 1) -> Iterator[tuple[Eqn, int]]:
+    """Operations with their numbers of scalar operations; those inside of a loop for each step."""
+    inner = list(inner_graphs(eqn))
+    if inner:
+        steps = times * int(eqn.params.get("length") or 1)
+        for graph in inner:
+            for each in graph.eqns:
+                yield from _work(each, steps)
+        return
+    alone = Graph((), [eqn], eqn.outputs)
+    yield eqn, times * (graph_work(alone, host.target()) or flops_of(eqn))
+
+
+def _shares(work: Sequence[tuple[Eqn, int]], name: Callable[[Eqn], str]) -> Mapping[str, float]:
+    """The share of each name in the work, the largest first; none if nothing is known of it."""
+    total = sum(weight for _, weight in work)
+    found: dict[str, float] = {}
+    for eqn, weight in work:
+        share = weight / total if total else 1 / len(work)
+        found[name(eqn)] = found.get(name(eqn), 0.0) + share
+    return found or {"(no line of yours)": 1.0}
+
+
+def _needed(plan: Plan) -> list[int]:
+    """For each step the bytes of what callers hold, and of temporaries that are needed then."""
+    last: dict[Buffer, int] = {}
+    first: dict[Buffer, int] = {}
+    for number, step in enumerate(plan.steps):
+        for one in step.buffers:
+            first.setdefault(one, number)
+            last[one] = number
+    outside = _bytes({*plan.inputs, *plan.outputs})
+    return [
+        outside + _bytes(x for x in plan.offsets if first.get(x, -1) <= number <= last.get(x, -1))
+        for number in range(len(plan.steps))
+    ]
+
+
+def _bytes(buffers: Iterable[Buffer]) -> int:
+    return sum(one.nbytes for one in buffers)

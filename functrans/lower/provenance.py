@@ -1,0 +1,100 @@
+"""Provenance of kernels: the equations that each step of a plan computes.
+
+A kernel knows nothing of equations, since one kernel serves many places. So the graph is planned
+once more, and watched: a step computes what lies between what it reads and what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from functrans.ir.graph import Eqn, Graph, Var
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+from functrans.loop.walk import loaded, stored
+from functrans.lower.draft import Draft
+from functrans.lower.pipeline import Stage, plan
+from functrans.lower.plan import Plan, Step
+
+
+def equations_of_steps(
+    graph: Graph, target: Target, donated: Sequence[int] = ()
+) -> tuple[Plan, list[tuple[Eqn, ...]]]:
+    """The plan of a graph, and for each of its steps the equations that it computes.
+
+    Parameters
+    ----------
+    graph : Graph
+    target : Target
+    donated : sequence of int
+        As `functrans.lower.pipeline.plan` has them.
+
+    Returns
+    -------
+    plan : Plan
+    equations : list of tuple of Eqn
+        In the order of the rewritten graph. An equation that several steps compute is in each.
+    """
+    drafts: list[Draft] = []
+
+    def watch(stage: Stage, draft: Draft, seconds: float) -> None:
+        drafts[:] = [draft]
+
+    made = plan(graph, target, donated, watch)
+    return made, _of_steps(drafts[0], made.steps)
+
+
+def _of_steps(draft: Draft, steps: Sequence[Step]) -> list[tuple[Eqn, ...]]:
+    held = _values(draft)
+    makers = {var: eqn for eqn in draft.graph.eqns for var in eqn.outputs}
+    order = {eqn: number for number, eqn in enumerate(draft.graph.eqns)}
+    readers: dict[Buffer, tuple[Eqn, ...]] = {}
+    found: list[tuple[Eqn, ...]] = []
+    # backwards: what no value is held in belongs to who reads it
+    for step in reversed(steps):
+        read, written = _accessed(step)
+        known = {var for one in written for var in held.get(one, ())}
+        stop = {var for one in read for var in held.get(one, ())} - known
+        equations = set(_between(known, stop, makers))
+        for one in written:
+            if one not in held:
+                equations.update(readers.get(one, ()))
+        sliced = tuple(sorted(equations, key=order.__getitem__))
+        readers.update(dict.fromkeys(read, sliced))
+        found.append(sliced)
+    return found[::-1]
+
+
+def _values(draft: Draft) -> Mapping[Buffer, Set[Var]]:
+    """The values that are held in each buffer: an input that is overwritten has two."""
+    chosen = draft.chosen
+    outputs = zip(draft.graph.outputs, chosen.outputs, strict=True)
+    held: dict[Buffer, set[Var]] = {}
+    for var, one in [*chosen.buffers.items(), *outputs]:
+        if isinstance(var, Var):
+            held.setdefault(draft.homes.get(one, one), set()).add(var)
+    return held
+
+
+def _accessed(step: Step) -> tuple[Set[Buffer], Set[Buffer]]:
+    """The program's buffers that a step reads, and those that it writes."""
+    actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
+    read, written = loaded(step.kernel.body), stored(step.kernel.body)
+    return (
+        {actual[one] for one in read if one in actual},
+        {actual[one] for one in written if one in actual},
+    )
+
+
+def _between(ends: Set[Var], stop: Set[Var], makers: Mapping[Var, Eqn]) -> Iterator[Eqn]:
+    """The equations by which values are computed from those where the search stops."""
+    waiting, seen = [*ends], set(ends) | set(stop)
+    while waiting:
+        eqn = makers.get(waiting.pop())
+        if eqn is None:
+            continue
+        yield eqn
+        for atom in eqn.inputs:
+            if isinstance(atom, Var) and atom not in seen:
+                seen.add(atom)
+                waiting.append(atom)
