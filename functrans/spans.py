@@ -53,19 +53,19 @@ else:
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
-def span(kind: str, name: str = "", source: object = None) -> AbstractContextManager[None]:
+def span(kind: str, name: object = "", source: object = None) -> AbstractContextManager[None]:
     """Have what is done meanwhile written down, if somebody profiles."""
     log = _log
     return _NOTHING if log is None else _written(kind, name, source, log)
 
 
 @contextmanager
-def _written(kind: str, name: str, source: object, log: list[Span]) -> Iterator[None]:
+def _written(kind: str, name: object, source: object, log: list[Span]) -> Iterator[None]:
     start = now()
     try:
         yield
     finally:
-        log.append(Span(kind, name, source, threading.get_ident(), start, now()))
+        log.append(Span(kind, str(name), source, threading.get_ident(), start, now()))
 
 
 def open_log() -> None:

@@ -18,9 +18,12 @@ import numpy as np
 
 from functrans import config
 from functrans.caches import cached_property
-from functrans.errors import PathLimitError
+from functrans.errors import NonFiniteError, PathLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph, prune
+from functrans.ir.observe import observer
+from functrans.ir.primitive import current
+from functrans.lazily import lazy
 from functrans.locks import lock
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
@@ -29,6 +32,10 @@ from functrans.trace.trace import Decision
 from functrans.tree.compare import Structure
 
 Outcomes = tuple[bool, ...]
+
+# loaded with the first check of values
+_flagged = lazy("functrans.api.origins:flagged")
+_origin_of = lazy("functrans.api.origins:origin_of")
 
 
 @dataclass
@@ -109,6 +116,7 @@ class Path:
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)
         self.calls = 0
+        self._flagged: dict[str, Callable[..., Sequence[Any]]] = {}
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -135,8 +143,8 @@ class Path:
         """The results of the program for arguments."""
         if config.check_floats:
             return by_numpy(self.graph, [*leaves, *self.captures])
-        if self.donated and config.check_values is not None:  # a fault is looked for in arguments
-            return runnable(self.graph, (), self.backend)(*leaves, *self.captures)
+        if config.check_values is not None and current.get() is None and observer.get() is None:
+            return self._checked([*leaves, *self.captures], config.check_values)
         try:
             return self.run(*leaves, *self.captures)
         except COMPILED_CODES as error:
@@ -146,6 +154,19 @@ class Path:
             if found is error:
                 raise
             raise found from None
+
+    def _checked(self, inputs: Sequence[Any], kind: str) -> Sequence[Any]:
+        """The results of the program for all inputs, if their values are as they should be."""
+        # inputs are not overwritten: a fault is looked for in them
+        program = self._flagged.get(kind)
+        if program is None:
+            program = runnable(_flagged(self.graph, kind), (), self.backend)
+            self._flagged[kind] = program
+        *results, flag = program(*inputs)
+        origin = _origin_of(self.graph, inputs) if flag else None
+        if origin is not None:
+            raise NonFiniteError(str(origin))
+        return results
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

@@ -10,9 +10,9 @@ from functrans.lazily import namespace as _namespace
 
 if TYPE_CHECKING:
     from functrans.debug.backward import trace_back
+    from functrans.debug.checking import nans
     from functrans.debug.compilations import why_compiled
     from functrans.debug.explanation import explain
-    from functrans.debug.nans import nans
     from functrans.debug.printing import breakpoint, callback, print
     from functrans.debug.profiles import profile
 
@@ -34,7 +34,7 @@ __getattr__, __dir__ = _namespace(
             "functrans.debug.backward": "trace_back",
             "functrans.debug.compilations": "why_compiled",
             "functrans.debug.explanation": "explain",
-            "functrans.debug.nans": "nans",
+            "functrans.debug.checking": "nans",
             "functrans.debug.printing": "breakpoint callback print",
             "functrans.debug.profiles": "profile",
         }

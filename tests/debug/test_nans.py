@@ -192,3 +192,37 @@ def test_afterwards_it_is_as_before():
 def test_a_value_that_makes_no_sense():
     with pytest.raises(ValueError, match="must be None, 'nan' or 'finite', not 'NaN'"):
         config.check_values = "NaN"
+
+
+def test_a_compiled_program_looks_at_its_results_itself():
+    f = jit(lambda x: (np.sqrt(x), x > 0, {"sum": np.sum(x)}))
+    with debug.nans():
+        root, positive, total = f(np.array([4.0, 9.0]))
+        np.testing.assert_array_equal(root, [2.0, 3.0])
+        assert positive.all()
+        assert total == {"sum": 13.0}
+        with pytest.raises(NonFiniteError, match="sqrt gives NaN"):
+            f(np.array([4.0, -9.0]))
+        # what the arguments have is theirs
+        assert np.isnan(f(np.array([np.nan]))[0]).all()
+    with debug.nans(infinities=True), pytest.raises(NonFiniteError, match="divide gives inf"):
+        jit(lambda x: 1.0 / x)(np.zeros(3))
+    with debug.nans():
+        assert np.isinf(jit(lambda x: 1.0 / x)(np.zeros(3))).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex128])
+def test_flags_of_any_dtype(dtype):
+    f = jit(lambda x: np.log(x) - np.log(x))
+    x = np.array([1, 2, 0], dtype)
+    with debug.nans():
+        f(x[:2])
+        with pytest.raises(NonFiniteError, match="subtract gives NaN"):
+            f(x)
+
+
+def test_results_that_are_no_floats_or_empty():
+    with debug.nans():
+        assert jit(lambda x: x > 0)(np.ones(3)).all()
+        assert jit(lambda x: np.sqrt(x))(np.ones(0)).shape == (0,)
+        assert jit(lambda x: (x, np.nan))(1.0)[0] == 1.0

@@ -163,7 +163,7 @@ def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[An
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
     ]
-    with span("NumPy", eqn.primitive.name, eqn.source):
+    with span("NumPy", eqn.primitive, eqn.source):
         try:
             if eqn.primitive.host is not None:
                 inner = partial(compiled_part, backend=backend)
