@@ -16,6 +16,7 @@ from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
 from functrans.ops.calls.call import checkpoint_p
+from functrans.ops.elementwise.stop import named
 from functrans.ops.elementwise.stop import stop_gradient as stop_gradient_p
 from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary
@@ -54,10 +55,11 @@ def keep_dots(eqn: Eqn) -> bool:
 
 @cached(1024)
 def keep_names(*names: str) -> Callable[[Eqn], bool]:
-    """A policy: keep the results of the primitives of these names, compute the rest again."""
+    """A policy: keep what has one of these names, itself or by its primitive."""
 
     def policy(eqn: Eqn) -> bool:
-        return eqn.primitive.name in names
+        own = eqn.params["name"] if eqn.primitive is named else eqn.primitive.name
+        return own in names
 
     return policy
 
@@ -84,8 +86,9 @@ def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "
     ----------
     function : callable
     policy : {"nothing", "dots"}, sequence of str, or callable, optional
-        What may be kept all the same: nothing; the results of matrix products; the results of the
-        primitives with the given names; or of the equations for which the callable holds.
+        What may be kept all the same: nothing; the results of matrix products; what
+        `functrans.debug.name` has given one of the names, and the results of the primitives with
+        these names; or of the equations for which the callable holds.
 
     Returns
     -------

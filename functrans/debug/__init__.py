@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from functrans.debug.explanation import explain
     from functrans.debug.printing import breakpoint, callback, print
     from functrans.debug.profiles import profile
+    from functrans.debug.recording import name, record
 
 __all__ = [
     "breakpoint",
     "callback",
     "explain",
+    "name",
     "nans",
     "print",
     "profile",
+    "record",
     "trace_back",
     "why_compiled",
 ]
@@ -37,6 +40,7 @@ __getattr__, __dir__ = _namespace(
             "functrans.debug.checking": "nans",
             "functrans.debug.printing": "breakpoint callback print",
             "functrans.debug.profiles": "profile",
+            "functrans.debug.recording": "name record",
         }
     ),
 )

@@ -143,7 +143,7 @@ def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
         with np.errstate(all="ignore"), observed(seen):
             outputs = by_numpy(path.graph, inputs)
         result = path.structure.unflatten(outputs[len(path.outcomes) :])
-        return BackwardTrace([*_visits(seen.forward, seen.backward)], _results(result))
+        return BackwardTrace([*_visits(seen.values(), seen.backward)], _results(result))
 
     return traced
 
@@ -186,6 +186,13 @@ class _Magnitudes:
     def __init__(self) -> None:
         self.forward: list[_Row] = []
         self.backward: list[_Row] = []
+        self.again: list[_Row] = []
+        self._rows = {"": self.forward, "cotangent": self.backward, "again": self.again}
+
+    def values(self) -> list[_Row]:
+        """What the forward pass computes, or only the backward pass, once more."""
+        known = {row.source for row in self.forward}
+        return [*self.forward, *(row for row in self.again if row.source not in known)]
 
     def enter(self, graph: Graph, inputs: Sequence[Any]) -> None: ...
 
@@ -199,7 +206,9 @@ class _Magnitudes:
             return
         if source.derivative == "tangent":  # the slopes that the cotangents are multiplied by
             return
-        rows = self.backward if source.derivative else self.forward
+        rows = self._rows[source.derivative]
+        if source.derivative == "again":
+            source = source.of("")
         if not rows or rows[-1].source != source:
             rows.append(_Row(source))
         for result in results:

@@ -32,6 +32,7 @@ from functrans.ops.elementwise.arithmetic import (
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.logic import bitwise_and, isinf, logical_and, logical_not
+from functrans.ops.elementwise.stop import named
 from functrans.ops.reductions.reduce import reduce_max, reduce_min, reduce_prod
 from functrans.optimise.rewrite import Rewriter, is_number, literal
 
@@ -273,6 +274,7 @@ RULES: dict[Primitive, Rule] = {
     negative: _undone,
     logical_not: _undone,
     positive: _nothing,
+    named: _nothing,
     cast: _nothing,
     select: _select,
     bitwise_and: _and,

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrans.caches import Table, cached
 from functrans.ir.evaluate import FILE
+from functrans.ir.graph import Eqn
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _NUMPY = Path(np.__file__).parent
@@ -28,7 +29,8 @@ class Source(NamedTuple):
     code: CodeType
     instruction: int
     derivative: str = ""
-    """``"tangent"`` or ``"cotangent"``, of what is written there; empty for that itself."""
+    """``"tangent"`` or ``"cotangent"``, of what is written there; ``"again"`` for that itself, once
+    more, in a backward pass; empty for that itself."""
 
     def of(self, derivative: str) -> Source:
         """The place, for what the rule of a derivative computes."""
@@ -123,6 +125,13 @@ def _users(frame: FrameType | None) -> FrameType | None:
             first = frame
         frame = frame.f_back
     return first
+
+
+def recomputed(eqn: Eqn) -> Eqn:
+    """The equation, as what computes its value once more for a backward pass."""
+    source = eqn.source
+    again = source if source is None or source.derivative else source.of("again")
+    return Eqn(eqn.primitive, eqn.inputs, eqn.outputs, eqn.params, again)
 
 
 def warn_user(message: str, category: type[Warning], source: Source | None = None) -> None:

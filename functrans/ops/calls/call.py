@@ -19,6 +19,7 @@ from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import applied_once, check_operands, compact, spread
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.stop import barrier
+from functrans.trace.source import recomputed
 
 
 def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
@@ -144,7 +145,7 @@ def _split_checkpoint(
     known, unknown_part, unknown_out = transform(graph, unknown)
     count = len(unknown_out) - sum(unknown_out)
     kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
-    again = [eqn for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
+    again = [recomputed(eqn) for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
     unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
     then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
     first = prune(Graph(known.inputs, known.eqns, [*known.outputs[:count], *kept]))

@@ -13,6 +13,7 @@ from math import prod
 
 from functrans.ir.graph import Atom, Eqn, Var
 from functrans.ir.primitive import Primitive
+from functrans.trace.source import recomputed
 
 MOVES = frozenset(
     [
@@ -57,7 +58,7 @@ def choose(
         if var not in free and maker[var] not in again:
             again.add(maker[var])
             waiting += [atom for atom in maker[var].inputs if isinstance(atom, Var)]
-    return kept, [eqn for eqn in eqns if eqn in again]
+    return kept, [recomputed(eqn) for eqn in eqns if eqn in again]
 
 
 class _Network:

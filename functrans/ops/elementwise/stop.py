@@ -1,4 +1,4 @@
-"""Identities: one that derivatives do not pass, one that the optimiser does not look behind."""
+"""Identities that stop derivatives, that the optimiser does not look behind, that give a name."""
 
 from __future__ import annotations
 
@@ -19,4 +19,10 @@ barrier = elementwise(
     "barrier", numpy=lambda x: x, scalar=lambda x: x,
     linear=LINEAR, promotion=unchanged, stores=True,
     samples=reals(-3, 3),
+)  # fmt: skip
+
+named = elementwise(
+    "named", numpy=lambda x, name: x, scalar=lambda x, name: x,
+    linear=LINEAR, promotion=unchanged, stores=True,
+    params={"name": "x"}, samples=reals(-3, 3),
 )  # fmt: skip
