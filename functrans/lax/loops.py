@@ -12,6 +12,7 @@ from functrans.api.mapping import vmap
 from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
 from functrans.ir.types import Aval, describe
+from functrans.lax.progress import bar
 from functrans.lax.staging import (
     Body,
     Tree,
@@ -42,6 +43,7 @@ def scan(
     reverse: bool = False,
     unroll: int = 1,
     checkpoint_every: int | None = None,
+    progress: str | None = None,
 ) -> tuple[Any, Any]:
     """Apply a function to one element after the other, handing a carry from step to step.
 
@@ -73,6 +75,9 @@ def scan(
         Keep for the backward pass only what is carried into every so many steps, and compute the
         steps between again. With the root of the number of steps the gradient takes that much
         memory instead of all.
+    progress : str, optional
+        The title of a progress bar, which tqdm draws, also from compiled loops: they stop for it a
+        hundred times. Backward passes have none.
 
     Returns
     -------
@@ -98,9 +103,31 @@ def scan(
     np.float64(80.0)
     """
     check_function(f, "f", "scan")
+    if progress is not None:
+        steps = _length(flattened(xs, "xs"), xs, length)
+        shown = bar(progress, steps, "scan")
+
+        def shown_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
+            done, carry = carry
+            carry, ys = scan(f, carry, x, count, reverse, unroll, checkpoint_every)
+            return (shown.moved(done, count, (carry, ys)), carry), ys
+
+        init = (np.int64(0), init)
+        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, shown.every)
+        return carry, ys
     if checkpoint_every is not None:
         steps = _length(flattened(xs, "xs"), xs, length)
-        return _scan_in_segments(f, init, xs, steps, reverse, unroll, checkpoint_every)
+        if checkpoint_every < 1:
+            raise ValueError(
+                f"checkpoint_every={checkpoint_every}: a segment has at least one step"
+            )
+
+        def kept_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
+            inner = checkpoint(lambda c, x: scan(f, c, x, count, reverse, unroll))
+            result: tuple[Any, Any] = inner(carry, x)
+            return result
+
+        return _in_segments(kept_segment, init, xs, steps, reverse, checkpoint_every)
     return _scan(f, init, xs, length, reverse, unroll, "scan")
 
 
@@ -173,40 +200,34 @@ def _length(rows: Tree, xs: Any, length: int | None) -> int:
     return sizes[0][0]
 
 
-def _scan_in_segments(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+def _in_segments(
+    segment: Callable[[Any, Any, int], tuple[Any, Any]],
     init: Any,
     xs: Any,
     length: int,
     reverse: bool,
-    unroll: int,
     every: int,
 ) -> tuple[Any, Any]:
-    """A scan over segments, each of them a scan that is computed again in the backward pass."""
-    if every < 1:
-        raise ValueError(f"checkpoint_every={every}: a segment has at least one step")
+    """A scan over segments: ``segment(carry, rows, count)`` goes so many steps."""
     whole, left = divmod(length, every)
+    if whole == 0:
+        return segment(init, xs, left)
     # what is left over comes last, which is at the beginning if the direction is reversed
     bulk, rest = slice(0, whole * every), slice(whole * every, length)
     if reverse:
         bulk, rest = slice(left, length), slice(0, left)
 
-    def segment(carry: Any, x: Any) -> tuple[Any, Any]:
-        return scan(f, carry, x, every, reverse, unroll)
-
     def segmented(x: Any) -> Any:
         return x[bulk].reshape(whole, every, *x.shape[1:])
 
+    carry, ys = scan(
+        lambda carry, x: segment(carry, x, every), init, tree.map(segmented, xs), whole, reverse
+    )
+    ys = tree.map(_joined, ys)
     if left == 0:
-        carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
-        return carry, tree.map(_joined, ys)
-    if whole == 0:
-        whole_scan = checkpoint(lambda c, x: scan(f, c, x, left, reverse, unroll))
-        result: tuple[Any, Any] = whole_scan(init, xs)
-        return result
-    carry, ys = scan(checkpoint(segment), init, tree.map(segmented, xs), whole, reverse)
-    carry, last = scan(f, carry, tree.map(lambda x: x[rest], xs), left, reverse, unroll)
-    parts = (last, tree.map(_joined, ys)) if reverse else (tree.map(_joined, ys), last)
+        return carry, ys
+    carry, last = segment(carry, tree.map(lambda x: x[rest], xs), left)
+    parts = (last, ys) if reverse else (ys, last)
     return carry, tree.map(lambda a, b: np.concatenate([a, b]), *parts)
 
 
@@ -370,6 +391,7 @@ def fori_loop(
     body: Callable[[Any, Any], Any],
     init: Any,
     max_steps: int | None = None,
+    progress: str | None = None,
 ) -> Any:
     """Apply a function for each integer in a range.
 
@@ -389,6 +411,8 @@ def fori_loop(
     init : pytree
     max_steps : int, optional
         As for `while_loop`, where the bounds are traced.
+    progress : str, optional
+        The title of a progress bar, as for `scan`. The bounds are Python integers then.
 
     Returns
     -------
@@ -414,14 +438,15 @@ def fori_loop(
         if aval.shape != () or aval.dtype.kind not in "iu":
             raise CarryError(f"the bounds of fori_loop are integers, and {name} is {aval}")
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
-        first = int(lower)
-        # by what counts them, and not by an array, which would be as long as the loop
-        steps = made(iota, size=max(int(upper) - first, 0), dtype=np.int64)
-
-        def numbered(value: Any, i: Any) -> tuple[Any, Any]:
-            return body(i + first if first else i, value), None
-
-        return _scan(numbered, init, steps, None, False, 1, "fori_loop", counts=True)[0]
+        steps = max(int(upper) - int(lower), 0)
+        if progress is not None:
+            return _counted_in_segments(body, init, int(lower), steps, progress)
+        return _counted(body, init, int(lower), steps)
+    if progress is not None:
+        raise CarryError(
+            "fori_loop shows progress for bounds that are Python integers: "
+            f"{'lower' if isinstance(lower, Tracer) else 'upper'} is traced"
+        )
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state
@@ -429,3 +454,36 @@ def fori_loop(
 
     start = (astype(lower, np.int64), init)
     return _while(lambda state: state[0] < upper, step, start, max_steps, "fori_loop", True)[1]
+
+
+def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int) -> Any:
+    """The last value of a loop over so many integers, which begin with the first."""
+    # by what counts them, and not by an array, which would be as long as the loop
+    numbers = made(iota, size=steps, dtype=np.int64)
+
+    def numbered(value: Any, i: Any) -> tuple[Any, Any]:
+        return body(i + first if isinstance(first, Tracer) or first else i, value), None
+
+    return _scan(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
+
+
+def _counted_in_segments(
+    body: Callable[[Any, Any], Any], init: Any, first: int, steps: int, progress: str
+) -> Any:
+    """The same with a progress bar, which moves between segments of the loop."""
+    shown = bar(progress, steps, "fori_loop")
+    every = shown.every
+    whole, left = divmod(steps, every)
+
+    def segment(state: tuple[Any, Any], number: Any) -> tuple[Any, None]:
+        done, value = state
+        value = _counted(body, value, number * every + first, every)
+        return (shown.moved(done, every, value), value), None
+
+    numbers = made(iota, size=whole, dtype=np.int64)
+    state = (np.int64(0), init)
+    done, value = _scan(segment, state, numbers, None, False, 1, "fori_loop", counts=True)[0]
+    if left:
+        value = _counted(body, value, first + whole * every, left)
+        shown.moved(done, left, value)
+    return value

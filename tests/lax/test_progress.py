@@ -1,0 +1,114 @@
+"""Progress bars of scan and fori_loop: the same results, and a bar that gets to its end."""
+
+import re
+
+import numpy as np
+import pytest
+
+from functrans import debug, grad, jit, lax, value_and_grad, vmap
+from functrans.errors import CarryError
+from functrans.lax import progress
+
+tqdm = pytest.importorskip("tqdm")
+tqdm.tqdm.monitor_interval = 0  # no thread that goes on after a test
+
+XS = np.linspace(1.0, 2.0, 257)
+
+
+def step(c, x):
+    c = np.sin(c) * x
+    return c, c * x
+
+
+def run(init, **options):
+    return lax.scan(step, init, XS, **options)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit, lambda f: jit(vmap(f))])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_results_are_the_same(transform, reverse, capsys):
+    init = np.full(3, 0.5)
+    with_bar = transform(lambda c: run(c, reverse=reverse, progress="sines"))(init)
+    without = transform(lambda c: run(c, reverse=reverse))(init)
+    for a, b in zip(with_bar, without, strict=True):
+        np.testing.assert_array_equal(a, b)
+    shown = capsys.readouterr().err
+    assert "sines: 100%" in shown
+    assert "257/257" in shown
+    assert shown.count("\n") == 1  # one bar, for all examples of a map
+
+
+def test_gradients_are_the_same():
+    f = jit(value_and_grad(lambda c: run(c, progress="f")[1].sum()))
+    g = jit(value_and_grad(lambda c: run(c)[1].sum()))
+    np.testing.assert_allclose(f(0.5), g(0.5), rtol=1e-13)
+    both = grad(lambda c: run(c, progress="f", checkpoint_every=8)[1].sum())(0.5)
+    np.testing.assert_allclose(both, g(0.5)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 99, 100, 101, 250])
+def test_any_length(length, capsys):
+    xs = np.arange(float(length))
+    carry, ys = lax.scan(lambda c, x: (c + x, c), 0.0, xs, progress="n")
+    assert carry == xs.sum()
+    assert ys.shape == (length,)
+    shown = capsys.readouterr().err
+    assert ("100%" in shown) == (length > 1)
+
+
+def test_the_bar_moves_after_what_it_shows(monkeypatch):
+    order = []
+    monkeypatch.setattr(progress.Bar, "__call__", lambda self, done: order.append(int(done)))
+
+    def noted(c, x):
+        debug.callback(lambda x: order.append(float(x)), x)
+        return c + x, None
+
+    jit(lambda c: lax.scan(noted, c, np.array([0.5, 1.5, 2.5]), progress="p")[0])(0.0)
+    assert order == [0.5, 1, 1.5, 2, 2.5, 3]
+
+
+@pytest.mark.parametrize("init", [0, 0.0, np.float32(0), np.int32(0)])
+def test_fori_loop(init, capsys):
+    def body(i, s):
+        return s + i * 2
+
+    found = lax.fori_loop(3, 407, body, init, progress="numbers")
+    plain = lax.fori_loop(3, 407, body, init)
+    assert found == plain
+    assert found.dtype == plain.dtype
+    assert "numbers: 100%" in capsys.readouterr().err
+    total = [
+        jit(lambda x, p=p: lax.fori_loop(0, 305, lambda i, s: np.sin(s + i) * x, 0.0, progress=p))
+        for p in ("n", None)
+    ]
+    np.testing.assert_array_equal(total[0](2.0), total[1](2.0))
+
+
+def test_a_call_that_was_broken_off_leaves_no_bar():
+    f = jit(lambda c: lax.scan(lambda c, x: (c + x, None), c, np.ones(300), progress="p")[0])
+    one = progress.Bar("p", 300)
+    one(3)
+    one(6)
+    one(3)  # the next call
+    one(300)
+    assert f(0.0) == 300
+    assert not one._shown
+
+
+def test_words(monkeypatch):
+    with pytest.raises(TypeError, match=re.escape(
+        "progress of scan is the title of a progress bar, a string: not True"
+    )):  # fmt: skip
+        run(0.5, progress=True)
+    with pytest.raises(CarryError, match="bounds that are Python integers: upper is traced"):
+        jit(lambda n: lax.fori_loop(0, n, lambda i, s: s, 1.0, progress="p"))(3)
+
+    class Missing:
+        def resolve(self):
+            raise ImportError("No module named 'tqdm'")
+
+    monkeypatch.setattr(progress, "_tqdm", Missing())
+    with pytest.raises(ImportError) as caught:
+        run(0.5, progress="p")
+    assert caught.value.__notes__ == ["Progress bars are drawn by tqdm: pip install tqdm"]
