@@ -1,14 +1,21 @@
-"""The command line: ``functrans cache``, or ``python -m functrans cache``."""
+"""The command line: ``functrans cache`` and ``functrans explain``, also ``python -m functrans``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from inspect import signature
+from pathlib import Path
+from runpy import run_path
 
+from functrans.lazily import lazy
 from functrans.run.code import cache
 from functrans.run.code.store import Usage
 from functrans.version import __version__
+
+explain = lazy("functrans.debug.explanation:explain")
+value_and_grad = lazy("functrans.api.derivatives:value_and_grad")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,8 +26,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = "show where compiled code is kept, and how much, or remove it"
     command = commands.add_parser("cache", help=about, description=about.capitalize())
     command.add_argument("--clear", action="store_true", help="remove all that is kept")
+    about = "say what a function of a script does, and which line takes the time and the memory"
+    command = commands.add_parser("explain", help=about, description=about.capitalize())
+    command.add_argument("function", help="script.py:name; the script is run, but not as __main__")
+    command.add_argument(
+        "--args", metavar="CODE",
+        help="the arguments, as Python code in the script: 'weights, x[:100]'; "
+        "without it, the script's variables that are called as the function's parameters are",
+    )  # fmt: skip
+    command.add_argument("--grad", action="store_true", help="its value and gradient")
+    command.add_argument("--save", metavar="FILE", help="write the report as an HTML page as well")
     options = parser.parse_args(arguments)
+    if "function" in options:
+        return _explain(options.function, options.args, options.grad, options.save)
     return _cache(options.clear)
+
+
+def _explain(place: str, code: str | None, with_gradient: bool, page: str | None) -> int:
+    path, _, name = place.rpartition(":")
+    if not path or not Path(path).is_file():
+        print(f"{place}: give a script and a function in it, script.py:name", file=sys.stderr)
+        return 2
+    # what a script imports lies beside it
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    variables = run_path(path, run_name="functrans_explain")
+    function = variables.get(name)
+    if not callable(function):
+        print(f"{path} has no function {name!r}", file=sys.stderr)
+        return 2
+    if code is not None:
+        args = eval(f"({code},)", variables)
+    else:
+        parameters = signature(function).parameters.values()
+        needed = [one.name for one in parameters if one.default is one.empty]
+        missing = [one for one in needed if one not in variables]
+        if missing:
+            print(
+                f"{path} has no variable {missing[0]!r} for the parameter of {name}: "
+                f"give the arguments, --args 'CODE, ...'",
+                file=sys.stderr,
+            )
+            return 2
+        args = tuple(variables[one] for one in needed)
+    explained = explain(value_and_grad(function) if with_gradient else function)(*args)
+    print(explained)
+    if page is not None:
+        explained.save(page)
+        print(f"\nwritten to {page}")
+    return 0
 
 
 def _cache(clear: bool) -> int:

@@ -80,3 +80,56 @@ def test_it_says_of_a_folder_that_it_cannot_be_made(monkeypatch, capsys):
     monkeypatch.setattr(config, "cache_dir", Path("/proc/there-is-none"))
     assert main(["cache"]) == 1
     assert "it cannot be made (" in capsys.readouterr().err
+
+
+SCRIPT = """
+import numpy as np
+from beside import scale
+
+w, x = np.ones((3, 2)), np.ones((5, 3))
+
+def loss(w, x, power=2):
+    h = np.tanh(x @ w) * scale
+    return np.sum(h**power)
+
+if __name__ == "__main__":
+    raise SystemExit("the script's own work")
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "beside.py").write_text("scale = 0.5\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path / "script.py"
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--args", "w, x[:2]"], ["--grad"], ["--args", "w, 2 * x, 3", "--grad"]]
+)
+def test_explain(script, capsys, options):
+    assert main(["explain", f"{script}:loss", *options]) == 0
+    shown = capsys.readouterr().out
+    assert "script.py:8 (loss)  h = np.tanh(x @ w) * scale" in shown
+    assert ("kept for the backward pass" in shown) == ("--grad" in options)
+
+
+def test_explain_writes_a_page(script, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    assert main(["explain", f"{script}:loss", "--save", str(page)]) == 0
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert f"written to {page}" in capsys.readouterr().out
+
+
+def test_explain_says_what_is_missing(script, capsys):
+    assert main(["explain", str(script)]) == 2
+    assert "give a script and a function in it, script.py:name" in capsys.readouterr().err
+    assert main(["explain", f"{script}:los"]) == 2
+    assert f"{script} has no function 'los'" in capsys.readouterr().err
+    script.write_text(SCRIPT.replace("w, x = ", "v, x = "))
+    assert main(["explain", f"{script}:loss"]) == 2
+    assert capsys.readouterr().err == (
+        f"{script} has no variable 'w' for the parameter of loss: give the arguments, "
+        "--args 'CODE, ...'\n"
+    )
