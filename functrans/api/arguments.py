@@ -103,13 +103,8 @@ def normalized_argnums(
     argnums: Argnums, count: int, function: Callable[..., Any], option: str = "argnums"
 ) -> tuple[int, ...]:
     """Argument positions, counted from the start, each once."""
-    positions = tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
     result: list[int] = []
-    for position in positions:
-        if isinstance(position, bool) or not isinstance(position, (int, np.integer)):
-            raise ArgnumsError(
-                f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"
-            )
+    for position in _positions(argnums, function, option):
         if not -count <= position < count:
             raise ArgnumsError(
                 f"{option}={argnums} for a call of {name_of(function)} with {count} positional "
@@ -119,6 +114,26 @@ def normalized_argnums(
     if len(set(result)) < len(result):
         raise ArgnumsError(f"{option}={argnums} names an argument of {name_of(function)} twice")
     return tuple(result)
+
+
+def check_argnums(argnums: Argnums, function: Callable[..., Any]) -> None:
+    """Raise an error unless argument positions are integers."""
+    _positions(argnums, function, "argnums")
+
+
+def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> tuple[int, ...]:
+    positions = tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
+    for position in positions:
+        if isinstance(position, bool) or not isinstance(position, (int, np.integer)):
+            point = (
+                f". Transforms return functions, which take the arguments of {name_of(function)}: "
+                "write grad(f)(x), not grad(f, x)"
+            )
+            raise ArgnumsError(
+                f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"
+                f"{point if hasattr(argnums, 'shape') else ''}"
+            )
+    return positions
 
 
 def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any) -> list[str]:

@@ -13,6 +13,7 @@ from functrans.api.arguments import (
     argument_name,
     as_array,
     aval_of_leaf,
+    check_argnums,
     check_callable,
     decorated,
     name_of,
@@ -195,6 +196,7 @@ def _jacobian(
     blocks_of: Callable[[Linear, Problem, int | None], Blocks],
 ) -> Callable[..., Any]:
     check_callable(function, transform)
+    check_argnums(argnums, function)
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import Argnums, name_of, normalized_argnums, wrap
+from functrans.api.arguments import Argnums, check_argnums, name_of, normalized_argnums, wrap
 from functrans.api.problem import Problem, held_argument
 from functrans.errors import ArgnumsError
 
@@ -42,6 +42,7 @@ class Which:
                 f"argnums={argnums} and argnames={argnames!r} for {name_of(function)}: give one"
             )
         self.argnums: Argnums = 0 if argnums is None else argnums
+        check_argnums(self.argnums, function)
         self.allow_int = allow_int
         number = isinstance(self.argnums, (int, np.integer))
         self.is_one = isinstance(argnames, str) if self.names else number

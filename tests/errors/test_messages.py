@@ -149,6 +149,12 @@ CALLS = [
      "argnums=(0, -2) names an argument of loss twice"),
     (ArgnumsError, lambda: grad(loss, argnums="x")(X, X),
      "argnums must be an integer or a tuple of integers, found 'x' of type str"),
+    (ArgnumsError, lambda: grad(loss, X),
+     "argnums must be an integer or a tuple of integers, found ndarray float64[3]. Transforms "
+     "return functions, which take the arguments of loss: write grad(f)(x), not grad(f, x)"),
+    (ArgnumsError, lambda: hessian(loss, X),
+     "argnums must be an integer or a tuple of integers, found ndarray float64[3]. Transforms "
+     "return functions, which take the arguments of loss: write grad(f)(x), not grad(f, x)"),
     # -- tangents and cotangents
     (ShapeError, lambda: vjp(np.sin, X)[1](np.ones(2)),
      "the cotangent must have the shape of the result of sin: expected (3,), found (2,)"),
