@@ -17,6 +17,16 @@ from functrans import grad
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("draw", "__init__"))
 
+TITLES = {
+    "ac_circuit": "A circuit of alternating current",
+    "heat_sparse": "Heat, by sparse matrices",
+    "hidden_markov": "A hidden Markov model",
+    "kalman_filter": "A Kalman filter",
+    "ode_fit": "A differential equation fitted",
+    "pca": "Principal components",
+    "spectral_pde": "A partial differential equation by spectra",
+}
+
 HEADER = """# Programs as they are
 
 Each of these is a program in NumPy and SciPy that knows nothing of functrans. `functrans.grad` of
@@ -44,7 +54,7 @@ def page():
     """The index, with a sentence and a picture for each."""
     parts = [HEADER]
     for name in NAMES:
-        title = name.replace("_", " ").capitalize()
+        title = TITLES.get(name, name.replace("_", " ").capitalize())
         sentence = program(name).__doc__.strip()
         parts.append(f"## [{title}]({name}.py)\n\n{sentence}\n\n![{title}]({name}.png)\n")
     return "\n".join(parts)
