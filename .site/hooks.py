@@ -1,7 +1,7 @@
 """Hooks of MkDocs: pages that are not written by hand, and links out of the folder of pages.
 
-What lies beside `docs/` (examples with their pictures, the list of changes) becomes part of the site,
-and the reference is made of the library's docstrings.
+What lies beside `docs/` (examples with their pictures, the list of changes) becomes part of the
+site, and the reference is made of the library's docstrings.
 """
 
 from __future__ import annotations
