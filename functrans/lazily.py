@@ -42,6 +42,9 @@ def lazy(path: str) -> Lazy:
     return Lazy(path)
 
 
+_nearest = lazy("functrans.spelling:nearest")
+
+
 class Made:
     """What is made when it is first wanted, and whether it is something that is called."""
 
@@ -84,7 +87,9 @@ def namespace(
             # nothing but an import statement does: Python's own look for submodules so
             return import_module(f"{package}.{name}")
         if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            meant = None if name.startswith("_") else _nearest(name, names)
+            also = f"; the nearest that it has is {meant}" if meant else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{also}", name=name)
         with importing:
             module, _, own = home[name].partition(":")
             found = getattr(import_module(module), own or name)

@@ -15,6 +15,7 @@ from functrans.api.mapping import vmap
 from functrans.errors import GradientCheckError, GraphTypeError
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind
 from functrans.ir.types import aval_of, complex_dtype, describe, is_complex, is_inexact
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 __all__ = ["check_grads", "check_primitive"]
@@ -23,6 +24,7 @@ Flat = Callable[[list[Any]], list[Any]]
 """A function from a list of arrays to a list of arrays."""
 
 
+@boundary
 def check_grads(
     function: Callable[..., Any],
     args: Sequence[Any],

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import wraps
+from linecache import getline
 from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -61,8 +62,17 @@ def hide(error: BaseException) -> None:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether a line of the library raised what only a mistake in it raises."""
-    return type(error) in _FAULTS and all(map(_is_ours, [*_entries(error.__traceback__)][-1:]))
+    """Whether a line of the library failed, in which no error is raised on purpose."""
+    if type(error) not in _FAULTS:
+        return False
+    last = [*_entries(error.__traceback__)][-1:]
+    return all(_is_ours(entry) and not _raises(entry) for entry in last)
+
+
+def _raises(entry: TracebackType) -> bool:
+    """Whether a frame stands at a raise statement."""
+    line = getline(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
+    return line.lstrip().startswith("raise ")
 
 
 def _chain(error: BaseException) -> list[BaseException]:

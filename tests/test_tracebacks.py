@@ -124,6 +124,12 @@ def test_a_fault_of_the_library_keeps_its_frames(monkeypatch):
     assert frames(error)[-1].filename.startswith(PACKAGE)
 
 
+def test_what_is_raised_on_purpose_is_no_fault():
+    error = raised(lambda: jit(lambda x: x[5])(X))
+    assert type(error) is IndexError
+    assert not any(frame.filename.startswith(PACKAGE) for frame in frames(error))
+
+
 def test_interrupts_are_shown_at_the_users_line():
     def interrupted(x):
         raise KeyboardInterrupt

@@ -129,9 +129,11 @@ def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> t
                 f". Transforms return functions, which take the arguments of {name_of(function)}: "
                 "write grad(f)(x), not grad(f, x)"
             )
+            names = f"; for names, write argnames={argnums!r}" if option == "argnums" else ""
+            is_point = hasattr(argnums, "shape") or isinstance(argnums, (float, complex))
             raise ArgnumsError(
                 f"{option} must be an integer or a tuple of integers, found {describe(argnums)}"
-                f"{point if hasattr(argnums, 'shape') else ''}"
+                f"{point if is_point else names if isinstance(argnums, str) else ''}"
             )
     return positions
 

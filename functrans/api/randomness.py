@@ -1,9 +1,9 @@
 """Notices that a function which is compiled drew from a random generator while it was traced.
 
 What it drew then is a constant of the compiled program. The states of the generators that the
-function can reach are compared before and after: NumPy's global one, and those that are found from
-its closure, its defaults and the globals that it names, by way of functions, attributes and
-containers.
+function can reach are compared before and after: NumPy's global one, and those of NumPy's and
+Python's that are found from its closure, its defaults and the globals that it names, by way of
+functions, attributes and containers.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import functools
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import name_of
-from functrans.trace.bytecode import closure, codes, instructions
+from functrans.trace.bytecode import called_without_arguments, closure, codes, instructions
 from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
@@ -51,23 +51,51 @@ def watched(
 
     Generators are looked for among so many (``most``) objects that it reaches.
     """
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is None:
+    if sys.modules.keys().isdisjoint(("numpy.random", "random")):
         return function  # so nobody has a generator
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = list(_generators(function, numpy_random, most))
+        reached = list(_reachable(function, most))
+        found = list(_generators(reached))
         result = function(*args, **kwargs)
         for each in found:
             if not _same(each.before, _state(each.generator)):
                 _warn(function, each.place, transform)
+        for file, line in _unseeded(reached):
+            _warn_at(
+                f"{name_of(function)} makes a random generator without a seed, by default_rng(), "
+                f"while {transform} traces it: what it draws {_CONSEQUENCES[transform]} and use "
+                "functrans.random",
+                file,
+                line,
+            )
         return result
 
     call.__name__ = name_of(function)
     return call
 
 
+def _unseeded(reached: Iterable[tuple[Any, _Place]]) -> Iterator[tuple[str, int]]:
+    """Where functions make generators that nobody else has, of other numbers each time."""
+    for code in _own_codes(reached):
+        if "default_rng" in code.co_names:
+            for line in called_without_arguments(code, "default_rng"):
+                yield code.co_filename, line
+
+
+def _own_codes(reached: Iterable[tuple[Any, _Place]]) -> list[CodeType]:
+    """The code of functions that a user has written."""
+    return [
+        code
+        for value, _ in reached
+        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename)
+        for code in codes(value.__code__)
+    ]
+
+
 def _state(generator: Any) -> Any:
+    if hasattr(generator, "getstate"):  # Python's
+        return generator.getstate()
     bits = getattr(generator, "bit_generator", None)
     return bits.state if bits is not None else generator.get_state(legacy=False)
 
@@ -79,14 +107,26 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a.tobytes() == b.tobytes()) if hasattr(a, "tobytes") else bool(a == b)
 
 
-def _generators(function: Any, numpy_random: ModuleType, most: int) -> Iterator[_Found]:
-    """The generators that a function can reach, the global one first."""
-    legacy = numpy_random.mtrand._rand
-    yield _Found(legacy, _GLOBAL, _state(legacy))
-    kinds = numpy_random.Generator, numpy_random.RandomState
-    for value, place in _reachable(function, most):
-        if isinstance(value, kinds) and value is not legacy:
+def _generators(reached: Iterable[tuple[Any, _Place]]) -> Iterator[_Found]:
+    """The generators among objects, NumPy's global one first."""
+    numpys, pythons = sys.modules.get("numpy.random"), sys.modules.get("random")
+    kinds: list[type] = []
+    legacy = None
+    if numpys is not None:
+        legacy = numpys.mtrand._rand
+        yield _Found(legacy, _GLOBAL, _state(legacy))
+        kinds += [numpys.Generator, numpys.RandomState]
+    if pythons is not None:
+        kinds.append(pythons.Random)
+    types = tuple(kinds)
+    for value, place in reached:
+        if isinstance(value, types) and value is not legacy and not _asks_the_system(value):
             yield _Found(value, place, _state(value))
+
+
+def _asks_the_system(generator: Any) -> bool:
+    """Whether a generator has no state: ``random.SystemRandom``."""
+    return type(generator).__name__ == "SystemRandom"
 
 
 _GLOBAL = _Place("random")
@@ -163,23 +203,20 @@ _CONSEQUENCES = {
 
 def _warn(function: Any, place: _Place, transform: str) -> None:
     drew_from = "NumPy's random numbers" if place is _GLOBAL else f"the generator {place.name!r}"
-    warnings.warn_explicit(
+    _warn_at(
         f"{name_of(function)} drew from {drew_from} while {transform} traced it: what came out "
         f"{_CONSEQUENCES[transform]} and use functrans.random",
-        RuntimeWarning,
         *_line(function, place),
-        registry=_shown,
     )
+
+
+def _warn_at(message: str, file: str, line: int) -> None:
+    warnings.warn_explicit(message, RuntimeWarning, file, line, registry=_shown)
 
 
 def _line(function: Any, place: _Place) -> tuple[str, int]:
     """The line on which a generator is named; else the one that the function begins on."""
-    own = [
-        code
-        for value, _ in _reachable(function)
-        if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename)
-        for code in codes(value.__code__)
-    ]
+    own = _own_codes(_reachable(function))
     for code in [place.code] if place.code else own:
         for instruction in instructions(code):
             named, position = instruction.argval, instruction.positions

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.api.arguments import check_callable
 from functrans.api.compile import jit
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.observe import observed
 from functrans.ir.types import is_inexact
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
+from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 MOST_ROWS = 40
@@ -106,6 +108,7 @@ class BackwardTrace:
         return axes
 
 
+@boundary
 def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
     """How large cotangents are on their way from the loss to each parameter.
 
@@ -136,7 +139,9 @@ def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
     >>> [f"{visit.cotangents.largest:.2g}" for visit in traced.visits]
     ['1', '1', '0.1', '0.1', '0.02', '0.0099', '0.03']
     """
+    check_callable(function, "debug.trace_back")
 
+    @boundary
     def traced(*args: Any, **kwargs: Any) -> BackwardTrace:
         seen = _Magnitudes()
         path, inputs = jit(function).path_of(args, kwargs)

@@ -9,8 +9,10 @@ from functrans.api.arguments import name_of
 from functrans.api.history import CompilationReport
 from functrans.api.methods import JitMethod
 from functrans.api.remembering import Remembering
+from functrans.tracebacks import boundary
 
 
+@boundary
 def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
     """Each time that a compiled function was traced, and how that call differed from others before.
 

@@ -52,6 +52,17 @@ def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
 
 
+def called_without_arguments(code: CodeType, name: str) -> Iterator[int]:
+    """The lines on which code calls something of a name without any argument."""
+    looked_up = False
+    for instruction in instructions(code):
+        if instruction.opname == "CALL" and looked_up and instruction.arg == 0:
+            if instruction.positions is not None and instruction.positions.lineno:
+                yield instruction.positions.lineno
+        if instruction.opname not in ("PRECALL", "PUSH_NULL", "CACHE"):
+            looked_up = instruction.argval == name
+
+
 def global_names(code: CodeType) -> Iterator[str]:
     """The variables that code looks up among the globals, and then among the builtins."""
     for part in codes(code):

@@ -155,7 +155,7 @@ class Tracer(Operators):
                 "Let the function that is transformed do its work in one thread; jit uses several."
             )
         raise LeakedTracerError(
-            f"{self._described()} is used after the function that it "
+            f"{self._described()} is used{located(user_source())} after the function that it "
             f"was traced in has returned{self._made_at()}.\n"
             "Return it from the function instead of keeping it in a global, an attribute or a list."
         )

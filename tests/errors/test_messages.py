@@ -148,7 +148,8 @@ CALLS = [
     (ArgnumsError, lambda: grad(loss, argnums=(0, -2))(X, X),
      "argnums=(0, -2) names an argument of loss twice"),
     (ArgnumsError, lambda: grad(loss, argnums="x")(X, X),
-     "argnums must be an integer or a tuple of integers, found 'x' of type str"),
+     "argnums must be an integer or a tuple of integers, found 'x' of type str; for names, write "
+     "argnames='x'"),
     (ArgnumsError, lambda: grad(loss, X),
      "argnums must be an integer or a tuple of integers, found ndarray float64[3]. Transforms "
      "return functions, which take the arguments of loss: write grad(f)(x), not grad(f, x)"),

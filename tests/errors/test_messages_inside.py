@@ -320,7 +320,7 @@ def makes(x):
 KEPT = []
 
 LEAKED = (
-    "a value traced by grad (f64*[]) is used after the function that it was traced in has "
+    "a value traced by grad (f64*[]) is used{use} after the function that it was traced in has "
     "returned; it was made{here}.\n"
     "Return it from the function instead of keeping it in a global, an attribute or a list."
 )
@@ -341,16 +341,16 @@ LEAKED = (
 def test_a_leaked_value_says_where_it_was_made(use):
     KEPT.clear()
     grad(makes)(1.0)
-    assert message_of(LeakedTracerError, lambda: use(KEPT[0])) == located(LEAKED, makes)
+    found = message_of(LeakedTracerError, lambda: use(KEPT[0]))
+    place = re.search(r" at test_messages_inside.py:\d+ \(.*?<lambda>\), `.*?`(?= after)", found)
+    assert found == located(LEAKED.replace("{use}", place[0]), makes)
 
 
 def test_a_leaked_argument_says_which():
     vmap(lambda x: KEPT.append(x) or x)(X)
     found = message_of(LeakedTracerError, lambda: KEPT[-1] * 2.0)
-    assert found.startswith(
-        "a value traced by vmap (f64[]) is used after the function that it was traced in has "
-        "returned; it is argument 0 ('x') of <lambda>.\n"
-    )
+    assert found.startswith("a value traced by vmap (f64[]) is used at test_messages_inside.py:")
+    assert "after the function that it was traced in has returned; it is argument 0 ('x')" in found
 
 
 def test_an_array_of_an_enclosing_function():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random as python_random
 import re
 import warnings
 
@@ -125,7 +126,12 @@ def of_a_default(x, rng=OTHER):
     return x + rng.normal()
 
 
+def of_pythons(x):
+    return x + python_random.gauss(0, 1)
+
+
 DRAWING = {
+    "Python's": (of_pythons, "of_pythons drew from the generator 'gauss'"),
     "a global": (of_a_global, "of_a_global drew from the generator 'RNG'"),
     "NumPy's": (of_the_global_one, "of_the_global_one drew from NumPy's random numbers"),
     "a function's": (of_another_function, "of_another_function drew from the generator 'RNG'"),
@@ -136,6 +142,7 @@ DRAWING = {
 }  # fmt: skip
 
 LINES = {
+    "Python's": "return x + python_random.gauss(0, 1)",
     "a global": "return x + RNG.normal()",
     "NumPy's": "return x + np.random.rand()",
     "a function's": "return x + RNG.normal()",
@@ -176,6 +183,32 @@ def test_drawing_under_vmap(name):
         "outside and map over it, or map over keys and use functrans.random"
     )
     assert len(warnings_of(lambda: jit(vmap(function))(np.ones(2)))) == 1
+
+
+def of_a_new_one(x):
+    rng = np.random.default_rng()
+    return x + rng.normal()
+
+
+def of_a_new_one_with_a_seed(x):
+    return x + np.random.default_rng(7).normal()
+
+
+@pytest.mark.parametrize("transform", [jit, vmap])
+def test_a_generator_that_is_made_while_traced(transform):
+    [warning] = warnings_of(lambda: transform(of_a_new_one)(np.ones(2)))
+    assert str(warning.message).startswith(
+        "of_a_new_one makes a random generator without a seed, by default_rng(), while "
+        f"{transform.__name__} traces it: what it draws is "
+    )
+    with open(warning.filename, encoding="utf-8") as file:
+        assert file.readlines()[warning.lineno - 1].strip() == "rng = np.random.default_rng()"
+    assert warnings_of(lambda: transform(of_a_new_one_with_a_seed)(np.ones(2))) == []
+
+
+def test_a_generator_without_a_state_is_left_alone():
+    system = python_random.SystemRandom()
+    assert warnings_of(lambda: jit(lambda x: x + system.random())(1.0)) == []
 
 
 def test_a_line_is_warned_about_once():

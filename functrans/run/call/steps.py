@@ -66,6 +66,9 @@ TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS, TIMELINE, NUMBER = (
 )
 HEADER_WORDS = 15
 
+FLAG_WORDS = 11
+"""Of what kernels and the pool find at the first address that they are given (``steps.ll``)."""
+
 TEXT = Path(__file__).with_name("steps.ll")
 
 

@@ -21,6 +21,8 @@
 ;     40  the condition variable that they wait by: sixteen words for each
 ;     56  the shares, each in a line of its own: the next piece, the end of its pieces
 ;
+; A kernel's data begin with the address of a flag, which functrans/run/call/steps.ll describes.
+;
 ; What a system and a CPU have for it comes from other files, of which one of each kind is joined to
 ; this: posix.ll or windows.ll, and pause_x86.ll, pause_arm.ll or no_pause.ll.
 

@@ -33,6 +33,7 @@ NUMBERS = {
         "timeline.p": steps.TIMELINE,
         "number.p": steps.NUMBER,
         "count.p": timeline.COUNT,
+        "flag": steps.FLAG_WORDS,
         "events.p": timeline.EVENTS,
         "stopped": INTERRUPTED,
     },

@@ -10,6 +10,7 @@ import pytest
 
 from functrans import config
 from functrans.loop.failures import INTERRUPTED
+from functrans.run.call.steps import FLAG_WORDS
 from functrans.run.threads import workers as threads
 from functrans.run.threads.pool import SHARE
 
@@ -29,7 +30,7 @@ def share():
 
     def call(kernel, extent, grain, number, longest=None, look=lambda _: None):
         looks = LOOK(look)
-        flag = (ctypes.c_void_p * 2)(0, ctypes.cast(looks, ctypes.c_void_p))
+        flag = (ctypes.c_void_p * FLAG_WORDS)(0, ctypes.cast(looks, ctypes.c_void_p))
         data = (ctypes.c_void_p * 1)(ctypes.addressof(flag))
         code = ctypes.cast(kernel, ctypes.c_void_p)
         native(address, code, data, extent, grain, number, longest or extent)
