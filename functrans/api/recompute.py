@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, overload
@@ -15,6 +16,7 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
+from functrans.ops.calls.budget import Budget
 from functrans.ops.calls.call import checkpoint_p
 from functrans.ops.elementwise.stop import named
 from functrans.ops.elementwise.stop import stop_gradient as stop_gradient_p
@@ -71,15 +73,25 @@ Policy = str | Sequence[str] | Callable[[Eqn], bool]
 
 
 @overload
-def checkpoint(function: Callable[P, R], /, policy: Policy = "nothing") -> Transformed[P, R]: ...
+def checkpoint(
+    function: Callable[P, R], /, policy: Policy = "nothing", *, budget: int | str | None = None
+) -> Transformed[P, R]: ...
 
 
 @overload
-def checkpoint(*, policy: Policy = "nothing") -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
+def checkpoint(
+    *, policy: Policy = "nothing", budget: int | str | None = None
+) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
 @boundary
-def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "nothing") -> Any:
+def checkpoint(
+    function: Callable[..., Any] | None = None,
+    /,
+    policy: Policy = "nothing",
+    *,
+    budget: int | str | None = None,
+) -> Any:
     """Keep nothing inside a function for the backward pass, but compute it again there.
 
     Parameters
@@ -89,6 +101,10 @@ def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "
         What may be kept all the same: nothing; the results of matrix products; what
         `functrans.debug.name` has given one of the names, and the results of the primitives with
         these names; or of the equations for which the callable holds.
+    budget : int or str, optional
+        In place of a policy: how many bytes may be kept, ``200_000_000`` or ``"200MB"``. Of what
+        the backward pass needs, that is kept which is most work to compute again, for its size;
+        under `vmap` of a gradient, so much for each example.
 
     Returns
     -------
@@ -103,12 +119,17 @@ def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "
     np.True_
     """
     if function is None:
-        return decorated(checkpoint, policy=policy)
+        return decorated(checkpoint, policy=policy, budget=budget)
     check_callable(function, "checkpoint")
-    if isinstance(policy, str):
+    keep: Callable[[Eqn], bool] | Budget
+    if budget is not None:
+        if policy != "nothing":
+            raise ValueError(f"checkpoint takes a policy ({policy!r}) or a budget, not both")
+        keep = Budget(_in_bytes(budget))
+    elif isinstance(policy, str):
         if policy not in POLICIES:
             raise ValueError(f"checkpoint has no policy {policy!r}: one of {', '.join(POLICIES)}")
-        keep: Callable[[Eqn], bool] = POLICIES[policy]
+        keep = POLICIES[policy]
     else:
         keep = policy if callable(policy) else keep_names(*policy)
 
@@ -133,4 +154,16 @@ def checkpoint(function: Callable[..., Any] | None = None, /, policy: Policy = "
         staged = inner.stage()
         return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
 
-    return Transformed(checkpoint, function, {"policy": policy}, checkpointed)
+    options = {"policy": policy} if budget is None else {"budget": budget}
+    return Transformed(checkpoint, function, options, checkpointed)
+
+
+_UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def _in_bytes(size: int | str) -> int:
+    """A number of bytes, which may be written with a unit."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?) *([KMG]?I?B?)", str(size).strip().upper())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"budget of checkpoint is a number of bytes, or '200MB': not {size!r}")
+    return int(float(found[1]) * _UNITS[found[2]])

@@ -14,6 +14,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
+from functrans.ops.calls.budget import Budget
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import applied_once, check_operands, compact, spread
@@ -139,12 +140,15 @@ def _split_checkpoint(
     *,
     transform: Any,
     graph: Graph,
-    keep: Callable[[Any], bool],
+    keep: Callable[[Any], bool] | Budget,
 ) -> EqnSplit:
     """Nothing is kept but the known operands, and what the policy names: the rest is done again."""
     known, unknown_part, unknown_out = transform(graph, unknown)
     count = len(unknown_out) - sum(unknown_out)
-    kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
+    if isinstance(keep, Budget):
+        kept = keep.chosen(known.eqns, [x for x in known.outputs[count:] if isinstance(x, Var)])
+    else:
+        kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
     again = [recomputed(eqn) for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
     unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
     then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
