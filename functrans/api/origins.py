@@ -60,10 +60,19 @@ def is_bad(x: Any) -> bool:
 
 def _bad(x: Any) -> Any:
     """Where an array has values that are looked for."""
-    array = np.asarray(x)
+    array = _numbers(x)
     if not is_inexact(array.dtype):
         return np.zeros((), bool)
     return np.isnan(array) if config.check_values == "nan" else ~np.isfinite(array)
+
+
+def _numbers(x: Any) -> Any:
+    """An array; the numbers of a stack whose rows are of different lengths, one after the other."""
+    array = np.asarray(x)
+    if array.dtype != object:
+        return array
+    rows = [np.ravel(_numbers(row)) for row in array.flat]
+    return np.concatenate(rows) if rows else np.zeros(0)
 
 
 class Origin(NamedTuple):
@@ -167,7 +176,7 @@ class _Finder:
         level = self.levels[-1]
         bad, infinite = level.inside
         for var, result in zip(eqn.outputs, results, strict=True):
-            if not is_inexact(var.aval.dtype) or np.isfinite(result).all():
+            if not is_inexact(var.aval.dtype) or np.isfinite(_numbers(result)).all():
                 continue
             overflow = _first(level.infinite, eqn.inputs) or infinite
             level.infinite[var] = overflow or self._made(eqn, operands, result, None)
