@@ -214,6 +214,10 @@ log_compiles: bool = _default_truth("FUNCTRANS_LOG_COMPILES", False)
 """Whether a line is printed each time that a jitted function is traced, which says why. From the
 environment variable FUNCTRANS_LOG_COMPILES."""
 
+announce_compiles: bool = _default_truth("FUNCTRANS_ANNOUNCE_COMPILES", True)
+"""Whether compiling for more than a second says so, where errors are written to a terminal or into
+a notebook. From the environment variable FUNCTRANS_ANNOUNCE_COMPILES."""
+
 full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
 """Whether tracebacks show the library's own frames. Otherwise they are taken out, and what is left
 are the lines of the program that calls it. From the environment variable
@@ -286,6 +290,7 @@ _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "check_floats": (_truth, "True or False"),
     "check_values": (_values, f"None, {_ONE_OF_BOTH}"),
     "log_compiles": (_truth, "True or False"),
+    "announce_compiles": (_truth, "True or False"),
     "full_tracebacks": (_truth, "True or False"),
 }
 

@@ -12,6 +12,7 @@ from functrans.lazily import lazy
 from functrans.locks import lock
 from functrans.run.call import entry
 from functrans.run.call import on_disk as kept
+from functrans.run.call.announcing import announced
 from functrans.run.call.program import NativeProgram
 from functrans.run.code.aside import ahead
 from functrans.spans import span
@@ -38,9 +39,10 @@ def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
         with span("import"):
             load_llvm()
         ahead(entry.prepare)  # LLVM is at work on that while what plans programs is imported
-    with span("optimise"):
-        optimised = optimise(graph)
-    compiled: Program = compile_graph(optimised, donated, backend)
+    with announced():
+        with span("optimise"):
+            optimised = optimise(graph)
+        compiled: Program = compile_graph(optimised, donated, backend)
     if isinstance(compiled.whole, NativeProgram):
         kept.keep(graph, compiled.whole, donated)
     return compiled

@@ -1,0 +1,59 @@
+"""Notices of slow compilations, for people who wait at a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter
+
+from functrans import config
+from functrans.locks import library_threads
+
+PATIENCE = 1.0
+"""Seconds after which a notice is given."""
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """If what is done meanwhile takes long, say that something is compiled, and then how long."""
+    if not config.announce_compiles or not _somebody_waits():
+        yield
+        return
+    start, over = perf_counter(), threading.Event()
+
+    def announce() -> None:
+        library_threads.add(threading.get_ident())
+        try:
+            if not over.wait(PATIENCE):
+                said.append(True)
+                _say("functrans: compiling ...")
+        finally:
+            library_threads.discard(threading.get_ident())
+
+    said: list[bool] = []
+    waiting = threading.Thread(target=announce, daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        waiting.join()
+        if said:
+            _say(f" {perf_counter() - start:.1f} s\n")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):  # a terminal may go at any time
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+def _somebody_waits() -> bool:
+    """Whether errors are written to a terminal or into a notebook."""
+    if "ipykernel" in sys.modules:
+        return True
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
