@@ -8,8 +8,9 @@ from typing import NamedTuple
 from functrans.debug.lines import flops_of, key_of
 from functrans.debug.words import line_of
 from functrans.ir.graph import Eqn, Graph, inner_graphs
-from functrans.loop.statements import Buffer
-from functrans.lower.plan import Plan
+from functrans.loop.statements import Buffer, For, Reduce
+from functrans.loop.walk import routines, walk
+from functrans.lower.plan import Plan, Step
 from functrans.lower.provenance import equations_of_steps
 from functrans.lower.select.recomputation import graph_work
 from functrans.run.call.program import NativeProgram
@@ -25,7 +26,7 @@ class Described(NamedTuple):
     Parameters
     ----------
     what : str
-        Its operations and lines, in short.
+        Its operations and lines, in short, and how they are computed.
     sources : tuple of Source
         The lines.
     lines, operations : dict
@@ -48,10 +49,26 @@ def described(program: NativeProgram) -> list[Described]:
     if len(plan.steps) != len(program.listing.steps):  # it is of another version's making
         return []
     needed = _needed(plan)
-    return [_described(eqns, nbytes) for eqns, nbytes in zip(equations, needed, strict=True)]
+    shared = [listed.grain > 0 for listed in program.listing.steps]
+    return [
+        _described(eqns, nbytes, _how(step, is_shared))
+        for eqns, nbytes, step, is_shared in zip(equations, needed, plan.steps, shared, strict=True)
+    ]
 
 
-def _described(eqns: Sequence[Eqn], nbytes: int) -> Described:
+def _how(step: Step, is_shared: bool) -> str:
+    """Whether a library is called, how long vectors are, and whether threads share the work."""
+    loops = [each for each in walk(step.kernel.body) if isinstance(each, (For, Reduce))]
+    lanes = max((each.lanes for each in loops), default=1)
+    parts = [f"calls {name}" for name in routines(step.kernel.body)]
+    if loops and not parts:
+        parts.append(f"vectors of {lanes}" if lanes > 1 else "no vectors")
+    if is_shared:
+        parts.append("threads")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _described(eqns: Sequence[Eqn], nbytes: int, how: str) -> Described:
     work = [(eqn, weight) for one in eqns for eqn, weight in _work(one)]
     sources = {key_of(eqn.source): eqn.source for eqn, _ in work if eqn.source is not None}
     operations = _shares(work, lambda eqn: eqn.primitive.name)
@@ -61,7 +78,7 @@ def _described(eqns: Sequence[Eqn], nbytes: int) -> Described:
     plural = "s" if len(sources) > 1 else ""
     what = f"{shown or 'copy'}, line{plural} {numbers}" if numbers else shown or "copy"
     lines = _shares(work, lambda eqn: line_of(eqn.source))
-    return Described(what, tuple(sources.values()), lines, operations, nbytes)
+    return Described(what + how, tuple(sources.values()), lines, operations, nbytes)
 
 
 def _work(eqn: Eqn, times: int = 1) -> Iterator[tuple[Eqn, int]]:

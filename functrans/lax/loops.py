@@ -236,7 +236,13 @@ def _joined(y: Any) -> Any:
 
 
 @boundary
-def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(
+    f: Callable[[Any], Any],
+    xs: Any,
+    *,
+    batch_size: int | None = None,
+    progress: str | None = None,
+) -> Any:
     """Apply a function to one element after the other, and stack the results.
 
     Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
@@ -249,6 +255,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         Arrays with an element for each call along the first axis.
     batch_size : int, optional
         How many elements are done at once, by `vmap`: more are faster, and take more memory.
+    progress : str, optional
+        The title of a progress bar, as for `scan`.
 
     Returns
     -------
@@ -266,7 +274,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     check_function(f, "f", "map")
     if batch_size is None:
-        return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+        return scan(lambda carry, x: (carry, f(x)), None, xs, progress=progress)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
     rows = flattened(xs, "xs")
@@ -279,7 +287,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     rest = many(rows.structure.unflatten([x[whole:] for x in rows.leaves]))
     if not whole:
         return rest
-    done = map(many, rows.structure.unflatten(batches))
+    done = map(many, rows.structure.unflatten(batches), progress=progress)
 
     def joined(first: Any, last: Any) -> Any:
         return concatenate([first.reshape((whole, *first.shape[2:])), last], axis=0)

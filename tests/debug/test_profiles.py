@@ -49,6 +49,17 @@ def test_kernels_are_named_by_operations_and_lines(seen):
     assert {"tanh", "dot_general", "sort"} <= {row.what for row in seen.by_operation()}
 
 
+def test_kernels_say_how_they_compute(seen):
+    rows = [row.what for row in seen.by_kernel()]
+    assert any("vectors of" in what for what in rows if what.startswith("tanh"))
+    large = RNG.normal(size=(300, 300))
+    f = jit(lambda a: np.cumsum(a @ a, axis=0))
+    f(large)
+    with debug.profile() as other:
+        f(large)
+    assert any("(calls dgemm" in row.what for row in other.by_kernel())
+
+
 def test_a_first_call_is_seen_stage_by_stage(seen):
     rows = {row.what: row for row in seen.by_stage()}
     assert {"trace", "optimise", "plan", "print", "compile", "load", "run", "the rest"} <= {*rows}

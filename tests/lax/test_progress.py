@@ -85,6 +85,13 @@ def test_fori_loop(init, capsys):
     np.testing.assert_array_equal(total[0](2.0), total[1](2.0))
 
 
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_map(batch_size, capsys):
+    found = lax.map(np.sin, XS, batch_size=batch_size, progress="elements")
+    np.testing.assert_array_equal(found, np.sin(XS))
+    assert "elements: 100%" in capsys.readouterr().err
+
+
 def test_a_call_that_was_broken_off_leaves_no_bar():
     f = jit(lambda c: lax.scan(lambda c, x: (c + x, None), c, np.ones(300), progress="p")[0])
     one = progress.Bar("p", 300)
