@@ -146,7 +146,6 @@ def test_drawings():
 
 def test_times_of_kernels():
     found = debug.explain(value_and_grad(loss))(W, X)
-    assert sum(row.seconds for row in found.kernels) < found.seconds * 2
     assert any("tanh" in row.what and row.calls == 1 for row in found.kernels)
     assert "def " in found.source
     assert "its kernels:" in repr(found)

@@ -185,6 +185,19 @@ def test_drawing_under_vmap(name):
     assert len(warnings_of(lambda: jit(vmap(function))(np.ones(2)))) == 1
 
 
+def of_a_normal_one(x):
+    return x + np.random.normal()
+
+
+def test_a_number_that_numpy_has_kept_is_drawn_as_well():
+    for count in (0, 1):
+        np.random.seed(0)
+        for _ in range(count):
+            np.random.normal()
+        [warning] = warnings_of(lambda: jit(of_a_normal_one)(1.0))
+        assert "drew from NumPy's random numbers" in str(warning.message)
+
+
 def of_a_new_one(x):
     rng = np.random.default_rng()
     return x + rng.normal()
