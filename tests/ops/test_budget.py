@@ -52,6 +52,17 @@ def test_what_is_kept_fits_into_the_budget():
     assert found[4] <= 8 * LAYER  # and nothing that is of no use
 
 
+@pytest.mark.parametrize("budget", [LAYER, 2 * LAYER, 3 * LAYER, 4 * LAYER])
+def test_one_of_several_results_is_kept(budget):
+    def f(x):
+        y, steps = lax.scan(lambda c, _: (np.sin(c) + x, np.cos(c)), x, length=3)
+        return np.sum(y * y) + np.sum(steps**3)
+
+    np.testing.assert_allclose(
+        jit(grad(checkpoint(f, budget=budget)))(X), grad(f)(X), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_products_are_kept_first():
     def f(x, w):
         y = debug.name(np.sin(x), "sin")

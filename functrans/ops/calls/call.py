@@ -149,7 +149,11 @@ def _split_checkpoint(
         kept = keep.chosen(known.eqns, [x for x in known.outputs[count:] if isinstance(x, Var)])
     else:
         kept = [var for eqn in known.eqns if keep(eqn) for var in eqn.outputs]
-    again = [recomputed(eqn) for eqn in known.eqns if set(kept).isdisjoint(eqn.outputs)]
+    again = [
+        _without_results(recomputed(eqn), kept)
+        for eqn in known.eqns
+        if not set(kept).issuperset(eqn.outputs)
+    ]
     unknown_in = [Var(aval) for aval in unknown_part.in_avals[-sum(unknown) :]]
     then, results = inlined(unknown_part, [*known.outputs[count:], *unknown_in])
     first = prune(Graph(known.inputs, known.eqns, [*known.outputs[:count], *kept]))
@@ -161,6 +165,12 @@ def _split_checkpoint(
         applied_once(checkpoint_p, rest.in_avals, {"graph": rest, "keep": keep}),
         unknown_out,
     )
+
+
+def _without_results(eqn: Eqn, kept: Sequence[Var]) -> Eqn:
+    """The equation, with others in the place of results that are kept."""
+    outputs = [Var(var.aval) if var in kept else var for var in eqn.outputs]
+    return Eqn(eqn.primitive, eqn.inputs, outputs, eqn.params, eqn.source)
 
 
 def _behind_barriers(
