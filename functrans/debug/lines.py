@@ -12,6 +12,7 @@ import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.observe import observed
+from functrans.ops.control.residuals import flops_of
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
 
@@ -132,19 +133,6 @@ class _Measured:
         line = self.lines.setdefault(key_of(eqn.source), Line(eqn.source))
         is_derivative = eqn.source is not None and bool(eqn.source.derivative)
         line.add(work, [str(var.aval) for var in eqn.outputs], is_derivative)
-
-
-def flops_of(eqn: Eqn) -> int:
-    """Roughly the arithmetic of an operation; 0 of what moves elements."""
-    results = sum(prod(var.aval.shape) for var in eqn.outputs)
-    if eqn.primitive.name == "dot_general":
-        contracted = eqn.params["contract"][0]
-        return int(2 * results * prod(eqn.inputs[0].aval.shape[axis] for axis in contracted))
-    if eqn.primitive.elementwise:
-        return int(results)
-    if eqn.primitive.name.startswith(("reduce", "cum")):
-        return int(prod(eqn.inputs[0].aval.shape))
-    return 0
 
 
 class Kept(NamedTuple):

@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Var, inner_graphs
-from functrans.ops.control.residuals import is_move
+from functrans.ops.control.residuals import flops_of, is_move
 
 
 class Budget(NamedTuple):
@@ -74,20 +74,14 @@ def _read(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> s
 
 
 def work_of(eqn: Eqn) -> int:
-    """Roughly the arithmetic of an equation; 0 of what moves elements."""
-    results = sum(prod(var.aval.shape) for var in eqn.outputs)
+    """Roughly the arithmetic of an equation, loops and all; 0 of what moves elements."""
     inner = list(inner_graphs(eqn))
     if inner:
         steps = int(eqn.params.get("length") or 1)
         return steps * sum(work_of(each) for graph in inner for each in graph.eqns)
     if is_move(eqn.primitive):
         return 0
-    if "contract" in eqn.params:
-        along = eqn.params["contract"][0]
-        return int(2 * results * prod(eqn.inputs[0].aval.shape[axis] for axis in along))
-    if eqn.primitive.elementwise:
-        return int(4 * results)
-    return int(10 * sum(prod(atom.aval.shape) for atom in eqn.inputs))
+    return flops_of(eqn) or sum(prod(atom.aval.shape) for atom in eqn.inputs)
 
 
 def _nbytes(atom: Atom) -> int:

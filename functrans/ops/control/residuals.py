@@ -34,6 +34,19 @@ def is_cheap(primitive: Primitive) -> bool:
     return primitive.elementwise or is_move(primitive)
 
 
+def flops_of(eqn: Eqn) -> int:
+    """Roughly the arithmetic of an operation; 0 of what moves elements, or where it is unknown."""
+    results = sum(prod(var.aval.shape) for var in eqn.outputs)
+    if "contract" in eqn.params:
+        contracted = eqn.params["contract"][0]
+        return int(2 * results * prod(eqn.inputs[0].aval.shape[axis] for axis in contracted))
+    if eqn.primitive.elementwise:
+        return int(results)
+    if eqn.primitive.name.startswith(("reduce", "cum")):
+        return int(prod(eqn.inputs[0].aval.shape))
+    return 0
+
+
 def choose(
     eqns: Sequence[Eqn], needed: Sequence[Var], at_hand: Iterable[Var]
 ) -> tuple[list[Var], list[Eqn]]:

@@ -1,6 +1,7 @@
 """Notices of compilations that take long."""
 
 import io
+import threading
 import time
 from types import SimpleNamespace
 
@@ -56,10 +57,14 @@ def test_nobody_is_disturbed(terminal, quiet, monkeypatch):
     assert terminal.getvalue() == ""
 
 
-def test_a_terminal_that_is_gone_is_no_fault(terminal):
+def test_a_terminal_that_is_gone_is_no_fault(terminal, monkeypatch):
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
     with announced():
         terminal.close()
         time.sleep(0.05)
+    assert terminal.closed
+    assert failed == []
 
 
 def test_an_error_passes_and_jit_announces(terminal, monkeypatch):
