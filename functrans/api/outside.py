@@ -230,7 +230,8 @@ def _are_others() -> bool:
     """Whether there are other threads that may change what a function reads.
 
     Python's list of threads also has those that it has not started, if they have ever asked who
-    they are, and keeps them when they have ended.
+    they are, and keeps them when they have ended. The thread by which tqdm redraws its bars, from
+    the first bar to the end of the process, changes nothing but bars.
     """
     if threading.active_count() == 1:
         return False
@@ -239,6 +240,7 @@ def _are_others() -> bool:
     ours = library_threads | {threading.get_ident()}
     return any(
         thread.ident not in ours
+        and type(thread).__module__ != "tqdm._monitor"
         and (thread.ident in running or not isinstance(thread, threading._DummyThread))
         for thread in threading.enumerate()
     )

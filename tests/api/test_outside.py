@@ -3,6 +3,7 @@
 import _thread
 import functools
 import gc
+import io
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from tqdm import TMonitor, tqdm
 
 from functrans import grad, jit, value_and_grad, vmap
 from functrans.api import outside
@@ -371,6 +373,14 @@ def test_what_counts_its_traces_is_traced_twice_where_there_are_threads():
     stop.set()
     thread.join()
     assert counter.calls == 2
+
+
+def test_the_thread_that_redraws_progress_bars_is_no_other():
+    counter = Counter()
+    with tqdm(total=1, file=io.StringIO()):  # it starts with the first bar
+        assert any(isinstance(thread, TMonitor) for thread in threading.enumerate())
+        assert jit(counter)(2.0) == 4.0
+    assert counter.calls == 1
 
 
 def test_threads_that_have_ended_are_no_others():
