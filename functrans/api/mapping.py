@@ -19,6 +19,7 @@ from functrans.api.arguments import (
 )
 from functrans.api.flat import called
 from functrans.api.linearization import run
+from functrans.api.progress import Bar, titled
 from functrans.api.randomness import watched
 from functrans.api.transformed import P, R, Transformed
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
@@ -48,6 +49,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     chunk_size: int | None = None,
+    progress: str | None = None,
 ) -> Transformed[P, R]: ...
 
 
@@ -58,6 +60,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     chunk_size: int | None = None,
+    progress: str | None = None,
 ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
@@ -69,6 +72,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     chunk_size: int | None = None,
+    progress: str | None = None,
 ) -> Any:
     """Apply a function of one example to all examples along an axis of the arguments.
 
@@ -89,6 +93,8 @@ def vmap(
         The number of examples; needed only if no argument is mapped.
     chunk_size : int, optional
         How many examples are computed at once; all, if left out. Fewer take less memory.
+    progress : str, optional
+        The title of a bar that counts the examples, chunk by chunk; tqdm draws it.
 
     Returns
     -------
@@ -101,6 +107,8 @@ def vmap(
         If ``in_axes`` or ``out_axes`` does not fit what it describes.
     AxisSizeError
         If the mapped axes have different sizes.
+    ValueError
+        If ``chunk_size`` is less than 1, or if there is a progress bar without chunks.
 
     Examples
     --------
@@ -116,6 +124,7 @@ def vmap(
     """
     options = {
         "in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size, "chunk_size": chunk_size,
+        "progress": progress,
     }  # fmt: skip
     if function is None:
         return decorated(vmap, **options)
@@ -126,10 +135,14 @@ def vmap(
     _check_axes(out_axes, "out_axes")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+    if progress is not None:
+        titled(progress, "vmap")
+        if chunk_size is None:
+            raise ValueError("progress moves from chunk to chunk: vmap needs a chunk_size for it")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         call = _Call(function, args, kwargs, in_axes, axis_size)
-        return call.mapped(out_axes, chunk_size)
+        return call.mapped(out_axes, chunk_size, progress)
 
     return Transformed(vmap, function, options, mapped)
 
@@ -212,7 +225,7 @@ class _Call:
                 )
         return first
 
-    def mapped(self, out_axes: Any, chunk_size: int | None) -> Any:
+    def mapped(self, out_axes: Any, chunk_size: int | None, progress: str | None) -> Any:
         """The function applied to all examples."""
         arrays = [self.leaves[i] for i in self.traced]
         own_axes = [self.axes[i] for i in self.traced]
@@ -262,16 +275,17 @@ class _Call:
         if chunk_size is None or chunk_size >= self.size:
             results = apply(arrays, self.size)
         else:
-            chunks = [
-                apply(
-                    [
-                        _part(x, axis, start, chunk_size)
-                        for x, axis in zip(arrays, own_axes, strict=True)
-                    ],
-                    min(chunk_size, self.size - start),
-                )
-                for start in range(0, self.size, chunk_size)
-            ]
+            chunks = []
+            shown = None if progress is None else Bar(progress, self.size)
+            for start in range(0, self.size, chunk_size):
+                parts = [
+                    _part(x, axis, start, chunk_size)
+                    for x, axis in zip(arrays, own_axes, strict=True)
+                ]
+                count = min(chunk_size, self.size - start)
+                chunks.append(apply(parts, count))
+                if shown is not None:
+                    shown.moved(np.int64(start), count, chunks[-1])
             results = [
                 parts[0] if axis is None else np.concatenate(parts, axis=axis)
                 for parts, axis in zip(zip(*chunks, strict=True), wanted, strict=True)

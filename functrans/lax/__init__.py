@@ -25,8 +25,9 @@ if TYPE_CHECKING:
         conv_with_general_padding,
     )
     from functrans.lax.implicit import custom_linear_solve, custom_root
-    from functrans.lax.loops import fori_loop, map, scan, while_loop
+    from functrans.lax.loops import fori_loop, while_loop
     from functrans.lax.pooling import avg_pool, max_pool, min_pool, reduce_window
+    from functrans.lax.scanning import map, scan
     from functrans.lax.slicing import (
         dynamic_index_in_dim,
         dynamic_slice,
@@ -84,8 +85,9 @@ _HOME = _homes(
             "conv_general_dilated_patches conv_transpose conv_with_general_padding"
         ),
         "functrans.lax.implicit": "custom_linear_solve custom_root",
-        "functrans.lax.loops": "fori_loop map scan while_loop",
+        "functrans.lax.loops": "fori_loop while_loop",
         "functrans.lax.pooling": "avg_pool max_pool min_pool reduce_window",
+        "functrans.lax.scanning": "map scan",
         "functrans.lax.slicing": (
             "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
             "dynamic_update_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "

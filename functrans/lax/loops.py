@@ -1,21 +1,20 @@
-"""Loops: scan, map, while_loop, fori_loop."""
+"""Loops by a condition and over integers: while_loop and fori_loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functrans.api.arguments import aval_of_leaf
-from functrans.api.mapping import vmap
-from functrans.api.recompute import checkpoint
-from functrans.errors import AxisSizeError, CarryError
-from functrans.ir.types import Aval, describe
-from functrans.lax.progress import bar
+from functrans.api.progress import Counter, bar, titled
+from functrans.errors import CarryError
+from functrans.ir.types import Aval
+from functrans.lax.scanning import scan_for
 from functrans.lax.staging import (
     Body,
-    Tree,
     apart,
     carried,
     check_carry_structure,
@@ -25,274 +24,13 @@ from functrans.lax.staging import (
     flattened,
     staged,
 )
-from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import astype, iota, made
-from functrans.ops.control.scan import scan_p
-from functrans.ops.control.while_loop import While
+from functrans.ops.calls.effect import perform
+from functrans.ops.control.while_loop import While, step_limit_error
+from functrans.trace.stage import replay
 from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary
 from functrans.tree import core as tree
-
-
-@boundary
-def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
-    checkpoint_every: int | None = None,
-    progress: str | None = None,
-) -> tuple[Any, Any]:
-    """Apply a function to one element after the other, handing a carry from step to step.
-
-    It does what this does, as one operation, which compiles to one loop::
-
-        ys = []
-        for x in xs:
-            carry, y = f(carry, x)
-            ys.append(y)
-        return carry, np.stack(ys)
-
-    Parameters
-    ----------
-    f : callable
-        ``f(carry, x) -> (carry, y)``. The carry keeps its structure, shapes and dtypes; only Python
-        numbers in ``init`` take the dtype that ``f`` gives them.
-    init : pytree
-        The first carry.
-    xs : pytree, optional
-        Arrays with an element for each step along the first axis. Without them ``length`` says how
-        many steps there are, and ``f`` gets None.
-    length : int, optional
-    reverse : bool, optional
-        Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
-        same.
-    unroll : int, optional
-        How many steps to compile as one: a hint.
-    checkpoint_every : int, optional
-        Keep for the backward pass only what is carried into every so many steps, and compute the
-        steps between again. With the root of the number of steps the gradient takes that much
-        memory instead of all.
-    progress : str, optional
-        The title of a progress bar, which tqdm draws, also from compiled loops: they stop for it a
-        hundred times. Backward passes have none.
-
-    Returns
-    -------
-    carry
-        The last one.
-    ys : pytree
-        What ``f`` returned beside the carry, stacked along a new first axis.
-
-    Raises
-    ------
-    CarryError
-        If ``f`` does not return ``(carry, y)``, or a carry of another structure or type.
-    AxisSizeError
-        If the arrays in ``xs`` are not of one length.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad, lax
-    >>> lax.scan(lambda s, x: (s + x, s * x), 0.0, np.array([1.0, 2.0, 3.0]))
-    (np.float64(6.0), array([0., 2., 9.]))
-    >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
-    np.float64(80.0)
-    """
-    check_function(f, "f", "scan")
-    if progress is not None:
-        steps = _length(flattened(xs, "xs"), xs, length)
-        shown = bar(progress, steps, "scan")
-
-        def shown_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
-            done, carry = carry
-            carry, ys = scan(f, carry, x, count, reverse, unroll, checkpoint_every)
-            return (shown.moved(done, count, (carry, ys)), carry), ys
-
-        init = (np.int64(0), init)
-        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, shown.every)
-        return carry, ys
-    if checkpoint_every is not None:
-        steps = _length(flattened(xs, "xs"), xs, length)
-        if checkpoint_every < 1:
-            raise ValueError(
-                f"checkpoint_every={checkpoint_every}: a segment has at least one step"
-            )
-
-        def kept_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
-            inner = checkpoint(lambda c, x: scan(f, c, x, count, reverse, unroll))
-            result: tuple[Any, Any] = inner(carry, x)
-            return result
-
-        return _in_segments(kept_segment, init, xs, steps, reverse, checkpoint_every)
-    return _scan(f, init, xs, length, reverse, unroll, "scan")
-
-
-def _scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any,
-    length: int | None,
-    reverse: bool,
-    unroll: int,
-    what: str,
-    counts: bool = False,
-) -> tuple[Any, Any]:
-    """A scan that a message calls ``what``; if it ``counts``, its elements are Python integers."""
-    first, rows = flattened(init, "init"), flattened(xs, "xs")
-    steps = _length(rows, xs, length)
-    row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
-    arguments = tree.structure((init, xs))
-    y_structure: list[Any] = []
-
-    def step(carry: Any, x: Any) -> Any:
-        pair = f(carry, x)
-        if not (isinstance(pair, tuple) and len(pair) == 2):
-            raise CarryError(
-                f"f of scan must return (carry, y), and returned {_described(pair)}: return "
-                "(carry, None) if there is nothing to stack"
-            )
-        check_carry_structure(first.structure, tree.structure(pair[0]), what)
-        y_structure[:] = [tree.structure(pair[1])]
-        return pair
-
-    def stage_with(avals: Sequence[Aval]) -> Body:
-        return staged(step, arguments, [*avals, *row_avals], what, "f")
-
-    body, start = carried(stage_with, first, what)
-    (graph,), captures = closed([body], [body.graph])
-    results = scan_p(
-        *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
-        n_consts=len(captures), n_carry=len(start), unroll=unroll,
-    )  # fmt: skip
-    results = apart(results, [*captures, *start, *rows.leaves])
-    return (
-        first.structure.unflatten(results[: len(start)]),
-        y_structure[0].unflatten(results[len(start) :]),
-    )
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
-    return f"one array ({value._aval})" if isinstance(value, Tracer) else describe(value)
-
-
-def _length(rows: Tree, xs: Any, length: int | None) -> int:
-    sizes = []
-    for aval, path in zip(rows.avals, tree.paths(xs), strict=True):
-        if aval.ndim == 0:
-            raise AxisSizeError(f"scan goes along the first axis of xs, but xs{path} is {aval}")
-        sizes.append((aval.shape[0], f"xs{path}"))
-    if length is not None:
-        sizes.append((int(length), "length"))
-    if not sizes:
-        raise AxisSizeError("scan needs xs or length, to know how many steps there are")
-    for size, name in sizes[1:]:
-        if size != sizes[0][0]:
-            raise AxisSizeError(
-                f"the steps of scan do not agree: {sizes[0][1]} has {sizes[0][0]}, and "
-                f"{name} has {size}"
-            )
-    return sizes[0][0]
-
-
-def _in_segments(
-    segment: Callable[[Any, Any, int], tuple[Any, Any]],
-    init: Any,
-    xs: Any,
-    length: int,
-    reverse: bool,
-    every: int,
-) -> tuple[Any, Any]:
-    """A scan over segments: ``segment(carry, rows, count)`` goes so many steps."""
-    whole, left = divmod(length, every)
-    if whole == 0:
-        return segment(init, xs, left)
-    # what is left over comes last, which is at the beginning if the direction is reversed
-    bulk, rest = slice(0, whole * every), slice(whole * every, length)
-    if reverse:
-        bulk, rest = slice(left, length), slice(0, left)
-
-    def segmented(x: Any) -> Any:
-        return x[bulk].reshape(whole, every, *x.shape[1:])
-
-    carry, ys = scan(
-        lambda carry, x: segment(carry, x, every), init, tree.map(segmented, xs), whole, reverse
-    )
-    ys = tree.map(_joined, ys)
-    if left == 0:
-        return carry, ys
-    carry, last = segment(carry, tree.map(lambda x: x[rest], xs), left)
-    parts = (last, ys) if reverse else (ys, last)
-    return carry, tree.map(lambda a, b: np.concatenate([a, b]), *parts)
-
-
-def _joined(y: Any) -> Any:
-    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
-
-
-@boundary
-def map(
-    f: Callable[[Any], Any],
-    xs: Any,
-    *,
-    batch_size: int | None = None,
-    progress: str | None = None,
-) -> Any:
-    """Apply a function to one element after the other, and stack the results.
-
-    Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
-    and each may take its own branches.
-
-    Parameters
-    ----------
-    f : callable
-    xs : pytree
-        Arrays with an element for each call along the first axis.
-    batch_size : int, optional
-        How many elements are done at once, by `vmap`: more are faster, and take more memory.
-    progress : str, optional
-        The title of a progress bar, as for `scan`.
-
-    Returns
-    -------
-    pytree
-        Like the result of ``f``, with a new first axis.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import lax
-    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
-    array([ 1., 13., 41.])
-    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
-    array([ 1., 13., 41.])
-    """
-    check_function(f, "f", "map")
-    if batch_size is None:
-        return scan(lambda carry, x: (carry, f(x)), None, xs, progress=progress)[1]
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
-    rows = flattened(xs, "xs")
-    whole = _length(rows, xs, None) // batch_size * batch_size
-    batches = [
-        x[:whole].reshape((-1, batch_size, *aval.shape[1:]))
-        for x, aval in zip(rows.leaves, rows.avals, strict=True)
-    ]
-    many = vmap(f)
-    rest = many(rows.structure.unflatten([x[whole:] for x in rows.leaves]))
-    if not whole:
-        return rest
-    done = map(many, rows.structure.unflatten(batches), progress=progress)
-
-    def joined(first: Any, last: Any) -> Any:
-        return concatenate([first.reshape((whole, *first.shape[2:])), last], axis=0)
-
-    return tree.map(joined, done, rest)
 
 
 @boundary
@@ -301,6 +39,7 @@ def while_loop(
     body: Callable[[Any], Any],
     init: Any,
     max_steps: int | None = None,
+    progress: str | None = None,
 ) -> Any:
     """Apply a function to a value as long as a condition holds.
 
@@ -324,6 +63,9 @@ def while_loop(
     init : pytree
     max_steps : int, optional
         How many steps there may be.
+    progress : str, optional
+        The title of a bar that counts the steps, which tqdm draws, also from compiled loops. Under
+        `vmap` each example has its own; backward passes have none.
 
     Returns
     -------
@@ -350,7 +92,7 @@ def while_loop(
     """
     check_function(cond, "cond", "while_loop")
     check_function(body, "body", "while_loop")
-    return _while(cond, body, init, max_steps, "while_loop")
+    return _while(cond, body, init, max_steps, "while_loop", progress=progress)
 
 
 def _while(
@@ -360,6 +102,7 @@ def _while(
     max_steps: int | None,
     what: str,
     counts: bool = False,
+    progress: str | None = None,
 ) -> Any:
     """A while loop that a message calls ``what``.
 
@@ -388,8 +131,51 @@ def _while(
     bodies = [condition, looped]
     (test, graph), captures = closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)
-    results = loop.bind(captures, start)[: len(start)]
+    if progress is None:
+        results = loop.bind(captures, start)[: len(start)]
+    else:
+        results = _in_shown_segments(loop, captures, start, Counter(titled(progress, what)))
     return first.structure.unflatten(apart(results, [*captures, *start]))
+
+
+def _in_shown_segments(
+    loop: While, consts: Sequence[Any], init: Sequence[Any], shown: Counter
+) -> Sequence[Any]:
+    """The last carry of a loop, with a bar that moves between segments of the loop."""
+    limit = loop.max_steps
+
+    def goes_on(carry: Sequence[Any]) -> Any:
+        return replay(loop.cond, [*consts, *carry])[0]
+
+    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        carry, done = state
+        return tuple(replay(loop.body, [*consts, *carry])), done + 1
+
+    def segment(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        until = shown.next_shown(state[1])
+        until = until if limit is None else np.minimum(until, limit)
+
+        def holds(state: tuple[Any, Any]) -> Any:
+            return (state[1] < until) & goes_on(state[0])
+
+        carry, done = _while(holds, step, state, None, "while_loop")
+        return carry, shown.moved(done, carry)
+
+    def holds(state: tuple[Any, Any]) -> Any:
+        on = goes_on(state[0])
+        return on if limit is None else on & (state[1] < limit)
+
+    carry: Sequence[Any]
+    carry, done = _while(holds, segment, (tuple(init), np.int64(0)), None, "while_loop")
+    shown.ended(done)
+    if limit is not None:
+        perform(partial(_check_ended, limit=limit), goes_on(carry))
+    return carry
+
+
+def _check_ended(goes_on: Any, limit: int) -> None:
+    if goes_on:
+        raise step_limit_error(limit)
 
 
 @boundary
@@ -420,7 +206,8 @@ def fori_loop(
     max_steps : int, optional
         As for `while_loop`, where the bounds are traced.
     progress : str, optional
-        The title of a progress bar, as for `scan`. The bounds are Python integers then.
+        The title of a progress bar, as for `scan`, or as for `while_loop` where the bounds are
+        traced.
 
     Returns
     -------
@@ -450,18 +237,16 @@ def fori_loop(
         if progress is not None:
             return _counted_in_segments(body, init, int(lower), steps, progress)
         return _counted(body, init, int(lower), steps)
-    if progress is not None:
-        raise CarryError(
-            "fori_loop shows progress for bounds that are Python integers: "
-            f"{'lower' if isinstance(lower, Tracer) else 'upper'} is traced"
-        )
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         i, value = state
         return i + 1, body(i, value)
 
+    def below(state: tuple[Any, Any]) -> Any:
+        return state[0] < upper
+
     start = (astype(lower, np.int64), init)
-    return _while(lambda state: state[0] < upper, step, start, max_steps, "fori_loop", True)[1]
+    return _while(below, step, start, max_steps, "fori_loop", True, progress)[1]
 
 
 def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int) -> Any:
@@ -472,7 +257,7 @@ def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int)
     def numbered(value: Any, i: Any) -> tuple[Any, Any]:
         return body(i + first if isinstance(first, Tracer) or first else i, value), None
 
-    return _scan(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
+    return scan_for(numbered, init, numbers, None, False, 1, "fori_loop", counts=True)[0]
 
 
 def _counted_in_segments(
@@ -490,7 +275,7 @@ def _counted_in_segments(
 
     numbers = made(iota, size=whole, dtype=np.int64)
     state = (np.int64(0), init)
-    done, value = _scan(segment, state, numbers, None, False, 1, "fori_loop", counts=True)[0]
+    done, value = scan_for(segment, state, numbers, None, False, 1, "fori_loop", counts=True)[0]
     if left:
         value = _counted(body, value, first + whole * every, left)
         shown.moved(done, left, value)

@@ -12,7 +12,8 @@ most: one more is an error, and the stacks have this length instead of `GROWS`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,14 +94,20 @@ def _infer(loop: While, *avals: Aval) -> tuple[Aval, ...]:
     return (*carry, STEPS, *(stacked(y, loop.length) for y in ys))
 
 
-def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
+def step_by_step(
+    loop: While,
+    operands: Sequence[Any],
+    cond: Callable[[Sequence[Any]], Sequence[Any]],
+    body: Callable[[Sequence[Any]], Sequence[Any]],
+) -> tuple[Any, ...]:
+    """The results of a while loop, by a Python loop that calls ``cond`` and ``body``."""
     consts, carry = cut(operands, loop.n_consts)
     rows = []
     steps = 0
-    while evaluate(loop.cond, [*consts, *carry])[0]:
+    while cond([*consts, *carry])[0]:
         if steps == loop.max_steps:
             raise step_limit_error(steps)
-        carry, row = cut(evaluate(loop.body, [*consts, *carry]), loop.n_carry)
+        carry, row = cut(body([*consts, *carry]), loop.n_carry)
         rows.append(row)
         steps += 1
     stacks = []
@@ -110,6 +117,10 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
             stack[i] = row[j]
         stacks.append(stack)
     return (*carry, np.int64(steps), *stacks)
+
+
+def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
+    return step_by_step(loop, operands, partial(evaluate, loop.cond), partial(evaluate, loop.body))
 
 
 def step_limit_error(limit: int) -> StepLimitError:

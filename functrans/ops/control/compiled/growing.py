@@ -20,31 +20,39 @@ from functrans.ir.types import Aval
 from functrans.ops.control.layout import GROWS, Scan, applied_once
 from functrans.ops.control.scan import step_by_step
 from functrans.ops.control.while_loop import While, while_p
+from functrans.ops.control.while_loop import step_by_step as while_step_by_step
 
 LEAST = 16
 """The smallest stacks."""
 
 
-def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any] | None:
-    """The results of a while loop; None if it has no compiled form."""
+def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
+    """The results of a while loop; step by step where something in it has no compiled form."""
     loop = While.of(eqn)
-    if loop.max_steps is not None:
-        # (its stacks have an extent: what has none is among its operands)
-        return None
-    program = compile(_counting(loop, tuple(x.aval for x in eqn.inputs)), whole=True)
-    if program is None:
-        return None
-    results = program(*operands)
+    # with max_steps its stacks have an extent: what is not compiled is something else
+    counting = None
+    if loop.max_steps is None:
+        counting = compile(_counting(loop, tuple(x.aval for x in eqn.inputs)), whole=True)
+    if counting is None:
+        return _while_step_by_step(loop, operands, compile)
+    results = counting(*operands)
     if len(eqn.outputs) == loop.n_carry + 1:
         return results
     steps = int(results[loop.n_carry])
     extent = _extent(steps)
     stacking = _fixed(eqn, {**eqn.params, "room": extent}, extent, compile)
     if stacking is None:
-        return None
+        return _while_step_by_step(loop, operands, compile)
     rest: list[Any] = list(stacking(*operands))
     rest[loop.n_carry + 1 :] = [stack[:steps] for stack in rest[loop.n_carry + 1 :]]
     return rest
+
+
+def _while_step_by_step(loop: While, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
+    cond, body = compile(loop.cond), compile(loop.body)
+    assert cond is not None
+    assert body is not None
+    return while_step_by_step(loop, operands, lambda x: cond(*x), lambda x: body(*x))
 
 
 def run_scan(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:

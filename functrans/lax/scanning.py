@@ -1,0 +1,291 @@
+"""Loops over elements: scan and map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.api.mapping import vmap
+from functrans.api.progress import bar
+from functrans.api.recompute import checkpoint
+from functrans.errors import AxisSizeError, CarryError
+from functrans.ir.types import Aval, describe
+from functrans.lax.staging import (
+    Body,
+    Tree,
+    apart,
+    carried,
+    check_carry_structure,
+    check_function,
+    closed,
+    flattened,
+    staged,
+)
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.control.scan import scan_p
+from functrans.trace.tracer import Tracer
+from functrans.tracebacks import boundary
+from functrans.tree import core as tree
+
+
+@boundary
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    checkpoint_every: int | None = None,
+    progress: str | None = None,
+) -> tuple[Any, Any]:
+    """Apply a function to one element after the other, handing a carry from step to step.
+
+    It does what this does, as one operation, which compiles to one loop::
+
+        ys = []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, np.stack(ys)
+
+    Parameters
+    ----------
+    f : callable
+        ``f(carry, x) -> (carry, y)``. The carry keeps its structure, shapes and dtypes; only Python
+        numbers in ``init`` take the dtype that ``f`` gives them.
+    init : pytree
+        The first carry.
+    xs : pytree, optional
+        Arrays with an element for each step along the first axis. Without them ``length`` says how
+        many steps there are, and ``f`` gets None.
+    length : int, optional
+    reverse : bool, optional
+        Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
+        same.
+    unroll : int, optional
+        How many steps to compile as one: a hint.
+    checkpoint_every : int, optional
+        Keep for the backward pass only what is carried into every so many steps, and compute the
+        steps between again. With the root of the number of steps the gradient takes that much
+        memory instead of all.
+    progress : str, optional
+        The title of a progress bar, which tqdm draws, also from compiled loops: they stop for it a
+        hundred times. Backward passes have none.
+
+    Returns
+    -------
+    carry
+        The last one.
+    ys : pytree
+        What ``f`` returned beside the carry, stacked along a new first axis.
+
+    Raises
+    ------
+    CarryError
+        If ``f`` does not return ``(carry, y)``, or a carry of another structure or type.
+    AxisSizeError
+        If the arrays in ``xs`` are not of one length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import grad, lax
+    >>> lax.scan(lambda s, x: (s + x, s * x), 0.0, np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([0., 2., 9.]))
+    >>> grad(lambda r: lax.scan(lambda s, _: (r * s, None), 1.0, length=5)[0])(2.0)
+    np.float64(80.0)
+    """
+    check_function(f, "f", "scan")
+    if progress is not None:
+        steps = _length(flattened(xs, "xs"), xs, length)
+        shown = bar(progress, steps, "scan")
+
+        def shown_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
+            done, carry = carry
+            carry, ys = scan(f, carry, x, count, reverse, unroll, checkpoint_every)
+            return (shown.moved(done, count, (carry, ys)), carry), ys
+
+        init = (np.int64(0), init)
+        (_, carry), ys = _in_segments(shown_segment, init, xs, steps, reverse, shown.every)
+        return carry, ys
+    if checkpoint_every is not None:
+        steps = _length(flattened(xs, "xs"), xs, length)
+        if checkpoint_every < 1:
+            raise ValueError(
+                f"checkpoint_every={checkpoint_every}: a segment has at least one step"
+            )
+
+        def kept_segment(carry: Any, x: Any, count: int) -> tuple[Any, Any]:
+            inner = checkpoint(lambda c, x: scan(f, c, x, count, reverse, unroll))
+            result: tuple[Any, Any] = inner(carry, x)
+            return result
+
+        return _in_segments(kept_segment, init, xs, steps, reverse, checkpoint_every)
+    return scan_for(f, init, xs, length, reverse, unroll, "scan")
+
+
+def scan_for(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    unroll: int,
+    what: str,
+    counts: bool = False,
+) -> tuple[Any, Any]:
+    """A scan that a message calls ``what``; if it ``counts``, its elements are Python integers."""
+    first, rows = flattened(init, "init"), flattened(xs, "xs")
+    steps = _length(rows, xs, length)
+    row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
+    arguments = tree.structure((init, xs))
+    y_structure: list[Any] = []
+
+    def step(carry: Any, x: Any) -> Any:
+        pair = f(carry, x)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise CarryError(
+                f"f of scan must return (carry, y), and returned {_described(pair)}: return "
+                "(carry, None) if there is nothing to stack"
+            )
+        check_carry_structure(first.structure, tree.structure(pair[0]), what)
+        y_structure[:] = [tree.structure(pair[1])]
+        return pair
+
+    def stage_with(avals: Sequence[Aval]) -> Body:
+        return staged(step, arguments, [*avals, *row_avals], what, "f")
+
+    body, start = carried(stage_with, first, what)
+    (graph,), captures = closed([body], [body.graph])
+    results = scan_p(
+        *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
+        n_consts=len(captures), n_carry=len(start), unroll=unroll,
+    )  # fmt: skip
+    results = apart(results, [*captures, *start, *rows.leaves])
+    return (
+        first.structure.unflatten(results[: len(start)]),
+        y_structure[0].unflatten(results[len(start) :]),
+    )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"one array ({value._aval})" if isinstance(value, Tracer) else describe(value)
+
+
+def _length(rows: Tree, xs: Any, length: int | None) -> int:
+    sizes = []
+    for aval, path in zip(rows.avals, tree.paths(xs), strict=True):
+        if aval.ndim == 0:
+            raise AxisSizeError(f"scan goes along the first axis of xs, but xs{path} is {aval}")
+        sizes.append((aval.shape[0], f"xs{path}"))
+    if length is not None:
+        sizes.append((int(length), "length"))
+    if not sizes:
+        raise AxisSizeError("scan needs xs or length, to know how many steps there are")
+    for size, name in sizes[1:]:
+        if size != sizes[0][0]:
+            raise AxisSizeError(
+                f"the steps of scan do not agree: {sizes[0][1]} has {sizes[0][0]}, and "
+                f"{name} has {size}"
+            )
+    return sizes[0][0]
+
+
+def _in_segments(
+    segment: Callable[[Any, Any, int], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int,
+    reverse: bool,
+    every: int,
+) -> tuple[Any, Any]:
+    """A scan over segments: ``segment(carry, rows, count)`` goes so many steps."""
+    whole, left = divmod(length, every)
+    if whole == 0:
+        return segment(init, xs, left)
+    # what is left over comes last, which is at the beginning if the direction is reversed
+    bulk, rest = slice(0, whole * every), slice(whole * every, length)
+    if reverse:
+        bulk, rest = slice(left, length), slice(0, left)
+
+    def segmented(x: Any) -> Any:
+        return x[bulk].reshape(whole, every, *x.shape[1:])
+
+    carry, ys = scan(
+        lambda carry, x: segment(carry, x, every), init, tree.map(segmented, xs), whole, reverse
+    )
+    ys = tree.map(_joined, ys)
+    if left == 0:
+        return carry, ys
+    carry, last = segment(carry, tree.map(lambda x: x[rest], xs), left)
+    parts = (last, ys) if reverse else (ys, last)
+    return carry, tree.map(lambda a, b: np.concatenate([a, b]), *parts)
+
+
+def _joined(y: Any) -> Any:
+    return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
+
+
+@boundary
+def map(
+    f: Callable[[Any], Any],
+    xs: Any,
+    *,
+    batch_size: int | None = None,
+    progress: str | None = None,
+) -> Any:
+    """Apply a function to one element after the other, and stack the results.
+
+    Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
+    and each may take its own branches.
+
+    Parameters
+    ----------
+    f : callable
+    xs : pytree
+        Arrays with an element for each call along the first axis.
+    batch_size : int, optional
+        How many elements are done at once, by `vmap`: more are faster, and take more memory.
+    progress : str, optional
+        The title of a progress bar, as for `scan`.
+
+    Returns
+    -------
+    pytree
+        Like the result of ``f``, with a new first axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from functrans import lax
+    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
+    array([ 1., 13., 41.])
+    >>> lax.map(lambda x: x @ x, np.arange(6.0).reshape(3, 2), batch_size=2)
+    array([ 1., 13., 41.])
+    """
+    check_function(f, "f", "map")
+    if batch_size is None:
+        return scan(lambda carry, x: (carry, f(x)), None, xs, progress=progress)[1]
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size of map must be a positive integer, not {batch_size!r}")
+    rows = flattened(xs, "xs")
+    whole = _length(rows, xs, None) // batch_size * batch_size
+    batches = [
+        x[:whole].reshape((-1, batch_size, *aval.shape[1:]))
+        for x, aval in zip(rows.leaves, rows.avals, strict=True)
+    ]
+    many = vmap(f)
+    rest = many(rows.structure.unflatten([x[whole:] for x in rows.leaves]))
+    if not whole:
+        return rest
+    done = map(many, rows.structure.unflatten(batches), progress=progress)
+
+    def joined(first: Any, last: Any) -> Any:
+        return concatenate([first.reshape((whole, *first.shape[2:])), last], axis=0)
+
+    return tree.map(joined, done, rest)
