@@ -24,10 +24,12 @@ if TYPE_CHECKING:
         loss_scale,
         scaled_value_and_grad,
     )
+    from functrans.train.rows import Rows, value_and_row_grad
 
 __all__ = [
     "LossScale",
     "Optimiser",
+    "Rows",
     "accumulate",
     "adam",
     "apply_updates",
@@ -40,6 +42,7 @@ __all__ = [
     "per_sample_clipped",
     "scaled_value_and_grad",
     "sgd",
+    "value_and_row_grad",
 ]
 
 __getattr__, __dir__ = _namespace(
@@ -52,6 +55,7 @@ __getattr__, __dir__ = _namespace(
             ),
             "functrans.train.optimisers": "Optimiser adam apply_updates sgd",
             "functrans.train.precision": "LossScale cast choose loss_scale scaled_value_and_grad",
+            "functrans.train.rows": "Rows value_and_row_grad",
         }
     ),
 )

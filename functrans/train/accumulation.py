@@ -14,6 +14,7 @@ from functrans.errors import AxesError, ShapeError
 from functrans.ir.types import is_inexact
 from functrans.lax import scan
 from functrans.tracebacks import boundary
+from functrans.train.rows import is_rows
 
 REDUCTIONS = ("mean", "sum")
 
@@ -92,15 +93,26 @@ def accumulate(
 
         mapped = tuple(arg for arg, axis in zip(cut, axes, strict=True) if axis is not None)
         types = eval_shape(piece, tree.map(lambda x: x[0], mapped))
-        zeros = tree.map(lambda aval: np.zeros(aval.shape, _sum_dtype(aval.dtype)), types)
+        # rows are not added up but joined
+        first, structure = tree.flatten(types, is_leaf=is_rows)
+        zeros = [
+            None if is_rows(aval) else np.zeros(aval.shape, _sum_dtype(aval.dtype))
+            for aval in first
+        ]
 
-        def step(total: Any, pieces: Any) -> tuple[Any, None]:
-            return tree.map(lambda a, b: a + b, total, piece(pieces)), None
+        def step(total: Any, pieces: Any) -> tuple[Any, Any]:
+            found = tree.leaves(piece(pieces), is_leaf=is_rows)
+            both = list(zip(total, found, strict=True))
+            return (
+                [None if is_rows(b) else a + b for a, b in both],
+                [b if is_rows(b) else None for _, b in both],
+            )
 
-        total, _ = scan(step, zeros, mapped)
-        if reduce == "sum":
-            return total
-        return tree.map(lambda x: x / steps if is_inexact(x.dtype) else x, total)
+        total, rows = scan(step, zeros, mapped)
+        sums = [a if b is None else b.joined() for a, b in zip(total, rows, strict=True)]
+        if reduce == "mean":
+            sums = [x / steps if is_rows(x) or is_inexact(x.dtype) else x for x in sums]
+        return structure.unflatten(sums)
 
     options = {"steps": steps, "in_axes": in_axes, "reduce": reduce}
     return Transformed(accumulate, function, options, accumulated)

@@ -11,6 +11,7 @@ from functrans.api.arguments import check_callable
 from functrans.api.mapping import vmap
 from functrans.api.transformed import Transformed
 from functrans.tracebacks import boundary
+from functrans.train.rows import is_rows, map_gradients, merged_values
 
 
 def global_norm(gradients: Any) -> Any:
@@ -30,7 +31,7 @@ def global_norm(gradients: Any) -> Any:
     >>> train.global_norm({"w": [3.0], "b": 4.0})
     np.float64(5.0)
     """
-    squares = [np.sum(np.abs(np.asarray(x)) ** 2) for x in tree.leaves(gradients)]
+    squares = [np.sum(np.abs(x) ** 2) for x in merged_values(gradients)]
     return np.sqrt(sum(squares[1:], squares[0])) if squares else np.float64(0.0)
 
 
@@ -59,12 +60,11 @@ def clip_by_global_norm(gradients: Any, max_norm: Any) -> Any:
     >>> train.clip_by_global_norm([np.array([30.0, 40.0])], 5.0)
     [array([3., 4.])]
     """
-    leaves = [np.asarray(x) for x in tree.leaves(gradients)]
-    squares = sum(np.sum(np.abs(x) ** 2) for x in leaves)
+    squares = sum(np.sum(np.abs(x) ** 2) for x in merged_values(gradients))
     is_large = squares > max_norm * max_norm
     # where nothing is scaled, the root is not taken: it has no slope at zero
     factor = np.where(is_large, max_norm / np.sqrt(np.where(is_large, squares, 1.0)), 1.0)
-    return tree.map(lambda x: (np.asarray(x) * factor).astype(np.asarray(x).dtype), gradients)
+    return map_gradients(lambda x: (x * factor).astype(x.dtype), gradients)
 
 
 def clip_by_value(gradients: Any, limit: Any) -> Any:
@@ -87,7 +87,8 @@ def clip_by_value(gradients: Any, limit: Any) -> Any:
     >>> train.clip_by_value({"w": np.array([-3.0, 0.5])}, 1.0)
     {'w': array([-1. ,  0.5])}
     """
-    return tree.map(lambda x: np.clip(np.asarray(x), -limit, limit), gradients)
+    merged = tree.map(lambda x: x.merged() if is_rows(x) else x, gradients, is_leaf=is_rows)
+    return map_gradients(lambda x: np.clip(x, -limit, limit), merged)
 
 
 @boundary
@@ -137,7 +138,14 @@ def per_sample_clipped(
     def clipped(*args: Any) -> Any:
         axes = (None, *[0] * (len(args) - 1)) if in_axes is None else in_axes
         each = vmap(lambda *one: clip_by_global_norm(gradient(*one), max_norm), in_axes=axes)
-        return tree.map(lambda x: combine(x, axis=0), each(*args))
+
+        def combined(x: Any) -> Any:
+            if not is_rows(x):
+                return combine(x, axis=0)
+            rows = x.joined()
+            return rows / len(x.indices) if reduce == "mean" else rows
+
+        return tree.map(combined, each(*args), is_leaf=is_rows)
 
     options = {"max_norm": max_norm, "in_axes": in_axes, "reduce": reduce}
     return Transformed(per_sample_clipped, gradient, options, clipped)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from functrans import numpy as np
 from functrans import tree
+from functrans.train.rows import is_rows
 
 
 class Optimiser(NamedTuple):
@@ -72,6 +73,10 @@ def sgd(rate: Any, momentum: Any = 0.0, nesterov: bool = False) -> Optimiser:
     >>> round(float(x), 6)
     3.0
     """
+    if isinstance(momentum, (int, float)) and momentum == 0:
+        return Optimiser(lambda params: (), lambda gradients, state, params=None: (
+            tree.map(lambda g: -rate * g, gradients, is_leaf=is_rows), state
+        ))  # fmt: skip
 
     def init(params: Any) -> Any:
         return tree.map(np.zeros_like, params)
