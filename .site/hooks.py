@@ -46,11 +46,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links as they are in the repository, where pages lie in `docs/`, for the site."""
+    markdown = re.sub(r"(unmodified|gallery)/README\.md", r"\1/programs.md", markdown)
     if page.file.src_uri.startswith(("examples/", "CHANGELOG", "CONTRIBUTING")):
         up = "../" * page.file.src_uri.count("/")
         markdown = re.sub(r"\]\((?:\.\./)*docs/", f"]({up}", markdown)
         return re.sub(r"\]\((?:\.\./)*README\.md\)", f"]({up}index.md)", markdown)
-    markdown = markdown.replace("unmodified/README.md", "unmodified/programs.md")
     return re.sub(r"\]\(((?:\.\./)+)(examples/|CHANGELOG|CONTRIBUTING)", _inside, markdown)
 
 
