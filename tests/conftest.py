@@ -76,7 +76,23 @@ def no_thread_is_left_behind() -> Iterator[None]:
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
     for thread in left:
+        if thread.name == "tqdm_monitor":  # tqdm keeps the one that it starts with a first bar
+            thread.exit()  # type: ignore[attr-defined]
         if not isinstance(thread, threading._DummyThread):
             thread.join(10)
     running = set(sys._current_frames())  # Python's list keeps those that it has not started
     assert not [thread for thread in left if thread.is_alive() and thread.ident in running]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A failure comes with the threads that there were: they decide how often functions trace."""
+    from functrans.locks import library_threads
+
+    report = (yield).get_result()
+    if report.failed:
+        threads = [
+            f"{thread!r}{' (ours)' if thread.ident in library_threads else ''}"
+            for thread in threading.enumerate()
+        ]
+        report.sections.append(("threads", "\n".join(threads)))

@@ -147,6 +147,19 @@ def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any
     ]
 
 
+def examples(arguments: Any) -> tuple[Any, bool]:
+    """Arguments with an array in the place of each `Aval`, and whether there is one.
+
+    The elements of such an array take no memory, and mean nothing.
+    """
+    leaves, structure = tree.flatten(arguments)
+    found = [
+        np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Aval) else x
+        for x in leaves
+    ]
+    return structure.unflatten(found), any(isinstance(x, Aval) for x in leaves)
+
+
 def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     """A leaf as a tracer, a plain native array or a NumPy scalar.
 

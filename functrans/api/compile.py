@@ -14,6 +14,7 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_callable,
     decorated,
+    examples,
     is_foreign,
     known_values,
     leaf_of_call,
@@ -188,9 +189,8 @@ class Jitted(Remembering[P, R]):
         Parameters
         ----------
         *args, **kwargs
-            Those of the function, and by name, if these are no parameters of its own: ``device``,
-            to have it compiled for a GPU (``"cuda"``), which need not be there; ``architecture``,
-            what it is compiled for then (``"sm_80"``), if not for that GPU, or for ``"sm_90"``.
+            Those of the function, or `Aval`s; and ``device="cuda"`` for a GPU, which need not be
+            there, or else is of the ``architecture`` (``"sm_80"``; by default ``"sm_90"``).
 
         Returns
         -------
@@ -199,7 +199,8 @@ class Jitted(Remembering[P, R]):
             ``cost()``; for a GPU, ``ptx()`` and ``resources()``.
         """
         own, machine = machine_of(self._function, kwargs)
-        path, *_ = self._staged(args, own, ())
+        (args, own), is_of_types = examples((args, own))
+        path, *_ = self._staged(args, own, None if is_of_types else ())
         backend = path.backend if machine.device is None else machine.backend
         return Lowered(path.graph, path.donated, backend, machine.architecture)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, overload
 
+from functrans import config
 from functrans.api.arguments import (
     Argnums,
     aval_of_leaf,
@@ -20,7 +22,7 @@ from functrans.api.problem import (
     matching,
 )
 from functrans.api.selection import Argnames, Which
-from functrans.api.transformed import P, R, Transformed
+from functrans.api.transformed import P, R, Transformed, checked
 from functrans.errors import DtypeError, NonScalarOutputError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.tracebacks import boundary
@@ -323,6 +325,9 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     result, aux = problem.unpack(linear.outputs)
 
     pullback = Pullback(problem.form(linear), linear.residuals)
+    if config.check_values is not None:
+        checked(function, primals, {}, result)
+        pullback.origin = lambda *x: vjp(function, *x[:-1], has_aux=has_aux)[1](x[-1]), primals
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
@@ -372,4 +377,7 @@ def jvp(
     outputs, dots = point.push(moving)
     result, aux = problem.unpack(outputs)
     tangent = filled_tangents(problem, dots, point, moving)
+    if config.check_values is not None:
+        again = partial(jvp, function, has_aux=has_aux)
+        checked(again, (primals, tangents), {}, (result, tangent))
     return (result, tangent, aux) if has_aux else (result, tangent)

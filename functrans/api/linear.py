@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functrans import config
 from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
 from functrans.api.flat import Flat
 from functrans.api.linear_maps import Pushforward
 from functrans.api.linearization import run
 from functrans.api.problem import forward_problem, matching
+from functrans.api.transformed import checked
 from functrans.errors import IntegerInputError
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import zeros_like
@@ -59,6 +61,13 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     result, aux = problem.unpack(linear.outputs)
 
     pushforward = Pushforward(problem.form(linear), linear.residuals)
+    if config.check_values is not None:
+        checked(function, primals, {}, result)
+        count = len(primals)
+        pushforward.origin = (
+            (lambda *x: linearize(function, *x[:count], has_aux=has_aux)[1](*x[count:])),
+            primals,
+        )
     return (result, pushforward, aux) if has_aux else (result, pushforward)
 
 

@@ -5,14 +5,16 @@ So a jitted function may return one, a loop may carry one, and `vmap` may make m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrans import config
 from functrans.api.arguments import aval_of_leaf
 from functrans.api.linearization import Linear
 from functrans.api.problem import Form, matching
+from functrans.api.transformed import checked
 from functrans.errors import ShapeError
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import zeros_like
@@ -23,9 +25,20 @@ from functrans.tree.registration import register
 
 
 class _LinearMap:
+    origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    """The map as a function of the point, too, and the point: a bad value may have begun there.
+
+    It is there if values are checked, and is no part of the pytree."""
+
     def __init__(self, form: Form, residuals: Sequence[Any]) -> None:
         self._form = form
         self._residuals = residuals
+
+    def _checked(self, given: tuple[Any, ...], result: Any) -> Any:
+        if config.check_values is None:
+            return result
+        function, point = self.origin or (self, ())
+        return checked(function, (*point, *given), {}, result)
 
     def _linear(self) -> Linear:
         expected = self._form.graph.in_avals[: len(self._residuals)]
@@ -69,7 +82,9 @@ class Pullback(_LinearMap):
         padding = [None] * (len(form.nonzero) - len(form.out_avals))
         results = self._linear().pull([*given, *padding])
         filled: Any = self._filled(results, form.in_avals, given)
-        return tuple(form.arguments.unflatten(filled))
+        result: tuple[Any, ...] = tuple(form.arguments.unflatten(filled))
+        self._checked((cotangent,), result)
+        return result
 
 
 class Pushforward(_LinearMap):
@@ -83,7 +98,8 @@ class Pushforward(_LinearMap):
         form = self._form
         given = matching(tangents, form.arguments, form.in_avals, "the tangents", "the primals")
         results = self._linear().push(given)
-        return form.result.unflatten(self._filled(results, form.out_avals, given))
+        result = form.result.unflatten(self._filled(results, form.out_avals, given))
+        return self._checked(tangents, result)
 
 
 def _children(linear: _LinearMap) -> tuple[Any, ...]:

@@ -18,17 +18,20 @@ from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
 from functrans.ir.observe import observed
 from functrans.ir.types import Aval, is_inexact
+from functrans.ops.calls.effect import effect, has_effects, without_effects
 from functrans.ops.elementwise.logic import isfinite, isnan
+from functrans.ops.elementwise.stop import required_good
 from functrans.ops.reductions.reduce import reduce_or
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import located
 from functrans.trace.stage import stage
 
 
-def flagged(graph: Graph, kind: str) -> Graph:
-    """The graph with one more output: whether another one has a value that is looked for.
+def flagged(graph: Graph, kind: str) -> tuple[Graph, bool]:
+    """A graph that looks at its outputs, and whether it has one more, which says what it has seen.
 
-    It is computed in the loops that compute the results.
+    What elementwise operations give is looked at in the loops that compute it: there the call
+    fails with `NOT_FINITE`. But a call with effects, which would have to be made again, does not.
 
     Parameters
     ----------
@@ -36,10 +39,25 @@ def flagged(graph: Graph, kind: str) -> Graph:
     kind : str
         ``"nan"``, or ``"finite"`` for infinities as well.
     """
-    outputs = [atom for atom in graph.outputs if is_inexact(atom.aval.dtype)]
-    flag = _flag(tuple(Aval(atom.aval.shape, atom.aval.dtype) for atom in outputs), kind)
-    eqns, results = inlined(flag, outputs)
-    return Graph(graph.inputs, [*graph.eqns, *eqns], [*graph.outputs, *results])
+    made_by = {var: eqn.primitive for eqn in graph.eqns for var in eqn.outputs}
+    fails = not any(eqn.primitive is effect or has_effects(eqn) for eqn in graph.eqns)
+    eqns: list[Eqn] = []
+    outputs: list[Atom] = []
+    others: list[Atom] = []
+    for atom in graph.outputs:
+        outputs.append(atom)
+        if not is_inexact(atom.aval.dtype):
+            continue
+        if fails and isinstance(atom, Var) and atom in made_by and made_by[atom].elementwise:
+            good = outputs[-1] = Var(atom.aval)
+            eqns.append(Eqn(required_good, [atom], [good], {"kind": kind}))
+        else:
+            others.append(atom)
+    if not others:
+        return Graph(graph.inputs, [*graph.eqns, *eqns], outputs), False
+    flag = _flag(tuple(Aval(atom.aval.shape, atom.aval.dtype) for atom in others), kind)
+    more, results = inlined(flag, others)
+    return Graph(graph.inputs, [*graph.eqns, *eqns, *more], [*outputs, *results]), True
 
 
 @cached(256)
@@ -138,7 +156,7 @@ def origin_of(graph: Graph, inputs: Sequence[Any]) -> Origin | None:
     """Where the first bad value among the outputs of a graph began; None if that was outside."""
     finder = _Finder()
     with np.errstate(all="ignore"), observed(finder):
-        by_numpy(graph, inputs)
+        by_numpy(without_effects(graph), inputs)
     return finder.found
 
 

@@ -116,7 +116,7 @@ class Path:
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)
         self.calls = 0
-        self._flagged: dict[str, Callable[..., Sequence[Any]]] = {}
+        self._flagged: dict[str, tuple[Callable[..., Sequence[Any]], bool]] = {}
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -158,15 +158,28 @@ class Path:
     def _checked(self, inputs: Sequence[Any], kind: str) -> Sequence[Any]:
         """The results of the program for all inputs, if their values are as they should be."""
         # inputs are not overwritten: a fault is looked for in them
-        program = self._flagged.get(kind)
-        if program is None:
-            program = runnable(_flagged(self.graph, kind), (), self.backend)
-            self._flagged[kind] = program
-        *results, flag = program(*inputs)
-        origin = _origin_of(self.graph, inputs) if flag else None
+        known = self._flagged.get(kind)
+        if known is None:
+            graph, has_flag = _flagged(self.graph, kind)
+            known = self._flagged[kind] = runnable(graph, (), self.backend), has_flag
+        program, has_flag = known
+        try:
+            results = program(*inputs)
+        except NonFiniteError:
+            self._look_for_origin(inputs)
+            # the arguments had the value themselves
+            return runnable(self.graph, (), self.backend)(*inputs)
+        if not has_flag:
+            return results
+        *results, flag = results
+        if flag:
+            self._look_for_origin(inputs)
+        return results
+
+    def _look_for_origin(self, inputs: Sequence[Any]) -> None:
+        origin = _origin_of(self.graph, inputs)
         if origin is not None:
             raise NonFiniteError(str(origin))
-        return results
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
         """Run the program: the outcomes up to the first that differs, or else the result."""

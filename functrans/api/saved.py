@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.arguments import as_array, aval_of_leaf, check_callable, name_of
+from functrans.api.arguments import as_array, aval_of_leaf, check_callable, examples, name_of
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.compile import Jitted, jit
 from functrans.api.recompute import POLICIES
@@ -26,7 +26,6 @@ from functrans.errors import SavedProgramError, TreeMismatchError
 from functrans.ir.check import check_graph
 from functrans.ir.graph import Graph
 from functrans.ir.serial import UndefinedOperation, dtype_from_data, graph_from_data, graph_to_data
-from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import cast
 from functrans.ops.calls.constant import Constant
@@ -95,7 +94,7 @@ def save(
     array([1., 1.])
     """
     check_callable(function, "save")
-    args, kwargs = tree.map(_example, (args, kwargs))
+    (args, kwargs), _ = examples((args, kwargs))
     jitted = function if isinstance(function, Jitted) else jit(function)
     graph, captures, arguments, results = jitted.program_for(args, kwargs)
     name = name_of(function)
@@ -114,11 +113,6 @@ def save(
     except TypeError as error:
         raise SavedProgramError(f"{name} cannot be saved: {error}") from None
     _write(Path(path), data, parts.arrays)
-
-
-def _example(x: Any) -> Any:
-    """An array of a type; its elements take no memory."""
-    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Aval) else x
 
 
 def _write(path: Path, data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.errors import StepLimitError
+from functrans.errors import NonFiniteError, StepLimitError
 
 
 class Failure(NamedTuple):
@@ -37,6 +37,9 @@ STEP_LIMIT = 8
 INTERRUPTED = 9
 """A signal's handler has raised an exception, which Python has been told of. The rest was left."""
 
+NOT_FINITE = 10
+"""A value that somebody looks for, `functrans.api.origins`, was computed."""
+
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
     SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
@@ -46,5 +49,6 @@ FAILURES = {
     EIGENVALUES_NOT_CONVERGED: Failure(np.linalg.LinAlgError, "Eigenvalues did not converge"),
     NO_SOLUTION: Failure(RuntimeError, "no solution was found"),
     STEP_LIMIT: Failure(StepLimitError, "a while_loop has not ended after max_steps steps"),
+    NOT_FINITE: Failure(NonFiniteError, "a result is not finite"),
 }
 """Every status but 0 and `INTERRUPTED`."""

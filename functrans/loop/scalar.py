@@ -21,6 +21,7 @@ from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 import numpy as np
 
 from functrans.ir.types import is_bfloat16
+from functrans.loop.failures import FAILURES
 
 Number = bool | int | float
 
@@ -477,5 +478,10 @@ def meaning(node: Scalar, args: list[Any]) -> Any:
             return np.asarray(args[0]).view(node.dtype)
         case "lookup":
             return np.asarray(node.attribute, node.dtype)[args[0]]
+        case "required":
+            condition, value = args
+            if not np.all(condition):
+                raise FAILURES[node.attribute].error()
+            return value
         case _:
             return OPERATIONS[node.op].meaning(*args)

@@ -7,8 +7,8 @@ From which size on a form of code pays is declared where it is asked: a record o
 `NamedTuple` beside its stage, whose defaults are those of `CPU`, x86-64 with AVX-512. They are
 counts of iterations, elements or operations, so they hold for its like. ``target[Record]`` is the
 record for a machine, which may have another one. Each says what its numbers come from: an
-experiment that is a row in one of two tables of docs/performance.md, "What was measured on the way"
-and "What did not pay"; the others were chosen, and not measured.
+experiment that is a row in one of two tables of docs/measurements.md, "What was measured on the
+way" and "What did not pay"; the others were chosen, and not measured.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import numpy as np
 
 from functrans.errors import AxisSizeError, ShapeError
 from functrans.ir.types import Shape
-from functrans.lax.loops import scan, while_loop
+from functrans.lax.loops import while_loop
+from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.indexing import argsort
 from functrans.ops.elementwise.special.gamma import gammaln

@@ -5,7 +5,21 @@ import warnings
 import numpy as np
 import pytest
 
-from functrans import config, debug, grad, jit, lax, value_and_grad, vmap
+from functrans import (
+    config,
+    debug,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    lax,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from functrans.errors import NonFiniteError
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -153,6 +167,48 @@ def test_infinities_count_if_that_is_asked():
     assert np.isinf(overflowing(1000.0))
 
 
+def roots(x):
+    return np.sum(np.sqrt(x) * 2)
+
+
+def logs(x):
+    return np.log(x - 2.0)
+
+
+AT = np.array([0.0, 1.0])
+
+
+@pytest.mark.parametrize("call", [
+    lambda: vjp(roots, AT)[1](1.0), lambda: vjp(jit(roots), AT)[1](1.0),
+    lambda: jvp(roots, (AT,), (np.ones(2),)), lambda: linearize(roots, AT)[1](np.ones(2)),
+    lambda: jit(lambda x: vjp(roots, x)[1](1.0))(AT), lambda: jacrev(roots)(AT),
+    lambda: jacfwd(roots)(AT), lambda: vmap(grad(np.sqrt))(AT), lambda: hessian(roots)(AT),
+    lambda: vjp(lambda x: (roots(x), x), AT, has_aux=True)[1](1.0),
+])  # fmt: skip
+def test_derivatives_of_every_kind(call):
+    with debug.nans(infinities=True), pytest.raises(
+        NonFiniteError, match=r"gives inf in the derivative of the line at test_nans.py"
+    ):  # fmt: skip
+        call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: vjp(logs, AT), lambda: linearize(logs, AT), lambda: jvp(logs, (AT,), (AT,)),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_the_values_of_a_point(call):
+    with debug.nans(), pytest.raises(NonFiniteError, match=r"^log gives NaN at test_nans.py"):
+        call()
+
+
+def test_a_pullback_that_was_a_pytree_looks_at_what_it_gives():
+    _, pull = jit(lambda x: vjp(lambda x: x * 3.0, x))(AT)
+    with debug.nans(infinities=True):
+        assert np.isinf(pull(np.array([np.inf, 0.0]))[0][0])  # the caller's own
+        with pytest.raises(NonFiniteError, match="multiply gives inf in the derivative"):
+            pull(np.array([1e308, 0.0]))
+
+
 def test_a_branch_of_python():
     @jit
     def branching(x):
@@ -226,3 +282,40 @@ def test_results_that_are_no_floats_or_empty():
         assert jit(lambda x: x > 0)(np.ones(3)).all()
         assert jit(lambda x: np.sqrt(x))(np.ones(0)).shape == (0,)
         assert jit(lambda x: (x, np.nan))(1.0)[0] == 1.0
+
+
+@pytest.mark.parametrize("size", [1, 2, 17, 300, 2600, 300_000])
+@pytest.mark.parametrize("infinities", [False, True])
+def test_a_bad_element_anywhere_is_found(size, infinities):
+    f = jit(lambda x, y: x / y)
+    x, y = np.ones(size), np.full(size, 2.0)
+    for place in {0, size // 3, size - 1}:
+        bad_x, bad_y = x.copy(), y.copy()
+        bad_y[place], bad_x[place] = 0.0, infinities
+        with debug.nans(infinities=infinities):
+            np.testing.assert_array_equal(f(x, y), x / y)
+            with pytest.raises(NonFiniteError, match=rf"element \[{place}\] of float64\[{size}\]"):
+                f(bad_x, bad_y)
+
+
+def test_a_call_with_effects_makes_them_once():
+    seen = []
+
+    def f(x):
+        debug.callback(lambda x: seen.append(float(x)), x)
+        return np.sqrt(x) * x
+
+    with debug.nans():
+        assert np.isnan(jit(f)(np.nan))
+        assert len(seen) == 1
+        with pytest.raises(NonFiniteError):
+            jit(f)(-1.0)
+
+
+def test_results_of_a_program_that_looks_are_those_of_one_that_does_not():
+    f = jit(value_and_grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2)))
+    w, x = 0.1 * np.ones((5, 4)), np.ones((7, 5))
+    with debug.nans():
+        looked = f(w, x)
+    for a, b in zip(looked, f(w, x), strict=True):
+        np.testing.assert_array_equal(a, b)

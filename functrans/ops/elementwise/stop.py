@@ -1,8 +1,16 @@
-"""Identities that stop derivatives, that the optimiser does not look behind, that give a name."""
+"""Identities that stop derivatives, hide a value from the optimiser, name it, or refuse NaN."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
+from functrans.loop import scalar
+from functrans.loop.failures import FAILURES, NOT_FINITE
+from functrans.loop.nodes import required
+from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.promotion import unchanged
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.pointwise import elementwise
@@ -26,3 +34,24 @@ named = elementwise(
     linear=LINEAR, promotion=unchanged, stores=True,
     params={"name": "x"}, samples=reals(-3, 3),
 )  # fmt: skip
+
+
+def _refuse(x: Any, kind: str) -> Any:
+    bad = np.isnan(x) if kind == "nan" else ~np.isfinite(x)
+    if np.any(bad):
+        raise FAILURES[NOT_FINITE].error()
+    return x
+
+
+def _required_good(x: Scalar, kind: str) -> Scalar:
+    good = scalar.eq(x, x) if kind == "nan" else abs(x) < np.inf
+    return required(good, x, NOT_FINITE)
+
+
+required_good: Primitive = elementwise(
+    "required_good", numpy=_refuse, scalar=_required_good,
+    linear=LINEAR, promotion=unchanged,
+    parts=lambda x, kind: Pair(required_good(x.re, kind=kind), required_good(x.im, kind=kind)),
+    params={"kind": "nan"}, samples=reals(-3, 3),
+)  # fmt: skip
+"""The operand; with a NaN in it (kind "finite": or an infinity) the call fails, `NOT_FINITE`."""

@@ -36,7 +36,7 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     module.triple = target.triple
     module.data_layout = str(generator.target_data)
     # The emitter has written the vectors and shared what is equal. LLVM's whole pipeline takes
-    # twice as long to compile, and the code is not faster (docs/performance.md).
+    # twice as long to compile, and the code is not faster (docs/measurements.md).
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(generator, options)
     passes = binding.create_new_module_pass_manager()

@@ -9,7 +9,8 @@ import numpy as np
 
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
-from functrans.lax.loops import scan, while_loop
+from functrans.lax.loops import while_loop
+from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.lax.loops import scan
+from functrans.lax.scanning import scan
 from functrans.numpy.arrays import array, astype, axis_of
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.structural import reshape

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError, UnsupportedNumPyError
-from functrans.lax.loops import scan
+from functrans.lax.scanning import scan
 from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along

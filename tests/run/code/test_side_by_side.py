@@ -126,7 +126,9 @@ def work(x):
         x = np.sort(np.tanh(x[::-1] * (i + 2.0)))
     return x
 
+x = np.random.default_rng(0).normal(size=3000)
 jit(np.cos)(np.ones(3))
+time.sleep(0.5)  # what is compiled beside the first call has been
 real, begun = native.optimise_module, []
 
 def slow(*given):
@@ -136,9 +138,8 @@ def slow(*given):
     time.sleep(0.2)
     return real(*given)
 
-native.optimise_module = slow
-x = np.random.default_rng(0).normal(size=3000)
 try:
+    native.optimise_module = slow
     jit(work)(x)
 except KeyboardInterrupt:
     print("interrupted")
