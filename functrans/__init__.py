@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
     from functrans.api.devices import device_put, devices
     from functrans.api.host import callback
+    from functrans.api.jacobian import jacobian, sparsity
     from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
     from functrans.api.linear import linear_transpose, linearize
     from functrans.api.lowered import eval_shape, trace
@@ -81,6 +82,7 @@ __all__ = [
     "hvp",
     "is_traced",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",
@@ -93,6 +95,7 @@ __all__ = [
     "random",
     "save",
     "scipy",
+    "sparsity",
     "stop_gradient",
     "testing",
     "trace",
@@ -113,6 +116,7 @@ _HOME = _homes(
         "functrans.api.derivatives": "grad jvp value_and_grad vjp",
         "functrans.api.devices": "device_put devices",
         "functrans.api.host": "callback",
+        "functrans.api.jacobian": "jacobian sparsity",
         "functrans.api.jacobians": "hessian hvp jacfwd jacrev",
         "functrans.api.linear": "linear_transpose linearize",
         "functrans.api.lowered": "eval_shape trace",

@@ -25,7 +25,7 @@ from functrans.api.derivatives import (
     check_holomorphic_results,
     grad,
 )
-from functrans.api.linearization import Linear, Point, run_derivative
+from functrans.api.linearization import Point, run_derivative
 from functrans.api.problem import (
     Problem,
     filled_tangents,
@@ -36,6 +36,7 @@ from functrans.api.problem import (
 from functrans.api.transformed import P, Transformed
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_inexact
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reshape, zeros
 from functrans.ops.calls.custom import is_reverse_only
 from functrans.run.call.ownership import own
@@ -114,7 +115,7 @@ def jacfwd(
     }
     if function is None:
         return decorated(jacfwd, **options)
-    call = _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", _by_columns)
+    call = jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", by_columns)
     return Transformed(jacfwd, function, options, call)
 
 
@@ -178,22 +179,24 @@ def jacrev(
     }
     if function is None:
         return decorated(jacrev, **options)
-    call = _jacobian(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", _by_rows)
+    call = jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", by_rows)
     return Transformed(jacrev, function, options, call)
 
+
+_sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
 
 Blocks = list[list[Any]]
 """For each leaf of the result, for each leaf of the argument, the Jacobian of one by the other."""
 
 
-def _jacobian(
+def jacobian_by(
     function: Callable[..., Any],
     argnums: Argnums,
     has_aux: bool,
     chunk_size: int | None,
     holomorphic: bool,
     transform: str,
-    blocks_of: Callable[[Linear, Problem, int | None], Blocks],
+    blocks_of: Callable[[Point, Problem, int | None], Blocks],
 ) -> Callable[..., Any]:
     check_callable(function, transform)
     check_argnums(argnums, function)
@@ -203,16 +206,16 @@ def _jacobian(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, has_aux, transform)
         check_holomorphic_arguments(problem, holomorphic)
-        if blocks_of is not _by_rows and not holomorphic:
+        if blocks_of is not by_rows and not holomorphic:
             _check_real_arguments(problem)
         point = problem.point()
         _check_float_results(problem)
-        if blocks_of is _by_rows or holomorphic:
+        if blocks_of is by_rows or holomorphic:
             check_holomorphic_results(problem, holomorphic)
         linear = point.linear
         _, aux = problem.unpack(linear.outputs)
         try:
-            blocks = blocks_of(linear, problem, chunk_size)
+            blocks = blocks_of(point, problem, chunk_size)
         except MemoryError as error:
             error.add_note(
                 f"{transform} of {name_of(function)}: chunk_size=n takes n directions at once; "
@@ -265,7 +268,9 @@ def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]
     return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
 
 
-def _by_columns(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+def by_columns(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
+    """The blocks of a derivative, by products with basis vectors of the arguments."""
+    linear = point.linear
     outs = _shapes(problem.outs)
     blocks: Blocks = [[] for _ in outs]
     residuals = len(linear.residuals)
@@ -284,7 +289,9 @@ def _by_columns(linear: Linear, problem: Problem, chunk_size: int | None) -> Blo
     return blocks
 
 
-def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+def by_rows(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
+    """The blocks of a derivative, by products with basis vectors of the results."""
+    linear = point.linear
     blocks: Blocks = []
     residuals = len(linear.residuals)
     ins = _shapes(problem.leaves)
@@ -303,10 +310,10 @@ def _by_rows(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks
     return blocks
 
 
-def _by_either(linear: Linear, problem: Problem, chunk_size: int | None) -> Blocks:
+def by_either(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     """By columns, unless a rule of `custom_vjp` is met, which knows rows only."""
-    blocks_of = _by_rows if is_reverse_only(linear.graph) else _by_columns
-    return blocks_of(linear, problem, chunk_size)
+    blocks_of = by_rows if is_reverse_only(point.linear.graph) else by_columns
+    return blocks_of(point, problem, chunk_size)
 
 
 def _joined(parts: Sequence[Any], axis: int) -> Any:
@@ -325,6 +332,7 @@ def hessian(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
+    sparse: Any = False,
 ) -> Transformed[P, Any]: ...
 
 
@@ -335,6 +343,7 @@ def hessian(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
+    sparse: Any = False,
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
@@ -346,6 +355,7 @@ def hessian(
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
+    sparse: Any = False,
 ) -> Any:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
@@ -360,6 +370,10 @@ def hessian(
         How many directions are computed at once.
     holomorphic : bool, optional
         Whether the function takes and returns complex numbers and has complex derivatives.
+    sparse : bool or sparse matrix, optional
+        Whether matrices of `scipy.sparse` are returned, as by `jacobian`; or their pattern, as
+        `sparsity` of the gradient gives it. Of each pair of elements that are equal one is computed
+        (by a star colouring).
 
     Returns
     -------
@@ -381,13 +395,21 @@ def hessian(
         "has_aux": has_aux,
         "chunk_size": chunk_size,
         "holomorphic": holomorphic,
+        "sparse": sparse,
     }
     if function is None:
         return decorated(hessian, **options)
     check_callable(function, "hessian")
-    first = _jacobian(function, argnums, has_aux, None, holomorphic, "hessian", _by_rows)
-    second = _jacobian(first, argnums, has_aux, chunk_size, holomorphic, "hessian", _by_either)
+    first = jacobian_by(function, argnums, has_aux, None, holomorphic, "hessian", by_rows)
+    blocks_of = by_either if sparse is False else _sparse_blocks(sparse, _is_symmetric)
+    second = jacobian_by(first, argnums, has_aux, chunk_size, holomorphic, "hessian", blocks_of)
     return Transformed(hessian, function, options, second)
+
+
+def _is_symmetric(problem: Problem) -> bool:
+    """Whether the derivative of a gradient is a square matrix: that of one number."""
+    sizes = [sum(aval_of_leaf(x).size for x in side) for side in (problem.outs, problem.leaves)]
+    return sizes[0] == sizes[1]
 
 
 @overload

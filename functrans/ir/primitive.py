@@ -50,6 +50,11 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``trim(eqn, wanted)``
     for a primitive with inner graphs: the `Eqn` that gives the ``wanted`` results only (a bool for
     each), and takes no operands that are not needed for them.
+``sparsity(*operands, **params)``
+    for a linear primitive that is not known by its elements (``elementwise`` or ``pull``): the
+    sparsity pattern of the result, made of those of its operands (`functrans.ops.dependence`); one
+    for each result if there are several. With inner graphs, the keyword ``inner`` gives the
+    patterns of one's results. Left out, every element depends on all elements of the operands.
 ``transpose_moves``
     whether the transpose only moves or repeats elements, so that a mask can be moved along.
 ``transpose_adds``
@@ -190,6 +195,7 @@ class Primitive:
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None
     split: Callable[..., EqnSplit] | None = None
     trim: Callable[[Eqn, Sequence[bool]], Eqn] | None = None
+    sparsity: Callable[..., Any] | None = None
     transpose_moves: bool = False
     transpose_adds: bool = False
     samples: Samples | None = None

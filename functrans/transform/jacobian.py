@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -108,3 +109,42 @@ def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
         return blocks
 
     return rewrite(run, [*graph.in_avals[:residuals], _START])
+
+
+@rewriting(512)
+@typechecked
+def forward_lanes(graph: Graph, residuals: int, count: int) -> Graph:
+    """The products of a linear graph with ``count`` vectors at once.
+
+    The inputs are the residuals and, for each tangent, the vectors, along a first axis; so are the
+    outputs.
+    """
+    return _lanes(graph, residuals, graph.in_avals[residuals:], count)
+
+
+@rewriting(512)
+@typechecked
+def reverse_lanes(graph: Graph, residuals: int, count: int) -> Graph:
+    """The products of ``count`` vectors with a linear graph: as `forward_lanes`, transposed."""
+    linear = tuple(i >= residuals for i in range(len(graph.inputs)))
+    transposed, nonzero = transpose_graph(graph, linear, (True,) * len(graph.outputs))
+    lanes = _lanes(transposed, residuals, graph.out_avals, count)
+
+    def run(*inputs: Any) -> list[Any]:
+        found = iter(replay(lanes, inputs))
+        return [
+            next(found) if flag else zeros((count, *aval.shape), aval.dtype)
+            for aval, flag in zip(graph.in_avals[residuals:], nonzero, strict=True)
+        ]
+
+    return rewrite(run, lanes.in_avals)
+
+
+def _lanes(graph: Graph, residuals: int, vectors: Sequence[Aval], count: int) -> Graph:
+    def run(*inputs: Any) -> list[Any]:
+        axes = [None if i < residuals else 0 for i in range(len(inputs))]
+        outs, places = batched_outputs(graph, inputs, axes, count)
+        return [place(x, axis, 0, count) for x, axis in zip(outs, places, strict=True)]
+
+    stacked = [aval.update(shape=(count, *aval.shape)) for aval in vectors]
+    return rewrite(run, [*graph.in_avals[:residuals], *stacked])

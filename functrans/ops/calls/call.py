@@ -14,6 +14,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.calls.budget import Budget
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
@@ -21,6 +22,8 @@ from functrans.ops.control.layout import applied_once, check_operands, compact, 
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.stop import barrier
 from functrans.trace.source import recomputed
+
+_sparsity = lazy("functrans.ops.control.dependence:of_call")
 
 
 def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
@@ -34,6 +37,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
         "batch": lambda *args, **params: _batch(call, *args, **params),
         "split": lambda *args, **params: _split(call, *args, **params),
         "parts": lambda *args, **params: _in_parts(call, *args, **params),
+        "sparsity": _sparsity,
         "trim": _trim,
     }
     call: Primitive = primitive(

@@ -105,6 +105,7 @@ tied: Primitive = primitive(
     jvp=_jvp_of_tied,
     transpose=_transpose_of_tied,
     batch=lambda operands, axes: (tied(*operands), tuple(axes[:-1])),
+    sparsity=lambda *operands: [x.pattern for x in operands[:-1]],
     several=True,
     stores=True,
     samples=cases(((3,), (2, 2), np.int8(0), {})),

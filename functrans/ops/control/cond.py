@@ -291,6 +291,7 @@ cond_p: Primitive = primitive(
     transpose=_transpose,
     batch=_batch,
     parts=_in_parts,
+    sparsity=lazy("functrans.ops.control.dependence:of_cond"),
     host=lazy("functrans.ops.control.compiled.growing:run_cond"),
     emit=Emit(
         lazy("functrans.ops.control.compiled.loops:cond"),

@@ -299,6 +299,7 @@ def _in_parts(scan: Scan, operands: Sequence[Any], *, transform: Any) -> Sequenc
 # -- the primitives --------------------------------------------------------------------------------
 
 
+_sparsity = lazy("functrans.ops.control.dependence:of_scan")
 _on_the_host = lazy("functrans.ops.control.compiled.growing:run_scan")
 
 _emit = Emit(
@@ -327,6 +328,7 @@ def _define(name: str) -> Primitive:
         split=rule(split_scan),
         transpose=rule(_transpose),
         batch=rule(_batch),
+        sparsity=rule(_sparsity),
         parts=rule(_in_parts),
         host=_on_the_host,
         emit=_emit,

@@ -17,9 +17,11 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_bfloat16, is_complex
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
+from functrans.ops import dependence
 from functrans.ops.arrays.masked import Masked
 from functrans.ops.arrays.promotion import DtypeKey, common, strong_dtype, ufunc_promotion
 from functrans.ops.define import on_parts
+from functrans.ops.dependence import Dependent, Pattern, only, repeated, union
 from functrans.ops.elementwise.compare import equal, greater
 from functrans.ops.elementwise.complex_numbers import (
     as_complex,
@@ -45,9 +47,18 @@ def where_of_numbers(mask: Any, x: Any, y: Any) -> Any:
     return chosen[()]
 
 
+def _sparsity(mask: Dependent, x: Dependent, y: Dependent) -> Pattern | None:
+    """That of the side which is taken, where the mask is known."""
+    if mask.value is None:
+        return dependence.elementwise(mask, x, y)
+    shape = np.broadcast_shapes(*(operand.aval.shape for operand in (mask, x, y)))
+    taken = np.broadcast_to(mask.value, shape)
+    return union([only(repeated(x, shape), taken), only(repeated(y, shape), ~taken)])
+
+
 select = elementwise(
     "select", numpy=where_of_numbers, scalar=scalar.where,
-    linear=((1, 2),), promotion=_choice_promotion, stores=True,
+    linear=((1, 2),), sparsity=_sparsity, promotion=_choice_promotion, stores=True,
     transpose=[
         None,
         lambda ct, mask, x, y: Masked(mask, ct, masked),

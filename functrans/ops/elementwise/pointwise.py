@@ -41,6 +41,7 @@ def elementwise(
     transpose: Sequence[Rule | None] | None = None,
     scalar: Rule | None = None,
     parts: Rule | None = None,
+    sparsity: Rule | None = None,
     promotion: Promotion | None = None,
     widen: Callable[[Any, Any], tuple[Any, Any]] | None = None,
     result: str = "same",
@@ -73,6 +74,8 @@ def elementwise(
         programs call NumPy.
     parts : callable
         The compiled form on complex numbers, see `functrans.ir.primitive`.
+    sparsity : callable, optional
+        See `functrans.ir.primitive`; an element of the result is made of those at its place.
     promotion : callable
         The dtypes that the operands are brought to; as the ufunc does if it is not given.
     widen : callable
@@ -130,6 +133,7 @@ def elementwise(
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
         parts=parts,
+        sparsity=sparsity,
         samples=broadcasting(*domains, params=params or {}, brief=brief),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,

@@ -41,6 +41,15 @@ from functrans.ops.arrays.structural import (
 )
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
+from functrans.ops.dependence import (
+    Dependent,
+    Pattern,
+    everything,
+    pairs,
+    product,
+    size,
+    union,
+)
 from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
@@ -192,9 +201,24 @@ def _scatter(
         emit=Emit(partial(_emit, combine), operations=elements),
         emit_on_grid=Emit(partial(_emit_on_grid, combine), operations=elements),
         samples=samples,
+        sparsity=_sparsity_of_scatter,
         **slots,
     )
     return op
+
+
+def _sparsity_of_scatter(
+    x: Dependent, updates: Dependent, *indices: Dependent, axes: tuple[int, ...], unique: bool
+) -> Pattern | None:
+    count = size(x.aval)
+    if updates.pattern is None:
+        return x.pattern
+    if not all(index.is_known for index in indices):
+        return union([x.pattern, everything([updates], x.aval)])
+    positions = np.arange(count).reshape(x.aval.shape)
+    targets = _gather(positions, *(index.value for index in indices), axes=axes)
+    written = pairs(targets, np.arange(targets.size), (count, targets.size))
+    return union([x.pattern, product(written, updates.pattern)])
 
 
 def _at(ufunc: np.ufunc) -> Callable[..., None]:

@@ -19,6 +19,7 @@ from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.structural import inverse, reshape, transpose
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
+from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product
 from functrans.ops.samples import booleans, cases, integers
 
 Axes = tuple[int, ...]
@@ -173,6 +174,45 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pa
     return convert(fold("or" if x.dtype.kind == "b" else "add", extents, term), x.dtype)
 
 
+def _sparsity(x: Dependent, y: Dependent, *, contract: Pairs, batch: Pairs) -> Pattern:
+    """Only where the other operand may be nonzero, if that is known."""
+    x_free = free_axes(x.aval.ndim, contract[0], batch[0])
+    y_free = free_axes(y.aval.ndim, contract[1], batch[1])
+    own = _as_matrices(x.aval.shape, batch[0], x_free, contract[0])
+    others = _as_matrices(y.aval.shape, batch[1], y_free, contract[1])
+    is_left = x.pattern is not None
+    moving, other = (x, y) if is_left else (y, x)
+    if not is_left:
+        own, others = others, own
+    # a result is of a batch, a free index of each operand; those of the left one come first
+    lines = np.arange(prod(own.shape[:2])).reshape(own.shape[:2])
+    if other.value is None:
+        # every free index of the other operand takes the same elements: they are united once
+        line_of = np.broadcast_to(lines[..., None], own.shape)
+        united = product(pairs(line_of, own, (lines.size, own.size)), moving.pattern)
+        taken = lines[:, :, None] if is_left else lines[:, None, :]
+        extent = others.shape[1]
+        taken = np.repeat(taken, extent, axis=2 if is_left else 1)
+        return product(pairs(np.arange(taken.size), taken, (taken.size, lines.size)), united)
+    both, free, summed = np.nonzero(np.ravel(other.value)[others])
+    check_entries(len(both) * own.shape[1])
+    both, free, summed = (i[:, None] for i in (both, free, summed))
+    mine = np.arange(own.shape[1])
+    sizes = (len(own), own.shape[1], others.shape[1])
+    rows: Any = (both, mine, free)
+    if not is_left:
+        sizes, rows = (sizes[0], sizes[2], sizes[1]), (both, free, mine)
+    results = np.ravel_multi_index(np.broadcast_arrays(*rows), sizes)
+    return product(pairs(results, own[both, mine, summed], (prod(sizes), own.size)), moving.pattern)
+
+
+def _as_matrices(shape: Shape, batch: Axes, free: Axes, contract: Axes) -> Any:
+    """The flat positions of the elements of an operand: by batch, free index and summed index."""
+    positions = np.arange(prod(shape)).reshape(shape).transpose((*batch, *free, *contract))
+    sizes = [prod(shape[axis] for axis in axes) for axes in (batch, free, contract)]
+    return positions.reshape(sizes)
+
+
 def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pairs]:
     return {"contract": contract, "batch": batch}
 
@@ -188,6 +228,7 @@ dot_general = primitive(
     linear=BILINEAR,
     transpose=[_transpose_x, _transpose_y],
     batch=_batch,
+    sparsity=_sparsity,
     pull=_pull,
     emit=Emit(_by_blas, applies=_is_called),
     emit_on_grid=Emit(_by_library, applies=_is_called),

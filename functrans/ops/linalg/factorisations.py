@@ -28,6 +28,7 @@ from functrans.ops.arrays.structural import (
     zeros,
 )
 from functrans.ops.define import primitive
+from functrans.ops.dependence import Dependent, Pattern, in_lines
 from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.matrices import (
@@ -55,6 +56,11 @@ from functrans.trace.source import located, user_source
 _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
 
 # -- solving ---------------------------------------------------------------------------------------
+
+
+def _sparsity_of_solution(a: Dependent, b: Dependent, **params: Any) -> Pattern | None:
+    """Each system of equations on its own right-hand sides."""
+    return in_lines([b], b.aval, b.aval.ndim - 2)
 
 
 def _solution(a: Aval, b: Aval) -> Aval:
@@ -98,6 +104,7 @@ solve_p: Primitive = primitive(
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
     # the same matrix again: one elimination serves both
+    sparsity=_sparsity_of_solution,
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:solve")),
@@ -157,6 +164,7 @@ triangular_solve: Primitive = primitive(
         _tangent_of_triangular_solve,
         lambda a, b, out, db, **params: triangular_solve(a, db, **params),
     ],
+    sparsity=_sparsity_of_solution,
     linear=((1,),),
     transpose=[
         None,

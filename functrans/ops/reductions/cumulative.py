@@ -19,6 +19,7 @@ from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import full_p
 from functrans.ops.compiled.emission import Emit, elements
 from functrans.ops.define import primitive
+from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product, size
 from functrans.ops.elementwise.choice import masked, maximum, minimum
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.reductions.reduce import Parts, stretch, times
@@ -61,11 +62,22 @@ def _cumulative(name: str, ufunc: np.ufunc, op: str, **slots: Any) -> Primitive:
     return defined
 
 
+def _sparsity(x: Dependent, *, axis: int, reverse: bool) -> Pattern:
+    shape, count = x.aval.shape, size(x.aval)
+    check_entries(count * shape[axis] // 2)
+    positions = np.moveaxis(np.arange(count).reshape(shape), axis, -1)
+    later, earlier = np.tril_indices(shape[axis])
+    rows, columns = (earlier, later) if reverse else (later, earlier)
+    own = pairs(positions[..., rows], positions[..., columns], (count, count))
+    return product(own, x.pattern)
+
+
 cumsum: Primitive = _cumulative(
     "cumsum", np.add, "add",
     linear=LINEAR,
     transpose=[lambda ct, x, *, axis, reverse: cumsum(ct, axis=axis, reverse=not reverse)],
     transpose_adds=True,
+    sparsity=_sparsity,
 )  # fmt: skip
 
 

@@ -1,0 +1,278 @@
+"""Sparse derivatives by compression: one product for all columns, or rows, that do not overlap.
+
+The sparsity pattern is found in the linear graph of the derivative, its columns are coloured, and
+the products with one vector for each colour have all entries (Gebremedhin, Manne and Pothen, "What
+color is your Jacobian?", SIAM Review, 2005). Pattern and colours are found while a function is
+traced, so that a compiled function has the products only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from functrans.api.arguments import aval_of_leaf, name_of
+from functrans.api.compressed import assembled
+from functrans.api.linearization import Point, is_tracer, run_derivative
+from functrans.api.problem import Problem
+from functrans.caches import Table
+from functrans.errors import DtypeError, ShapeError
+from functrans.ir.graph import Graph, Var
+from functrans.ir.types import is_complex
+from functrans.ops.arrays.structural import cast, reshape
+from functrans.ops.calls.custom import is_reverse_only
+from functrans.ops.dependence import Pattern, stacked
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.indexing.gather import gather
+from functrans.transform.colouring import (
+    colour_columns,
+    colour_star,
+    count_colours,
+    places_of_columns,
+    places_of_star,
+)
+from functrans.transform.forward import variables
+from functrans.transform.jacobian import forward_lanes, reverse_lanes
+from functrans.transform.sparsity import patterns
+from functrans.transform.split import split
+
+
+class Plan(NamedTuple):
+    """How a sparse derivative is computed.
+
+    Parameters
+    ----------
+    pattern : sparse matrix of bool
+        By elements of the results and elements of the arguments, each one after another.
+    colours : array
+        Of the columns; of the rows if it is computed in reverse.
+    places : tuple of two arrays
+        For each entry, which element of which colour's product it is.
+    is_reverse : bool
+        Whether the products are with rows.
+    """
+
+    pattern: Pattern
+    colours: Any
+    places: tuple[Any, Any]
+    is_reverse: bool
+
+
+def pattern_of(point: Point) -> Pattern:
+    """The sparsity pattern of the derivative at a point."""
+    linear = point.linear
+    found = iter(patterns(linear.graph, _known(point)))
+    width = sum(prod(aval.shape) for aval in linear.graph.in_avals[len(linear.residuals) :])
+    sizes = [prod(atom.aval.shape) for atom in point.graph.outputs[: point.count]]
+    flags = linear.nonzero[: point.count]
+    whole = stacked([next(found) if flag else None for flag in flags], sizes)
+    pattern = csr_array((sum(sizes), width), dtype=bool) if whole is None else whole
+    pattern.sum_duplicates()
+    return pattern
+
+
+def _known(point: Point) -> list[Any]:
+    """The residuals that no differentiated argument has a part in, if they have values."""
+    tangent = point.tangent
+    every = variables(point.graph)
+    moved = _reached(point.graph, point.moving)
+    unknown = (False,) * len(tangent.needed) + (True,) * sum(point.moving)
+    known = split(tangent.graph, unknown).known
+    reached = _reached(known, [every[i] in moved for i in tangent.needed])
+    residuals = point.linear.residuals
+    atoms = known.outputs[len(known.outputs) - len(residuals) :]
+    return [
+        None if atom in reached or is_tracer(x) else x
+        for atom, x in zip(atoms, residuals, strict=True)
+    ]
+
+
+def _reached(graph: Graph, flags: Sequence[bool]) -> set[Any]:
+    """What depends on some of the inputs."""
+    reached: set[Any] = {var for var, flag in zip(graph.inputs, flags, strict=True) if flag}
+    for eqn in graph.eqns:
+        if not reached.isdisjoint(x for x in eqn.inputs if isinstance(x, Var)):
+            reached.update(eqn.outputs)
+    return reached
+
+
+_plans: Table[Any, tuple[list[Any], Plan]] = Table(64)
+"""By the linear graph; each is good for known values that are as they were."""
+
+
+def plan_of(point: Point, is_symmetric: bool, given: Pattern | None) -> Plan:
+    """The plan of the derivative at a point.
+
+    It is symmetric if that is said; ``given`` is a pattern that the user knows.
+    """
+    graph = point.linear.graph
+    reverse_only = is_reverse_only(graph)
+    if given is not None:
+        return _planned(given, is_symmetric, reverse_only)
+    known = _known(point)
+    key = (graph, is_symmetric)
+    before = _plans.get(key)
+    if before is not None and _are_same(before[0], known):
+        return before[1]
+    plan = _planned(pattern_of(point), is_symmetric, reverse_only)
+    _plans.remember(key, ([None if x is None else np.array(x) for x in known], plan))
+    return plan
+
+
+def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    return all(
+        x is None if y is None else x is not None and np.array_equal(x, y)
+        for x, y in zip(before, now, strict=True)
+    )
+
+
+def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
+    """By the fewest colours; forward if that is the same."""
+    if is_symmetric:
+        pattern = pattern + pattern.T.tocsr()
+        pattern.sum_duplicates()
+        colours = colour_star(pattern)
+        return Plan(pattern, colours, places_of_star(pattern, colours), reverse_only)
+    by_row = pattern.T.tocsr()
+    of_rows = colour_columns(by_row)
+    if not reverse_only:
+        of_columns = colour_columns(pattern)
+        if count_colours(of_columns) <= count_colours(of_rows):
+            return Plan(pattern, of_columns, places_of_columns(pattern, of_columns), False)
+    rows, _ = places_of_columns(pattern, np.zeros(pattern.shape[1], np.int64))
+    return Plan(pattern, of_rows, (pattern.indices, of_rows[rows]), True)
+
+
+def sparse_blocks(
+    given: Any, is_symmetric: Callable[[Problem], bool]
+) -> Callable[[Point, Problem, int | None], list[list[Any]]]:
+    """What computes the blocks of a derivative as sparse matrices; a pattern may be given."""
+
+    def blocks(point: Point, problem: Problem, chunk_size: int | None) -> list[list[Any]]:
+        ins, outs = _shapes(problem.leaves), _shapes(problem.outs)
+        _check_real([*ins, *outs], problem)
+        heights, widths = [prod(shape) for shape, _ in outs], [prod(shape) for shape, _ in ins]
+        own = None if given is True else _checked(given, (sum(heights), sum(widths)), problem)
+        plan = plan_of(point, is_symmetric(problem), own)
+        values = _entries(point, plan, (outs if plan.is_reverse else ins), chunk_size)
+        return _divided(plan.pattern, values, heights, widths, [dtype for _, dtype in outs])
+
+    return blocks
+
+
+def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
+
+
+def _check_real(shapes: Sequence[tuple[Any, np.dtype[Any]]], problem: Problem) -> None:
+    if any(is_complex(dtype) for _, dtype in shapes):
+        raise DtypeError(
+            f"a sparse {problem.transform} is of real numbers, but {name_of(problem.function)} "
+            "takes or returns complex ones: take their real and imaginary parts apart"
+        )
+
+
+def _checked(given: Any, shape: tuple[int, int], problem: Problem) -> Pattern:
+    if not issparse(given):
+        raise TypeError(
+            f"sparse of {problem.transform} is True or a pattern, a matrix of scipy.sparse (as "
+            f"functrans.sparsity gives), not {type(given).__name__}"
+        )
+    if given.shape != shape:
+        raise ShapeError(
+            f"the pattern for {problem.transform} of {name_of(problem.function)} has shape "
+            f"{given.shape}, but there are {shape[0]} results and {shape[1]} arguments: {shape}"
+        )
+    stored = csr_array(given)
+    pattern = csr_array((np.ones(stored.nnz, bool), stored.indices, stored.indptr), shape)
+    pattern = pattern.copy()
+    pattern.sum_duplicates()
+    return pattern
+
+
+def _entries(
+    point: Point,
+    plan: Plan,
+    sides: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+    chunk_size: int | None,
+) -> Any:
+    """The values of the pattern's entries, in their order."""
+    linear = point.linear
+    count, residuals = count_colours(plan.colours), len(linear.residuals)
+    if not count or not plan.pattern.nnz:
+        return np.zeros(0)
+    lanes = reverse_lanes if plan.is_reverse else forward_lanes
+    if plan.is_reverse:
+        flags = linear.nonzero[: len(sides)]
+    else:
+        flags = (True,) * len(sides)
+    starts = list(accumulate([prod(shape) for shape, _ in sides], initial=0))
+    step = count if chunk_size is None else min(chunk_size, count)
+    parts = []
+    for first in range(0, count, step):
+        some = min(step, count - first)
+        vectors = [
+            _vectors(plan.colours[start : start + prod(shape)], first, some, shape, dtype)
+            for (shape, dtype), start, flag in zip(sides, starts, flags, strict=False)
+            if flag
+        ]
+        products = iter(
+            run_derivative(lanes(linear.graph, residuals, some), [*linear.residuals, *vectors])
+        )
+        if plan.is_reverse:
+            outs = list(products)
+        else:
+            outs = [
+                next(products) if flag else np.zeros((some, *aval_of_atom.aval.shape))
+                for flag, aval_of_atom in zip(
+                    linear.nonzero[: point.count], point.graph.outputs, strict=False
+                )
+            ]
+        flat = [reshape(x, shape=(some, prod(aval_of_leaf(x).shape[1:]))) for x in outs]
+        parts.append(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1))
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)
+    elements, colours = plan.places
+    size = aval_of_leaf(whole).shape[1]
+    positions = np.asarray(colours, np.int64) * size + elements
+    return gather(reshape(whole, shape=(count * size,)), positions, axes=(0,))
+
+
+def _vectors(colours: Any, first: int, count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
+    """For each colour, the sum of the basis vectors of that colour."""
+    every = np.arange(first, first + count)[:, None]
+    chosen = equal(*np.broadcast_arrays(every, colours))
+    return reshape(cast(chosen, dtype=dtype), shape=(count, *shape))
+
+
+def _divided(
+    pattern: Pattern,
+    values: Any,
+    heights: Sequence[int],
+    widths: Sequence[int],
+    dtypes: Sequence[np.dtype[Any]],
+) -> list[list[Any]]:
+    """The blocks of a matrix whose entries have values, by leaves of the results and arguments."""
+    if len(heights) == len(widths) == 1:
+        return [[assembled(pattern, _as(values, dtypes[0]))]]
+    numbers = csr_array(
+        (np.arange(1, pattern.nnz + 1), pattern.indices, pattern.indptr), pattern.shape
+    )
+    blocks = []
+    for top, height, dtype in zip(accumulate(heights, initial=0), heights, dtypes, strict=False):
+        rows = numbers[top : top + height]
+        row = []
+        for left, width in zip(accumulate(widths, initial=0), widths, strict=False):
+            block = rows[:, left : left + width]
+            own = gather(values, block.data - 1, axes=(0,))
+            row.append(assembled(block, _as(own, dtype)))
+        blocks.append(row)
+    return blocks
+
+
+def _as(values: Any, dtype: np.dtype[Any]) -> Any:
+    return values if aval_of_leaf(values).dtype == dtype else cast(values, dtype=dtype)

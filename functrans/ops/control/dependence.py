@@ -1,0 +1,111 @@
+"""Sparsity patterns of loops and branches: one step's pattern is applied to what is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.graph import Graph
+from functrans.ops.control.layout import GROWS, Scan, cut
+from functrans.ops.dependence import (
+    Dependent,
+    Pattern,
+    identity,
+    pairs,
+    product,
+    size,
+    stacked,
+    union,
+)
+
+Inner = Callable[[Graph, Sequence[Dependent]], Sequence[Dependent]]
+Patterns = Sequence[Pattern | None]
+
+
+def of_scan(scan: Scan, *operands: Dependent, inner: Inner) -> Patterns:
+    """The pattern of a step, for all of them, is applied to the carry and the rows of each."""
+    _, *parts = scan.parts(operands)
+    consts, carry, xs = ([x.pattern for x in part] for part in parts)
+    step = _Step(scan.body, parts[0], inner)
+    sizes = [size(aval) for aval in scan.body.in_avals[scan.n_consts + scan.n_carry :]]
+    if scan.counted or scan.length == GROWS:
+        return _of_any_number(scan, step, consts, carry, xs, sizes)
+    order = range(scan.length)
+    rows: dict[int, Patterns] = {}
+    for i in reversed(order) if scan.reverse else order:
+        of_row = [
+            None if x is None else x[i * n : (i + 1) * n] for x, n in zip(xs, sizes, strict=True)
+        ]
+        carry, rows[i] = cut(step([*consts, *carry, *of_row]), scan.n_carry)
+    written = [size(aval) for aval in scan.body.out_avals[scan.n_carry :]]
+    ys = [
+        stacked([rows[i][y] for i in order], [count] * scan.length)
+        for y, count in enumerate(written)
+    ]
+    return [*carry, *ys]
+
+
+class _Step:
+    """The body of a loop, as its pattern."""
+
+    def __init__(self, body: Graph, consts: Sequence[Dependent], inner: Inner) -> None:
+        self._sizes = [size(aval) for aval in body.in_avals]
+        *starts, width = accumulate(self._sizes, initial=0)
+        inputs = [
+            Dependent(aval, identity(count, first, width))
+            for aval, count, first in zip(body.in_avals, self._sizes, starts, strict=True)
+        ]
+        for number, const in enumerate(consts):
+            if const.is_known:
+                inputs[number] = const
+        self._patterns = [out.pattern for out in inner(body, inputs)]
+
+    def __call__(self, inputs: Patterns) -> Patterns:
+        below = stacked(inputs, self._sizes)
+        return [
+            None if own is None or below is None else product(own, below) for own in self._patterns
+        ]
+
+
+def _of_any_number(
+    scan: Scan, step: _Step, consts: Patterns, carry: Patterns, xs: Patterns, sizes: Sequence[int]
+) -> Patterns:
+    """Of a loop whose number of steps is not known: until nothing is added (a fixed point)."""
+    of_any_row = [
+        None if x is None else _united(x, count) for x, count in zip(xs, sizes, strict=True)
+    ]
+    entries = -1
+    while entries != (entries := sum(0 if x is None else x.nnz for x in carry)):
+        after, _ = cut(step([*consts, *carry, *of_any_row]), scan.n_carry)
+        carry = [union(pair) for pair in zip(carry, after, strict=True)]
+    _, row = cut(step([*consts, *carry, *of_any_row]), scan.n_carry)
+    written = [size(aval) for aval in scan.body.out_avals[scan.n_carry :]]
+    return [
+        *carry,
+        *(stacked([y] * scan.length, [n] * scan.length) for y, n in zip(row, written, strict=True)),
+    ]
+
+
+def _united(x: Pattern, count: int) -> Pattern:
+    """What one row of an array, any of them, depends on."""
+    positions = np.arange(x.shape[0])
+    return product(pairs(positions % max(count, 1), positions, (count, x.shape[0])), x)
+
+
+def of_cond(*operands: Dependent, inner: Inner, branches: tuple[Graph, ...]) -> Patterns:
+    """What a branch depends on, for any that may be taken."""
+    index, *taken = operands
+    results = [
+        [out.pattern for out in inner(branch, taken)]
+        for number, branch in enumerate(branches)
+        if index.value is None or number == min(max(int(index.value), 0), len(branches) - 1)
+    ]
+    return [union(patterns) for patterns in zip(*results, strict=True)]
+
+
+def of_call(*operands: Dependent, inner: Inner, graph: Graph, **params: Any) -> Patterns:
+    """That of a graph which is applied as it stands."""
+    return [out.pattern for out in inner(graph, operands)]
