@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from functrans.api.arguments import Argnums, aval_of_leaf, check_argnums, check_callable, decorated
+from functrans.api.arguments import (
+    Argnums,
+    aval_of_leaf,
+    check_argnums,
+    check_callable,
+    decorated,
+    name_of,
+)
 from functrans.api.jacobians import Blocks, by_columns, by_rows, jacobian_by
 from functrans.api.linearization import Point
 from functrans.api.problem import Problem, problem_of
@@ -156,6 +163,7 @@ def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P,
 
     def pattern(*args: Any, **kwargs: Any) -> Any:
         problem = problem_of(function, argnums, args, kwargs, False, "sparsity")
-        return _pattern_of(problem.point()).copy()
+        return _pattern_of(problem.point(), name_of(function)).copy()
 
-    return Transformed(sparsity, function, {"argnums": argnums}, pattern)
+    found: Transformed[P, Any] = Transformed(sparsity, function, {"argnums": argnums}, pattern)
+    return found

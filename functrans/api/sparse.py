@@ -21,7 +21,7 @@ from functrans.api.compressed import assembled
 from functrans.api.linearization import Point, is_tracer, run_derivative
 from functrans.api.problem import Problem
 from functrans.caches import Table
-from functrans.errors import DtypeError, ShapeError
+from functrans.errors import DtypeError, ShapeError, TracerConversionError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import cast, reshape
@@ -29,6 +29,7 @@ from functrans.ops.calls.custom import is_reverse_only
 from functrans.ops.dependence import Pattern, stacked
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import gather
+from functrans.trace.source import located, user_source
 from functrans.transform.colouring import (
     colour_columns,
     colour_star,
@@ -63,10 +64,10 @@ class Plan(NamedTuple):
     is_reverse: bool
 
 
-def pattern_of(point: Point) -> Pattern:
-    """The sparsity pattern of the derivative at a point."""
+def pattern_of(point: Point, name: str) -> Pattern:
+    """The sparsity pattern of the derivative at a point, of a function of that name."""
     linear = point.linear
-    found = iter(patterns(linear.graph, _known(point)))
+    found = iter(patterns(linear.graph, _known(point, name)))
     width = sum(prod(aval.shape) for aval in linear.graph.in_avals[len(linear.residuals) :])
     sizes = [prod(atom.aval.shape) for atom in point.graph.outputs[: point.count]]
     flags = linear.nonzero[: point.count]
@@ -76,7 +77,7 @@ def pattern_of(point: Point) -> Pattern:
     return pattern
 
 
-def _known(point: Point) -> list[Any]:
+def _known(point: Point, name: str) -> list[Any]:
     """The residuals that no differentiated argument has a part in, if they have values."""
     tangent = point.tangent
     every = variables(point.graph)
@@ -86,10 +87,26 @@ def _known(point: Point) -> list[Any]:
     reached = _reached(known, [every[i] in moved for i in tangent.needed])
     residuals = point.linear.residuals
     atoms = known.outputs[len(known.outputs) - len(residuals) :]
-    return [
-        None if atom in reached or is_tracer(x) else x
-        for atom, x in zip(atoms, residuals, strict=True)
-    ]
+    found = []
+    for atom, x in zip(atoms, residuals, strict=True):
+        is_fixed = atom not in reached
+        if is_fixed and is_tracer(x):
+            _check_positions(x, name)
+        found.append(x if is_fixed and not is_tracer(x) else None)
+    return found
+
+
+def _check_positions(x: Any, name: str) -> None:
+    """Raise for traced positions: any element might be read, so the derivative would be dense.
+
+    Where they are an array that a jitted function closes over, that makes it a constant.
+    """
+    if x.dtype.kind in "iu" and x.ndim:
+        raise TracerConversionError(
+            f"the sparsity pattern of {name} depends on positions that are traced, "
+            f"{aval_of_leaf(x)}{located(user_source())}: let {name} close over them, or give the "
+            "pattern, sparse=functrans.sparsity(f)(*arguments)"
+        )
 
 
 def _reached(graph: Graph, flags: Sequence[bool]) -> set[Any]:
@@ -105,7 +122,7 @@ _plans: Table[Any, tuple[list[Any], Plan]] = Table(64)
 """By the linear graph; each is good for known values that are as they were."""
 
 
-def plan_of(point: Point, is_symmetric: bool, given: Pattern | None) -> Plan:
+def plan_of(point: Point, name: str, is_symmetric: bool, given: Pattern | None) -> Plan:
     """The plan of the derivative at a point.
 
     It is symmetric if that is said; ``given`` is a pattern that the user knows.
@@ -114,12 +131,12 @@ def plan_of(point: Point, is_symmetric: bool, given: Pattern | None) -> Plan:
     reverse_only = is_reverse_only(graph)
     if given is not None:
         return _planned(given, is_symmetric, reverse_only)
-    known = _known(point)
+    known = _known(point, name)
     key = (graph, is_symmetric)
     before = _plans.get(key)
     if before is not None and _are_same(before[0], known):
         return before[1]
-    plan = _planned(pattern_of(point), is_symmetric, reverse_only)
+    plan = _planned(pattern_of(point, name), is_symmetric, reverse_only)
     _plans.remember(key, ([None if x is None else np.array(x) for x in known], plan))
     return plan
 
@@ -158,7 +175,7 @@ def sparse_blocks(
         _check_real([*ins, *outs], problem)
         heights, widths = [prod(shape) for shape, _ in outs], [prod(shape) for shape, _ in ins]
         own = None if given is True else _checked(given, (sum(heights), sum(widths)), problem)
-        plan = plan_of(point, is_symmetric(problem), own)
+        plan = plan_of(point, name_of(problem.function), is_symmetric(problem), own)
         values = _entries(point, plan, (outs if plan.is_reverse else ins), chunk_size)
         return _divided(plan.pattern, values, heights, widths, [dtype for _, dtype in outs])
 

@@ -8,8 +8,8 @@ know of `functrans` catches it too. Each docstring holds code that fails and cod
 from functrans.errors.advice import RecompilationWarning as RecompilationWarning
 from functrans.errors.advice import UnseenStateWarning as UnseenStateWarning
 from functrans.errors.base import FunctransError
-from functrans.errors.checks import GradientCheckError, GraphTypeError, PlanError
 from functrans.errors.devices import DeviceError, DeviceMemoryError
+from functrans.errors.structure import DensePatternError
 
 __all__ = [
     "ArgnumsError",
@@ -260,21 +260,7 @@ class ArgnumsError(FunctransError, ValueError):
     """
 
 
-class DensePatternError(FunctransError, ValueError):
-    """A sparse derivative was asked for, but nearly every result depends on every input.
-
-    Fails::
-
-        jacobian(lambda x: x / np.sum(x), sparse=True)(np.ones(1_000_000))
-
-    Fix::
-
-        f = lambda x: x / np.sum(x)
-        jvp(f, (x,), (direction,))      # products with the derivative, without the matrix
-    """
-
-
-# ---- vmap ----------------------------------------------------------------------------------------
+# ---- vmap and jit --------------------------------------------------------------------------------
 
 
 class AxesError(FunctransError, ValueError):
@@ -303,9 +289,6 @@ class AxisSizeError(ShapeError):
         vmap(np.add)(np.ones(3), np.ones(3))
         vmap(np.add, in_axes=(0, None))(np.ones(3), np.ones(4))
     """
-
-
-# ---- jit -----------------------------------------------------------------------------------------
 
 
 class StaticArgumentError(FunctransError, TypeError):
@@ -459,6 +442,56 @@ class StepLimitError(FunctransError, RuntimeError):
     Fix::
 
         lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
+    """
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+class GraphTypeError(FunctransError, TypeError):
+    """A graph is not well typed: a defect in `functrans`, or in a primitive of the user's.
+
+    Fails::
+
+        given = {"jvp": ZERO_DERIVATIVE, "samples": reals(0, 2)}
+        check_primitive(elementwise("large", numpy=lambda x: x > 1, **given))
+
+    Fix::
+
+        given = {"jvp": ZERO_DERIVATIVE, "samples": reals(0, 2), "result": "bool"}
+        check_primitive(elementwise("small", numpy=lambda x: x < 1, **given))
+    """
+
+
+class PlanError(FunctransError, AssertionError):
+    """A compiled program would read or write where it must not: a defect, as a `GraphTypeError` is.
+
+    Raised while compiling, if ``functrans.config.check_plans`` is set.
+
+    Fails::
+
+        slots = {"infer": lambda x: x, "numpy": lambda x: np.append(x[1:], x[-1])}
+        jit(primitive("ahead", pull=lambda read, i, x: read(0, (i[0] + 1,)), **slots))(x)
+
+    Fix::
+
+        slots = {"infer": lambda x: x, "numpy": lambda x: np.append(x[1:], x[-1])}
+        ahead = lambda read, i, x: read(0, (scalar.minimum(i[0] + 1, x.shape[0] - 1),))
+        jit(primitive("ahead", pull=ahead, **slots))(x)
+    """
+
+
+class GradientCheckError(FunctransError, AssertionError):
+    """`check_grads` found a derivative that finite differences do not confirm.
+
+    Fails::
+
+        f.defjvp(lambda primals, tangents: (np.sin(primals[0]), tangents[0]))
+        check_grads(f, (1.0,))
+
+    Fix::
+
+        f.defjvp(lambda primals, tangents: (np.sin(primals[0]), np.cos(primals[0]) * tangents[0]))
     """
 
 

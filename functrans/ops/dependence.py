@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrans.ir.types import Aval, Shape
 from functrans.lazily import lazy
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array as Pattern
-else:
-    Pattern = Any
+Pattern = Any
+"""A `scipy.sparse.csr_array` of bool, which is not imported before one is made."""
 
 _csr_array = lazy("scipy.sparse:csr_array")
 _vstack = lazy("scipy.sparse:vstack")
@@ -131,22 +129,34 @@ def repeated(x: Dependent, shape: Shape) -> Pattern | None:
 
 def everything(operands: Sequence[Dependent], out: Aval) -> Pattern | None:
     """The rule of an operation of which nothing is known: each element on every element."""
-    return in_lines(operands, out, 0)
+    return union([_by_lines(x.pattern, *_whole(x.aval), *_whole(out)) for x in operands])
 
 
-def in_lines(operands: Sequence[Dependent], out: Aval, shared: int) -> Pattern | None:
-    """Each element depends on all those with the same indices on ``shared`` leading axes."""
-    lines = prod(out.shape[:shared])
-    parts = []
-    for x in operands:
-        if x.pattern is None:
-            continue
-        count, wide = size(x.aval), size(out)
-        own, theirs = np.arange(count), np.arange(wide)
-        gathered = product(pairs(own // max(count // lines, 1), own, (lines, count)), x.pattern)
-        repeated = pairs(theirs, theirs // max(wide // lines, 1), (wide, lines))
-        parts.append(product(repeated, gathered))
-    return union(parts) if lines else None
+def _whole(aval: Aval) -> tuple[Any, int]:
+    return np.zeros(size(aval), np.int64), 1
+
+
+def along(x: Dependent, out: Aval, *axes: int) -> Pattern | None:
+    """The rule of an operation on the lines along some axes: each element on its whole line."""
+    return _by_lines(x.pattern, *_lines(x.aval, axes), *_lines(out, axes))
+
+
+def _lines(aval: Aval, axes: Sequence[int]) -> tuple[Any, int]:
+    """For each element, the number of the line that it is in; and how many there are."""
+    shape = [1 if i in axes else n for i, n in enumerate(aval.shape)]
+    numbers = np.arange(prod(shape)).reshape(shape)
+    return np.broadcast_to(numbers, aval.shape).reshape(-1), prod(shape)
+
+
+def _by_lines(
+    pattern: Pattern | None, lines: Any, count: int, lines_of_results: Any, results: int
+) -> Pattern | None:
+    if pattern is None:
+        return None
+    # the elements of a line are united once, whatever the number of results
+    united = product(pairs(lines, np.arange(len(lines)), (count, len(lines))), pattern)
+    rows = np.arange(len(lines_of_results))
+    return product(pairs(rows, lines_of_results, (len(rows), results)), united)
 
 
 def only(pattern: Pattern | None, mask: Any) -> Pattern | None:

@@ -29,6 +29,7 @@ def of_scan(scan: Scan, *operands: Dependent, inner: Inner) -> Patterns:
     """The pattern of a step, for all of them, is applied to the carry and the rows of each."""
     _, *parts = scan.parts(operands)
     consts, carry, xs = ([x.pattern for x in part] for part in parts)
+    carried: Patterns = carry
     step = _Step(scan.body, parts[0], inner)
     sizes = [size(aval) for aval in scan.body.in_avals[scan.n_consts + scan.n_carry :]]
     if scan.counted or scan.length == GROWS:
@@ -39,13 +40,13 @@ def of_scan(scan: Scan, *operands: Dependent, inner: Inner) -> Patterns:
         of_row = [
             None if x is None else x[i * n : (i + 1) * n] for x, n in zip(xs, sizes, strict=True)
         ]
-        carry, rows[i] = cut(step([*consts, *carry, *of_row]), scan.n_carry)
+        carried, rows[i] = cut(step([*consts, *carried, *of_row]), scan.n_carry)
     written = [size(aval) for aval in scan.body.out_avals[scan.n_carry :]]
     ys = [
         stacked([rows[i][y] for i in order], [count] * scan.length)
         for y, count in enumerate(written)
     ]
-    return [*carry, *ys]
+    return [*carried, *ys]
 
 
 class _Step:

@@ -20,6 +20,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.promotion import DtypeKey, promote, result_type
 from functrans.ops.arrays.structural import iota, reshape
 from functrans.ops.define import primitive
+from functrans.ops.dependence import along
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import as_complex, conj
@@ -89,6 +90,7 @@ fft_p: Primitive = primitive(
     infer=_infer_fft,
     numpy=_fft,
     linear=LINEAR,
+    sparsity=lambda x, **params: along(x, x.aval, params["axis"]),
     transpose=[lambda ct, x, **params: fft_p(ct, **params)],
     batch=lambda *args, **params: _same_axis(fft_p, *args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:fft"),
@@ -149,6 +151,7 @@ rfft_p: Primitive = primitive(
     infer=_infer_rfft,
     numpy=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
     linear=LINEAR,
+    sparsity=lambda x, **params: along(x, _infer_rfft(x.aval, **params), params["axis"]),
     transpose=[_transpose_rfft],
     batch=lambda *args, **params: _same_axis(rfft_p, *args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:rfft"),
@@ -183,6 +186,7 @@ irfft_p: Primitive = primitive(
     infer=_infer_irfft,
     numpy=lambda x, *, axis, points, norm: np.fft.irfft(x, points, axis=axis, norm=norm),
     linear=LINEAR,
+    sparsity=lambda x, **params: along(x, _infer_irfft(x.aval, **params), params["axis"]),
     transpose=[_transpose_irfft],
     batch=lambda *args, **params: _same_axis(irfft_p, *args, **params),
     parts=lazy("functrans.ops.fft.compiled.parts:irfft"),

@@ -17,6 +17,7 @@ from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.slicing import update_slice
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
+from functrans.ops.dependence import along
 from functrans.ops.fft.fourier import check_points, in_floats
 from functrans.ops.samples import cases
 
@@ -84,6 +85,7 @@ trigonometric_p: Primitive = primitive(
     infer=_infer,
     numpy=_transform,
     linear=LINEAR,
+    sparsity=lambda x, *, axis, **params: along(x, x.aval, axis),
     transpose=[_transposed],
     batch=_batch,
     prepare=lambda x, **params: (promote(in_floats, (x,)), params),

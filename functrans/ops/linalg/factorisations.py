@@ -28,7 +28,7 @@ from functrans.ops.arrays.structural import (
     zeros,
 )
 from functrans.ops.define import primitive
-from functrans.ops.dependence import Dependent, Pattern, in_lines
+from functrans.ops.dependence import Dependent, Pattern, along
 from functrans.ops.elementwise.arithmetic import multiply, negative
 from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, real
 from functrans.ops.linalg.matrices import (
@@ -59,8 +59,8 @@ _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
 
 
 def _sparsity_of_solution(a: Dependent, b: Dependent, **params: Any) -> Pattern | None:
-    """Each system of equations on its own right-hand sides."""
-    return in_lines([b], b.aval, b.aval.ndim - 2)
+    """Each solution on all of its own right-hand side."""
+    return along(b, b.aval, b.aval.ndim - 2)
 
 
 def _solution(a: Aval, b: Aval) -> Aval:

@@ -19,6 +19,7 @@ from functrans.errors import ShapeError
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.ops import dependence
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
@@ -108,6 +109,7 @@ def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitiv
         numpy=_along(of_stack),
         jvp=[second, lambda a, e, out, de: along(a, de)],
         linear=((1,),),
+        sparsity=lambda a, e: dependence.along(e, e.aval, e.aval.ndim - 2, e.aval.ndim - 1),
         transpose=[None, lambda ct, a, e: along(transposed(a), ct)],
         batch=batch,
         prepare=promoted,

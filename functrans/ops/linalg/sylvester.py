@@ -17,6 +17,7 @@ from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place
 from functrans.ops.define import primitive
+from functrans.ops.dependence import along
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
@@ -74,6 +75,7 @@ sylvester_p: Primitive = primitive(
     numpy=_sylvester,
     jvp=_jvp_sylvester,
     linear=((2,),),
+    sparsity=lambda a, b, q: along(q, q.aval, q.aval.ndim - 2, q.aval.ndim - 1),
     transpose=[None, None, lambda ct, a, b, q: sylvester_p(transposed(a), transposed(b), ct)],
     batch=_batch_sylvester,
     prepare=promoted,
