@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from functrans.api.linear import linear_transpose, linearize
     from functrans.api.lowered import eval_shape, trace
     from functrans.api.mapping import vmap
+    from functrans.api.operators import ggn_operator, hessian_operator, jacobian_operator
     from functrans.api.problem import FLOAT0 as float0
     from functrans.api.recompute import checkpoint, stop_gradient
     from functrans.api.saved import load, save
+    from functrans.api.second import divergence, laplacian
     from functrans.api.traced import is_traced
     from functrans.caches import clear_caches
     from functrans.ir.types import Aval
@@ -72,20 +74,25 @@ __all__ = [
     "debug",
     "device_put",
     "devices",
+    "divergence",
     "errors",
     "eval_shape",
     "extend",
     "float0",
     "from_numba",
+    "ggn_operator",
     "grad",
     "hessian",
+    "hessian_operator",
     "hvp",
     "is_traced",
     "jacfwd",
     "jacobian",
+    "jacobian_operator",
     "jacrev",
     "jit",
     "jvp",
+    "laplacian",
     "lax",
     "linear_transpose",
     "linearize",
@@ -121,8 +128,10 @@ _HOME = _homes(
         "functrans.api.linear": "linear_transpose linearize",
         "functrans.api.lowered": "eval_shape trace",
         "functrans.api.mapping": "vmap",
+        "functrans.api.operators": "ggn_operator hessian_operator jacobian_operator",
         "functrans.api.recompute": "checkpoint stop_gradient",
         "functrans.api.saved": "load save",
+        "functrans.api.second": "divergence laplacian",
         "functrans.api.traced": "is_traced",
         "functrans.caches": "clear_caches",
         "functrans.ir.types": "Aval",
