@@ -23,13 +23,14 @@ from functrans.api.problem import Problem
 from functrans.caches import Table
 from functrans.errors import DtypeError, ShapeError, TracerConversionError
 from functrans.ir.graph import Graph, Var
+from functrans.ir.primitive import current
 from functrans.ir.types import is_complex
 from functrans.ops.arrays.structural import cast, reshape
 from functrans.ops.calls.custom import is_reverse_only
 from functrans.ops.dependence import Pattern, stacked
-from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import gather
 from functrans.trace.source import located, user_source
+from functrans.trace.trace import Trace
 from functrans.transform.colouring import (
     colour_columns,
     colour_star,
@@ -259,11 +260,19 @@ def _entries(
     return gather(reshape(whole, shape=(count * size,)), positions, axes=(0,))
 
 
+_MOST_FOLDED = 1 << 18
+"""So many elements of the vectors are constants, and what follows from them alone is computed while
+a function is traced. Of larger ones that would be too much for memory, and slower to read."""
+
+
 def _vectors(colours: Any, first: int, count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
     """For each colour, the sum of the basis vectors of that colour."""
-    every = np.arange(first, first + count)[:, None]
-    chosen = equal(*np.broadcast_arrays(every, colours))
-    return reshape(cast(chosen, dtype=dtype), shape=(count, *shape))
+    chosen = np.arange(first, first + count)[:, None] == colours
+    vectors = chosen.astype(dtype).reshape(count, *shape)
+    trace = current.get()
+    if vectors.size > _MOST_FOLDED and isinstance(trace, Trace):
+        return trace.lift(vectors)
+    return vectors
 
 
 def _divided(
