@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from functrans.random.ratios import ball, beta, chisquare, dirichlet, f, generalized_normal, t
     from functrans.random.raw_bits import bits
     from functrans.random.reals import normal, uniform
+    from functrans.random.traces import estimate_trace
 
 __all__ = [
     "PRNGKey",
@@ -49,6 +50,7 @@ __all__ = [
     "choice",
     "dirichlet",
     "double_sided_maxwell",
+    "estimate_trace",
     "exponential",
     "f",
     "fold_in",
@@ -99,6 +101,7 @@ _HOME = _homes(
         "functrans.random.permutations": "choice permutation shuffle",
         "functrans.random.ratios": "ball beta chisquare dirichlet f generalized_normal t",
         "functrans.random.reals": "normal uniform",
+        "functrans.random.traces": "estimate_trace",
     }
 )
 
