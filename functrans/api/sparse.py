@@ -70,12 +70,16 @@ def pattern_of(point: Point, name: str) -> Pattern:
     linear = point.linear
     found = iter(patterns(linear.graph, _known(point, name)))
     width = sum(prod(aval.shape) for aval in linear.graph.in_avals[len(linear.residuals) :])
-    sizes = [prod(atom.aval.shape) for atom in point.graph.outputs[: point.count]]
-    flags = linear.nonzero[: point.count]
+    sizes, flags = _heights(point), linear.nonzero[: point.count]
     whole = stacked([next(found) if flag else None for flag in flags], sizes)
     pattern = csr_array((sum(sizes), width), dtype=bool) if whole is None else whole
     pattern.sum_duplicates()
     return pattern
+
+
+def _heights(point: Point) -> tuple[int, ...]:
+    """The number of elements of each result."""
+    return tuple(prod(atom.aval.shape) for atom in point.graph.outputs[: point.count])
 
 
 def _known(point: Point, name: str) -> list[Any]:
@@ -120,7 +124,8 @@ def _reached(graph: Graph, flags: Sequence[bool]) -> set[Any]:
 
 
 _plans: Table[Any, tuple[list[Any], Plan]] = Table(64)
-"""By the linear graph; each is good for known values that are as they were."""
+"""By the linear graph and the sizes of the results; each is good for the known values that it was
+made for."""
 
 
 def plan_of(point: Point, name: str, is_symmetric: bool, given: Pattern | None) -> Plan:
@@ -133,7 +138,8 @@ def plan_of(point: Point, name: str, is_symmetric: bool, given: Pattern | None) 
     if given is not None:
         return _planned(given, is_symmetric, reverse_only)
     known = _known(point, name)
-    key = (graph, is_symmetric)
+    # a result that depends on nothing is not in the linear graph
+    key = (graph, point.linear.nonzero, _heights(point), is_symmetric)
     before = _plans.get(key)
     if before is not None and _are_same(before[0], known):
         return before[1]

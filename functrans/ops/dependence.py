@@ -57,8 +57,8 @@ class Dependent(NamedTuple):
 
 
 def size(aval: Aval) -> int:
-    """The number of elements."""
-    return prod(aval.shape)
+    """The number of elements; none of what only loops touch, whose length is not known."""
+    return 0 if min(aval.shape, default=0) < 0 else prod(aval.shape)
 
 
 def check_entries(entries: int) -> None:

@@ -223,6 +223,28 @@ def test_inside_of_a_traced_function():
     np.testing.assert_allclose(many.data[1], jacobian(f, sparse=True)(2 * x).data)
 
 
+def test_results_that_depend_on_nothing_are_told_apart():
+    for size in (3, 5):
+        found = jacobian(lambda x, size=size: np.ones(size), sparse=True)(np.ones(2))
+        assert found.shape == (size, 2)
+    for order in (1, -1):
+        both = lambda x, order=order: (np.ones(2), x)[::order]  # noqa: E731
+        blocks = jacobian(both, sparse=True)(np.ones(2))[::order]
+        assert [block.nnz for block in blocks] == [0, 2]
+
+
+def test_a_while_loop_in_a_loop_keeps_stacks_of_unknown_length():
+    def halved(x):
+        return lax.while_loop(lambda c: c > 1, lambda c: c * c / 4, x)
+
+    x = np.array([3.0, 0.5, 3.9])
+    expected = jacrev(vmap(halved))(x)
+    np.testing.assert_allclose(jacobian(vmap(halved), sparse=True)(x).toarray(), expected)
+    np.testing.assert_allclose(
+        jacobian(lambda x: lax.map(halved, x), sparse=True)(x).toarray(), expected
+    )
+
+
 def test_errors():
     with pytest.raises(errors.DtypeError, match="a sparse jacobian is of real numbers, but f"):
 

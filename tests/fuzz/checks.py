@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans import checkpoint, config, grad, jit, jvp, vmap
+from functrans import checkpoint, config, grad, jacobian, jit, jvp, vmap
 from tests.fuzz.complex_numbers import in_floats, kind_of_float
 from tests.fuzz.programs import Program
 
@@ -304,6 +304,47 @@ def forward(program: Program, rng) -> None:
     compare("jit(jvp)", jit(pushed)(*program.inputs), expected, around, precision(program))
 
 
+def sparse(program: Program, rng) -> None:
+    """The sparse Jacobian, times a vector: it lacks nothing that the tangent has."""
+    moving = float_inputs(program)
+    results = [x for x in program(*program.inputs) if x.dtype.kind == "f"]
+    columns = sum(program.inputs[i].size for i in moving)
+    if not columns or columns * sum(x.size for x in results) > 1_000_000:
+        return
+    if "float16" in str(program):
+        return  # several vectors at once are rounded otherwise than one
+    tangents = tuple(rng.normal(size=program.inputs[i].shape) for i in moving)
+
+    def floats(*given: Any) -> Any:
+        return tuple(x for x in program(*given) if x.dtype.kind == "f")
+
+    def by_matrix(*given: Any) -> Any:
+        rows = jacobian(floats, argnums=moving, sparse=True)(*given)
+        return tuple(
+            sum(block @ t.ravel() for block, t in zip(row, tangents, strict=True))
+            .reshape(x.shape)
+            .astype(x.dtype)
+            for row, x in zip(rows, results, strict=True)
+        )
+
+    def by_tangent(*given: Any) -> Any:
+        def inner(*own: Any) -> Any:
+            inputs = list(given)
+            for i, x in zip(moving, own, strict=True):
+                inputs[i] = x
+            return floats(*inputs)
+
+        own = tuple(given[i] for i in moving)
+        moves = tuple(t.astype(x.dtype) for t, x in zip(tangents, own, strict=True))
+        return jvp(inner, own, moves)[1]
+
+    with np.errstate(all="ignore"):
+        expected = by_tangent(*program.inputs)
+        around = nearby(by_tangent, program.inputs, rng, precision(program))
+        found = by_matrix(*program.inputs)
+    compare("jacobian(sparse=True)", found, expected, around, precision(program))
+
+
 def second_order(program: Program, rng) -> None:
     """The Hessian in one direction, and the same with the forward pass done again."""
     moving = float_inputs(program)
@@ -443,6 +484,7 @@ MODES = {
     "batched gradient": (batched_gradient, 2),
     "forward": (forward, 1),
     "second order": (second_order, 1),
+    "sparse": (sparse, 1),
     "batched twice": (batched_twice, 1),
     "donated": (donated, 2),
     "in a child": (in_a_child, 0.3),
