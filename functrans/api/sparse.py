@@ -43,6 +43,9 @@ from functrans.transform.jacobian import forward_lanes, reverse_lanes
 from functrans.transform.sparsity import patterns
 from functrans.transform.split import split
 
+Sides = Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+"""The shape and dtype of each leaf, of the results or of the arguments."""
+
 
 class Plan(NamedTuple):
     """How a sparse derivative is computed.
@@ -189,11 +192,11 @@ def sparse_blocks(
     return blocks
 
 
-def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+def _shapes(values: Sequence[Any]) -> Sides:
     return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
 
 
-def _check_real(shapes: Sequence[tuple[Any, np.dtype[Any]]], problem: Problem) -> None:
+def _check_real(shapes: Sides, problem: Problem) -> None:
     if any(is_complex(dtype) for _, dtype in shapes):
         raise DtypeError(
             f"a sparse {problem.transform} is of real numbers, but {name_of(problem.function)} "
@@ -219,51 +222,45 @@ def _checked(given: Any, shape: tuple[int, int], problem: Problem) -> Pattern:
     return pattern
 
 
-def _entries(
-    point: Point,
-    plan: Plan,
-    sides: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
-    chunk_size: int | None,
-) -> Any:
-    """The values of the pattern's entries, in their order."""
-    linear = point.linear
-    count, residuals = count_colours(plan.colours), len(linear.residuals)
+def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> Any:
+    """The values of the pattern's entries, in their order; ``sides`` are what is coloured."""
+    count = count_colours(plan.colours)
     if not count or not plan.pattern.nnz:
         return np.zeros(0)
-    lanes = reverse_lanes if plan.is_reverse else forward_lanes
-    if plan.is_reverse:
-        flags = linear.nonzero[: len(sides)]
-    else:
-        flags = (True,) * len(sides)
-    starts = list(accumulate([prod(shape) for shape, _ in sides], initial=0))
     step = count if chunk_size is None else min(chunk_size, count)
-    parts = []
-    for first in range(0, count, step):
-        some = min(step, count - first)
-        vectors = [
-            _vectors(plan.colours[start : start + prod(shape)], first, some, shape, dtype)
-            for (shape, dtype), start, flag in zip(sides, starts, flags, strict=False)
-            if flag
-        ]
-        products = iter(
-            run_derivative(lanes(linear.graph, residuals, some), [*linear.residuals, *vectors])
-        )
-        if plan.is_reverse:
-            outs = list(products)
-        else:
-            outs = [
-                next(products) if flag else np.zeros((some, *aval_of_atom.aval.shape))
-                for flag, aval_of_atom in zip(
-                    linear.nonzero[: point.count], point.graph.outputs, strict=False
-                )
-            ]
-        flat = [reshape(x, shape=(some, prod(aval_of_leaf(x).shape[1:]))) for x in outs]
-        parts.append(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1))
+    parts = [
+        _products(point, plan, sides, first, min(step, count - first))
+        for first in range(0, count, step)
+    ]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)
     elements, colours = plan.places
-    size = aval_of_leaf(whole).shape[1]
-    positions = np.asarray(colours, np.int64) * size + elements
-    return gather(reshape(whole, shape=(count * size,)), positions, axes=(0,))
+    width = aval_of_leaf(whole).shape[1]
+    positions = np.asarray(colours, np.int64) * width + elements
+    return gather(reshape(whole, shape=(count * width,)), positions, axes=(0,))
+
+
+def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) -> Any:
+    """The products for some colours: a row for each, with the elements of all leaves."""
+    linear = point.linear
+    nonzero = linear.nonzero[: point.count]
+    flags = nonzero if plan.is_reverse else (True,) * len(sides)
+    starts = accumulate((prod(shape) for shape, _ in sides), initial=0)
+    vectors = [
+        _vectors(plan.colours[start : start + prod(shape)], first, count, shape, dtype)
+        for (shape, dtype), start, flag in zip(sides, starts, flags, strict=False)
+        if flag
+    ]
+    lanes = reverse_lanes if plan.is_reverse else forward_lanes
+    graph = lanes(linear.graph, len(linear.residuals), count)
+    products = run_derivative(graph, [*linear.residuals, *vectors])
+    if not plan.is_reverse:
+        found = iter(products)
+        products = [
+            next(found) if flag else np.zeros((count, size))
+            for flag, size in zip(nonzero, _heights(point), strict=True)
+        ]
+    flat = [reshape(x, shape=(count, prod(aval_of_leaf(x).shape[1:]))) for x in products]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
 _MOST_FOLDED = 1 << 18
