@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from functrans.api.custom import custom_jvp, custom_vjp
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
     from functrans.api.devices import device_put, devices
+    from functrans.api.hessians import hessian, hvp
     from functrans.api.host import callback
-    from functrans.api.jacobian import jacobian, sparsity
-    from functrans.api.jacobians import hessian, hvp, jacfwd, jacrev
+    from functrans.api.jacobians import jacfwd, jacobian, jacrev, sparsity
     from functrans.api.linear import linear_transpose, linearize
     from functrans.api.lowered import eval_shape, trace
     from functrans.api.mapping import vmap
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from functrans.api.problem import FLOAT0 as float0
     from functrans.api.recompute import checkpoint, stop_gradient
     from functrans.api.saved import load, save
-    from functrans.api.second import divergence, laplacian
+    from functrans.api.sums import divergence, laplacian
     from functrans.api.traced import is_traced
     from functrans.caches import clear_caches
     from functrans.ir.types import Aval
@@ -123,15 +123,15 @@ _HOME = _homes(
         "functrans.api.derivatives": "grad jvp value_and_grad vjp",
         "functrans.api.devices": "device_put devices",
         "functrans.api.host": "callback",
-        "functrans.api.jacobian": "jacobian sparsity",
-        "functrans.api.jacobians": "hessian hvp jacfwd jacrev",
+        "functrans.api.hessians": "hessian hvp",
+        "functrans.api.jacobians": "jacfwd jacobian jacrev sparsity",
         "functrans.api.linear": "linear_transpose linearize",
         "functrans.api.lowered": "eval_shape trace",
         "functrans.api.mapping": "vmap",
         "functrans.api.operators": "ggn_operator hessian_operator jacobian_operator",
         "functrans.api.recompute": "checkpoint stop_gradient",
         "functrans.api.saved": "load save",
-        "functrans.api.second": "divergence laplacian",
+        "functrans.api.sums": "divergence laplacian",
         "functrans.api.traced": "is_traced",
         "functrans.caches": "clear_caches",
         "functrans.ir.types": "Aval",

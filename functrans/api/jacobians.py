@@ -1,4 +1,4 @@
-"""Whole derivatives: jacfwd, jacrev, hessian; and the Hessian in one direction: hvp."""
+"""Whole derivatives: jacfwd, jacrev, and jacobian in the cheaper mode, dense or sparse."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ import numpy as np
 
 from functrans.api.arguments import (
     Argnums,
-    argument_name,
-    as_array,
     aval_of_leaf,
     check_argnums,
     check_callable,
     decorated,
     name_of,
-    normalized_argnums,
     wrap,
 )
 from functrans.api.derivatives import (
     check_holomorphic_arguments,
     check_holomorphic_results,
-    grad,
 )
 from functrans.api.linearization import Point, run_derivative
 from functrans.api.problem import (
     Problem,
-    filled_tangents,
-    forward_problem,
-    matching,
     problem_of,
 )
 from functrans.api.transformed import P, Transformed
@@ -42,7 +35,6 @@ from functrans.ops.calls.custom import is_reverse_only
 from functrans.run.call.ownership import own
 from functrans.tracebacks import boundary
 from functrans.transform.jacobian import forward_block, reverse_block
-from functrans.tree import core as tree
 
 
 @overload
@@ -184,6 +176,7 @@ def jacrev(
 
 
 _sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
+_pattern_of = lazy("functrans.api.sparse:pattern_of")
 
 Blocks = list[list[Any]]
 """For each leaf of the result, for each leaf of the argument, the Jacobian of one by the other."""
@@ -310,12 +303,6 @@ def by_rows(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     return blocks
 
 
-def by_either(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
-    """By columns, unless a rule of `custom_vjp` is met, which knows rows only."""
-    blocks_of = by_rows if is_reverse_only(point.linear.graph) else by_columns
-    return blocks_of(point, problem, chunk_size)
-
-
 def _joined(parts: Sequence[Any], axis: int) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
@@ -325,168 +312,144 @@ def _block(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 @overload
-def hessian(
+def jacobian(
     function: Callable[P, Any],
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
-    holomorphic: bool = False,
     sparse: Any = False,
 ) -> Transformed[P, Any]: ...
 
 
 @overload
-def hessian(
+def jacobian(
     *,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
-    holomorphic: bool = False,
     sparse: Any = False,
 ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
 
 
 @boundary
-def hessian(
+def jacobian(
     function: Callable[..., Any] | None = None,
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
-    holomorphic: bool = False,
     sparse: Any = False,
 ) -> Any:
-    """The second derivative of a function: ``jacfwd(jacrev(function))``.
+    """The Jacobian of a function, dense or sparse, in the mode that takes fewer products.
 
-    Where the first derivative meets a function of `custom_vjp`, which has no forward mode, it is
-    ``jacrev(jacrev(function))``.
+    A dense one is that of `jacfwd` where there are fewer inputs than outputs, and else that of
+    `jacrev`. For a sparse one the pattern is found first (`sparsity`); columns without a row in
+    common, or rows without a column in common, have one colour, and there is one product for each
+    colour: three for a tridiagonal matrix of any size (Curtis, Powell and Reid, 1974; Gebremedhin,
+    Manne and Pothen, 2005). Under `jit`, pattern and colours are found once, while the function
+    is traced.
 
     Parameters
     ----------
-    function, argnums, has_aux
-        As for `jacfwd`. The function may return any shape; one number is the usual case.
+    function : callable
+        Takes and returns arrays, numbers or pytrees of them; real ones.
+    argnums : int or sequence of int, optional
+        The positional argument(s) to differentiate with respect to.
+    has_aux : bool, optional
+        Whether the function returns ``(result, aux)``.
     chunk_size : int, optional
-        How many directions are computed at once.
-    holomorphic : bool, optional
-        Whether the function takes and returns complex numbers and has complex derivatives.
+        How many products are computed at once; all, if left out. Fewer take less memory.
     sparse : bool or sparse matrix, optional
-        Whether matrices of `scipy.sparse` are returned, as by `jacobian`; or their pattern, as
-        `sparsity` of the gradient gives it. Of each pair of elements that are equal one is computed
-        (by a star colouring).
+        Whether sparse matrices are returned. A matrix of `scipy.sparse` is taken as the pattern:
+        all that may be nonzero must be in it, for it is not checked.
 
     Returns
     -------
     callable
-        For one array argument and a scalar result, it returns an array of the shape
-        ``argument.shape + argument.shape``; for pytrees, a pytree like the result, of pytrees like
-        the argument, of pytrees like the argument.
+        As for `jacfwd`. A sparse Jacobian has, for each leaf of the result and each leaf of the
+        argument, a `scipy.sparse.csr_array` of shape ``(result.size, argument.size)``, with sorted
+        indices. Inside of a traced function it has ``data``, ``indices``, ``indptr``, ``shape``,
+        ``toarray()`` and a product with arrays (``@``).
+
+    Raises
+    ------
+    DensePatternError
+        If the pattern would have more than 100 million entries.
+    DtypeError
+        If the function takes or returns complex numbers.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from functrans import hessian
-    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
-    array([[4., 2.],
-           [2., 0.]])
+    >>> from functrans import jacobian
+    >>> f = lambda x: x[1:] ** 2 - x[:-1]
+    >>> jacobian(f, sparse=True)(np.array([1.0, 2.0, 3.0])).toarray()
+    array([[-1.,  4.,  0.],
+           [ 0., -1.,  6.]])
     """
     options: dict[str, Any] = {
         "argnums": argnums,
         "has_aux": has_aux,
         "chunk_size": chunk_size,
-        "holomorphic": holomorphic,
         "sparse": sparse,
     }
     if function is None:
-        return decorated(hessian, **options)
-    check_callable(function, "hessian")
-    first = jacobian_by(function, argnums, has_aux, None, holomorphic, "hessian", by_rows)
-    blocks_of = by_either if sparse is False else _sparse_blocks(sparse, _is_symmetric)
-    second = jacobian_by(first, argnums, has_aux, chunk_size, holomorphic, "hessian", blocks_of)
-    return Transformed(hessian, function, options, second)
+        return decorated(jacobian, **options)
+    blocks_of = _by_fewer if sparse is False else _sparse_blocks(sparse, lambda problem: False)
+    call = jacobian_by(function, argnums, has_aux, chunk_size, False, "jacobian", blocks_of)
+    return Transformed(jacobian, function, options, call)
 
 
-def _is_symmetric(problem: Problem) -> bool:
-    """Whether the derivative of a gradient is a square matrix: that of one number."""
-    sizes = [sum(aval_of_leaf(x).size for x in side) for side in (problem.outs, problem.leaves)]
-    return sizes[0] == sizes[1]
-
-
-@overload
-def hvp(
-    function: Callable[..., Any], /, argnums: int = 0, has_aux: bool = False
-) -> Transformed[..., Any]: ...
-
-
-@overload
-def hvp(
-    *, argnums: int = 0, has_aux: bool = False
-) -> Callable[[Callable[..., Any]], Transformed[..., Any]]: ...
+def _by_fewer(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
+    ins, outs = (sum(aval_of_leaf(x).size for x in side) for side in (problem.leaves, problem.outs))
+    forward = ins <= outs and not is_reverse_only(point.linear.graph)
+    return (by_columns if forward else by_rows)(point, problem, chunk_size)
 
 
 @boundary
-def hvp(
-    function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
-) -> Any:
-    """The product of a Hessian and a vector, without the Hessian.
+def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P, Any]:
+    """The sparsity pattern of a function's Jacobian: which result may depend on which argument.
 
-    It is the gradient's derivative in the vector's direction; or, where the gradient meets a
-    function of `custom_vjp`, which has no forward mode, the gradient's pullback of the vector. The
-    two are the same as long as the rules give a symmetric Hessian, as true derivatives do.
+    It is found without numbers, by a walk over the operations that the function consists of, and
+    holds for all values of the differentiated arguments. Where positions, or a matrix that is
+    multiplied by, are other arguments or arrays that the function reads, it holds for their values
+    as they are. It may have more entries than are ever nonzero: a position that is computed from
+    what is differentiated may be any.
 
     Parameters
     ----------
     function : callable
-        Returns one number (or ``(number, aux)``).
-    argnums : int, optional
-        The positional argument to differentiate with respect to, twice.
-    has_aux : bool, optional
-        Whether the function returns ``(number, aux)``.
+        Takes and returns arrays, numbers or pytrees of them.
+    argnums : int or sequence of int, optional
+        The positional argument(s) to differentiate with respect to.
 
     Returns
     -------
     callable
-        Takes the function's arguments and then, as the last positional argument, the vector: in
-        the structure and shapes of the differentiated argument, as is the result. With ``has_aux``,
-        it returns ``(product, aux)``.
+        Takes the function's arguments, and returns a `scipy.sparse.csr_array` of bool, of shape
+        ``(elements of the results, elements of the arguments)``: the leaves one after another.
+
+    Raises
+    ------
+    DensePatternError
+        If the pattern would have more than 100 million entries.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from functrans import hvp
-    >>> hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
-    array([ 6., 12.])
+    >>> from functrans import sparsity
+    >>> sparsity(lambda x: np.diff(np.sin(x)))(np.zeros(4)).toarray().astype(int)
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
     """
-    if function is None:
-        return decorated(hvp, argnums=argnums, has_aux=has_aux)
-    check_callable(function, "hvp")
-    gradient = grad(function, argnums, has_aux=has_aux)
+    check_callable(function, "sparsity")
+    check_argnums(argnums, function)
 
-    def product(*args: Any, **kwargs: Any) -> Any:
-        if len(args) < 2:
-            raise TypeError(
-                f"hvp({name_of(function)}) takes the arguments of {name_of(function)} and then the "
-                f"vector, by position; found {len(args)} positional argument(s)"
-            )
-        *arguments, vector = args
-        (position,) = normalized_argnums(argnums, len(arguments), function)
+    def pattern(*args: Any, **kwargs: Any) -> Any:
+        problem = problem_of(function, argnums, args, kwargs, False, "sparsity")
+        return _pattern_of(problem.point(), name_of(function)).copy()
 
-        def along(x: Any) -> Any:
-            return gradient(*arguments[:position], x, *arguments[position + 1 :], **kwargs)
-
-        leaves, structure = tree.flatten(arguments[position])
-        label = argument_name(function, position)
-        avals = [aval_of_leaf(as_array(x, str, label)) for x in leaves]
-        given = matching(vector, structure, avals, "the vector", label)
-        problem = forward_problem(along, (arguments[position],), has_aux, "hvp")
-        point = problem.point()
-        if is_reverse_only(point.tangent.graph):
-            auxiliary = [None] * (len(point.graph.outputs) - len(given))
-            outputs, results = point.pull([*given, *auxiliary])
-            (found,) = problem.derivative(results, point, given)
-        else:
-            outputs, results = point.push(given)
-            found = filled_tangents(problem, results, point, given)
-        return (found, problem.unpack(outputs)[1]) if has_aux else found
-
-    return Transformed(hvp, function, {"argnums": argnums, "has_aux": has_aux}, product)
+    found: Transformed[P, Any] = Transformed(sparsity, function, {"argnums": argnums}, pattern)
+    return found

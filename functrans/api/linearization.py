@@ -12,7 +12,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Graph
 from functrans.ir.primitive import current
 from functrans.lazily import lazy
-from functrans.ops.calls.custom import resolve
+from functrans.ops.calls.custom import resolve, unresolved
 from functrans.ops.control.layout import compact, spread
 from functrans.run.call.ownership import own
 from functrans.trace.floating_point import UNWRITTEN, warning_users
@@ -73,6 +73,9 @@ class Point:
     count : int or None
         How many results are differentiated, the others being auxiliary; all if it is None. It is
         known when the function has been traced.
+    has_rules : bool
+        Whether a rule of a user's is in it (`custom_jvp`, `custom_vjp`): its second derivative need
+        not be symmetric.
     """
 
     count: int | None = None
@@ -91,6 +94,7 @@ class Point:
         graph = staged.graph
         if values is not None and "functrans.ops.calls.effect" in modules:
             graph = _performed(graph, staged.value_of)
+        self.has_rules = unresolved(graph)
         self.graph, captures = resolve(graph)
         self.inputs = [*leaves, *staged.captures, *captures]
         self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))

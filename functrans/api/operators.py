@@ -105,14 +105,8 @@ def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> Li
     array([1., 1.])
     """
     check_callable(function, "jacobian_operator")
-
-    def of(x: Any) -> Any:
-        return function(x, *args)
-
-    out, push = linearize(of, x)
-    _, pull = vjp(of, x)
-    inside, outside = _space(x), _space(out)
-    return _operator([push], [pull], inside, outside, _dtype(x, out))
+    out, push, pull = _linearised(function, x, args)
+    return _operator([push], [pull], _space(x), _space(out), _dtype(x, out))
 
 
 @boundary
@@ -191,15 +185,20 @@ def ggn_operator(
     """
     check_callable(model, "ggn_operator")
     check_callable(loss, "ggn_operator")
-
-    def of(x: Any) -> Any:
-        return model(x, *args)
-
-    out, push = linearize(of, x)
-    _, pull = vjp(of, x)
+    out, push, pull = _linearised(model, x, args)
     products = [push, _second_derivative(loss, out), pull]
     space = _space(x)
     return _operator(products, products, space, space, _dtype(x, out))
+
+
+def _linearised(function: Callable[..., Any], x: Any, args: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """The value at a point, and the derivative there: of tangents, and of cotangents."""
+
+    def of(x: Any) -> Any:
+        return function(x, *args)
+
+    out, push = linearize(of, x)
+    return out, push, vjp(of, x)[1]
 
 
 def _second_derivative(function: Callable[..., Any], x: Any) -> Any:

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from functrans import (
+    custom_jvp,
     custom_vjp,
     errors,
     grad,
@@ -161,6 +162,25 @@ def test_what_has_no_forward_mode_is_taken_by_rows():
     np.testing.assert_array_equal(
         hessian(lambda x: np.sum(f(x) ** 2), sparse=True)(x).toarray(), np.diag(12 * x**2)
     )
+
+
+def test_a_hessian_of_rules_that_is_not_symmetric():
+    @custom_jvp
+    def f(x, y):
+        return x * y
+
+    f.defjvp(lambda primals, tangents: (
+        primals[0] * primals[1], primals[0] * tangents[1] + 2 * primals[1] * tangents[0]
+    ))  # fmt: skip
+
+    def arrow(x):
+        return np.sum(f(x[0], x[1:]))
+
+    x = np.arange(1.0, 7.0)
+    expected = hessian(arrow)(x)
+    assert not np.array_equal(expected, expected.T)
+    for transform in (hessian(arrow, sparse=True), jit(hessian(arrow, sparse=True))):
+        np.testing.assert_array_equal(transform(x).toarray(), expected)
 
 
 def test_positions_that_change_are_never_stale():

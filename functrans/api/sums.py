@@ -14,12 +14,13 @@ from functrans.api.arguments import (
     check_callable,
     name_of,
 )
-from functrans.api.linearization import run_derivative
+from functrans.api.linearization import is_traced_here, run_derivative
 from functrans.api.problem import Problem, problem_of
 from functrans.api.transformed import P, Transformed
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_float
 from functrans.ops.arrays.structural import reduce_sum, reshape
+from functrans.ops.calls.effect import without_effects
 from functrans.run.call.ownership import own
 from functrans.tracebacks import boundary
 from functrans.transform.jacobian import forward_block
@@ -66,7 +67,10 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
         problem = problem_of(function, argnums, args, kwargs, False, "laplacian")
         point = problem.point()
         _check_floats(problem)
-        results = run_derivative(laplacian_graph(point.graph, point.moving), point.inputs)
+        # those of numbers have taken place while the function was traced
+        is_traced = is_traced_here(point.inputs)
+        graph = point.graph if is_traced else without_effects(point.graph)
+        results = run_derivative(laplacian_graph(graph, point.moving), point.inputs)
         return problem.out_structure.unflatten(own(results[: len(problem.outs)], point.inputs))
 
     return Transformed(laplacian, function, {"argnums": argnums}, sums)

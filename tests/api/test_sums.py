@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from functrans import divergence, errors, grad, hessian, jacrev, jit, laplacian, lax, tree, vmap
+from functrans import (
+    debug,
+    divergence,
+    errors,
+    grad,
+    hessian,
+    jacrev,
+    jit,
+    laplacian,
+    lax,
+    tree,
+    vmap,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal(6)
@@ -57,6 +69,16 @@ def test_it_composes():
     np.testing.assert_allclose(f(X), 12 * np.sum(X**2))
     np.testing.assert_allclose(vmap(f)(np.stack([X, 2 * X])), 12 * np.sum(X**2) * np.array([1, 4]))
     np.testing.assert_allclose(laplacian(f)(X), 24 * 6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit, lambda f: jit(jit(f))])
+def test_effects_take_place_once(wrap, capsys):
+    def f(x):
+        debug.print("first {x}", x=x[0])
+        return np.sum(lax.map(lambda a: a**3, x))
+
+    assert wrap(laplacian(f))(np.ones(2)) == 12
+    assert capsys.readouterr().out == "first 1.0\n"
 
 
 def test_no_elements():
