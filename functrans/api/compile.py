@@ -49,6 +49,7 @@ from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
 from functrans.ir.on_device import is_any_on_device
 from functrans.ir.primitive import current
+from functrans.trace.axes import scope
 from functrans.trace.stage import Staged, stage
 from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
@@ -97,8 +98,7 @@ class Jitted(Remembering[P, R]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        compiled = self._methods.get(id(instance))
-        if compiled is None:
+        if (compiled := self._methods.get(id(instance))) is None:
             compiled = self._method(instance)
             self._methods.remember(id(instance), compiled)
         return JitMethod(compiled, instance)
@@ -138,6 +138,8 @@ class Jitted(Remembering[P, R]):
         if closed_over:
             leaves = [*leaves, *closed_over]
         if current.get() is not None:
+            if scope() is not None:  # what is kept must not depend on them
+                return self._function(*given[0], **given[1])
             record = partial(self._record, leaves, structure, static, state)
             return self._repeated(record, given, state)
         key = (
@@ -200,7 +202,7 @@ class Jitted(Remembering[P, R]):
         """
         own, machine = machine_of(self._function, kwargs)
         (args, own), is_of_types = examples((args, own))
-        path, *_ = self._staged(args, own, None if is_of_types else ())
+        path = self._staged(args, own, None if is_of_types else ())[0]
         backend = path.backend if machine.device is None else machine.backend
         return Lowered(path.graph, path.donated, backend, machine.architecture)
 
@@ -233,9 +235,8 @@ class Jitted(Remembering[P, R]):
             given = Given([*leaves, *closed_over], structure, static)
             return self._stage(given, outcomes, state.number)[0], closed_over, structure
 
-        found: tuple[Path, Sequence[Any], Structure]
-        found = self._repeated(trace, (args, kwargs, outcomes), state, self._staged)
-        return found
+        given = args, kwargs, outcomes
+        return self._repeated(trace, given, state, self._staged)  # type: ignore[no-any-return]
 
     def paths(self) -> PathReport:
         """The ways that calls have gone through the function's Python branches.
@@ -248,7 +249,7 @@ class Jitted(Remembering[P, R]):
         with self._lock:
             entries = dict.fromkeys(self._entries.values())
             known = [[path] if paths is None else paths.paths for path, paths in entries]
-            return PathReport(name_of(self._function), known)
+        return PathReport(name_of(self._function), known)
 
     def _record(
         self, leaves: Sequence[Any], structure: Structure, static: Static, state: State
@@ -266,11 +267,11 @@ class Jitted(Remembering[P, R]):
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
                 self._keep(key, (path, None), path.states)
         operands = [*leaves, *path.captures]
-        if not any(isinstance(x, Tracer) for x in operands):
+        if any(isinstance(x, Tracer) for x in operands):
+            chosen = {"backend": self._where.chosen} if self._where.chosen is not None else {}
+            outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
+        else:
             outs = compiled_call(*operands, graph=path.graph, backend=self._where.chosen)
-            return path.structure.unflatten(outs)
-        chosen = {"backend": self._where.chosen} if self._where.chosen is not None else {}
-        outs = jit_call(*operands, graph=path.graph, name=name_of(self._function), **chosen)
         return path.structure.unflatten(outs)
 
     def _trace(
@@ -343,9 +344,8 @@ class Jitted(Remembering[P, R]):
 
     def _arrays(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Any]:
         try:
-            found = [
-                as_array(x, self._leaf_name, i, structure, static) for i, x in enumerate(leaves)
-            ]
+            name = self._leaf_name
+            found = [as_array(x, name, i, structure, static) for i, x in enumerate(leaves)]
             return fetched(found) if self._where.is_host else found
         except DtypeError as error:
             raise DtypeError(
@@ -353,8 +353,8 @@ class Jitted(Remembering[P, R]):
             ) from None
 
     def _leaf_name(self, i: int, structure: Structure, static: Static) -> str:
-        if i >= structure.num_leaves:
-            return self._outside.label(i - structure.num_leaves)
+        if (other := i - structure.num_leaves) >= 0:
+            return self._outside.label(other)
         return leaf_of_call(self._function, structure, i, static.position)
 
 

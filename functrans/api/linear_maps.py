@@ -17,11 +17,15 @@ from functrans.api.problem import Form, matching
 from functrans.api.transformed import checked
 from functrans.errors import ShapeError
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.control.layout import GROWS
 from functrans.run.call.ownership import own
+from functrans.trace.axes import scope
 from functrans.tracebacks import boundary
 from functrans.tree.registration import register
+
+_check_cotangents = lazy("functrans.api.named_axes:check_cotangents")
 
 
 class _LinearMap:
@@ -79,6 +83,8 @@ class Pullback(_LinearMap):
             )
         of = f"the result of {form.name}"
         given = matching(cotangent, form.result, form.out_avals, "the cotangent", of, absent=True)
+        if form.varying and scope() is not None:
+            _check_cotangents(given, form.varying, of)
         padding = [None] * (len(form.nonzero) - len(form.out_avals))
         results = self._linear().pull([*given, *padding])
         filled: Any = self._filled(results, form.in_avals, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import modules
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functrans.api.arguments import aval_of_leaf, known_values
 from functrans.caches import cached_property
@@ -15,6 +15,7 @@ from functrans.lazily import lazy
 from functrans.ops.calls.custom import resolve, unresolved
 from functrans.ops.control.layout import compact, spread
 from functrans.run.call.ownership import own
+from functrans.trace.axes import Names, scope
 from functrans.trace.floating_point import UNWRITTEN, warning_users
 from functrans.trace.stage import replay, replay_known, replay_values, stage
 from functrans.trace.tracer import Tracer
@@ -22,7 +23,11 @@ from functrans.transform.forward import Tangent, tangent_graph, variables
 from functrans.transform.split import Split, split
 from functrans.transform.transpose import transpose_graph
 
+if TYPE_CHECKING:
+    from functrans.api.named_axes import Lanes
+
 _performed = lazy("functrans.ops.calls.effect:performed")
+_along_axes = lazy("functrans.api.named_axes:along_axes")
 
 
 def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -97,9 +102,17 @@ class Point:
         self.has_rules = unresolved(graph)
         self.graph, captures = resolve(graph)
         self.inputs = [*leaves, *staged.captures, *captures]
+        lanes: Lanes | None = None
+        if scope() is not None:
+            lanes = _along_axes(self.graph, self.inputs)
+            self.graph, self.inputs = lanes.graph, [*self.inputs, *lanes.numbers]
+        self.lanes = lanes
         self.moving = (True,) * len(leaves) + (False,) * (len(self.inputs) - len(leaves))
-        if not any(map(is_tracer, self.inputs)):
-            self.read: Callable[[Atom], Any] = staged.value_of
+        if lanes is not None:
+            lanes.check(kind, len(leaves), self.count, name)
+            self.read: Callable[[Atom], Any] = replay_values(self.graph, self.inputs).read
+        elif not any(map(is_tracer, self.inputs)):
+            self.read = staged.value_of
         elif values is not None:
             self.read = replay_known(self.graph, self.inputs, staged.value_of).read
         else:
@@ -163,6 +176,7 @@ class Point:
             own(results[known:], self.inputs),
             tuple(flag and next(depends) for flag in tangent.nonzero),
             self.outputs(results[known - late : known]),
+            () if self.lanes is None else tuple(self.lanes.outputs),
         )
 
 
@@ -179,12 +193,15 @@ class Linear(NamedTuple):
         Which results have a tangent.
     outputs : list
         The function's results.
+    varying : tuple of frozenset of str
+        The named axes along which each varies, where there are such axes.
     """
 
     graph: Graph
     residuals: Sequence[Any]
     nonzero: tuple[bool, ...]
     outputs: list[Any]
+    varying: tuple[Names, ...] = ()
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results."""

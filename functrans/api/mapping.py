@@ -25,13 +25,17 @@ from functrans.api.transformed import P, R, Transformed
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
-from functrans.ir.types import Aval, describe, is_supported
+from functrans.ir.types import Aval, describe, interned, is_supported
+from functrans.lazily import lazy
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
+from functrans.trace.axes import Axis, check_name, declare, entered, scope
 from functrans.trace.stage import stage
 from functrans.tracebacks import boundary
 from functrans.transform.batch import batch_graph
 from functrans.tree import core as tree
+
+variance = lazy("functrans.transform.variance:variance")
 
 FEW_OBJECTS = 40
 """Among so many objects that a function reaches, generators are looked for at each call."""
@@ -50,6 +54,7 @@ def vmap(
     axis_size: int | None = None,
     chunk_size: int | None = None,
     progress: str | None = None,
+    axis_name: str | None = None,
 ) -> Transformed[P, R]: ...
 
 
@@ -61,6 +66,7 @@ def vmap(
     axis_size: int | None = None,
     chunk_size: int | None = None,
     progress: str | None = None,
+    axis_name: str | None = None,
 ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
@@ -73,6 +79,7 @@ def vmap(
     axis_size: int | None = None,
     chunk_size: int | None = None,
     progress: str | None = None,
+    axis_name: str | None = None,
 ) -> Any:
     """Apply a function of one example to all examples along an axis of the arguments.
 
@@ -95,6 +102,8 @@ def vmap(
         How many examples are computed at once; all, if left out. Fewer take less memory.
     progress : str, optional
         The title of a bar that counts the examples, chunk by chunk; tqdm draws it.
+    axis_name : str, optional
+        A name for the mapped axis, along which collectives go (`functrans.lax.psum` and others).
 
     Returns
     -------
@@ -104,11 +113,14 @@ def vmap(
     Raises
     ------
     AxesError
-        If ``in_axes`` or ``out_axes`` does not fit what it describes.
+        If ``in_axes`` or ``out_axes`` does not fit what it describes, if an axis of this name is
+        around the function already, or if a derivative within it is of a loss that varies along
+        the named axis by a value that does not.
     AxisSizeError
         If the mapped axes have different sizes.
     ValueError
-        If ``chunk_size`` is less than 1, or if there is a progress bar without chunks.
+        If ``chunk_size`` is less than 1, if there is a progress bar without chunks, or if there is
+        an axis name with chunks: the examples of one chunk do not know those of another.
 
     Examples
     --------
@@ -124,7 +136,7 @@ def vmap(
     """
     options = {
         "in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size, "chunk_size": chunk_size,
-        "progress": progress,
+        "progress": progress, "axis_name": axis_name,
     }  # fmt: skip
     if function is None:
         return decorated(vmap, **options)
@@ -139,9 +151,16 @@ def vmap(
         titled(progress, "vmap")
         if chunk_size is None:
             raise ValueError("progress moves from chunk to chunk: vmap needs a chunk_size for it")
+    if axis_name is not None and chunk_size is not None:
+        raise ValueError(
+            "collectives go along all examples, and with a chunk_size they are not computed "
+            "together: leave axis_name or chunk_size out"
+        )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(function, args, kwargs, in_axes, axis_size)
+        if axis_name is not None:
+            check_name(axis_name, "vmap")
+        call = _Call(function, args, kwargs, in_axes, axis_size, axis_name)
         return call.mapped(out_axes, chunk_size, progress)
 
     return Transformed(vmap, function, options, mapped)
@@ -163,8 +182,10 @@ class _Call:
         kwargs: dict[str, Any],
         in_axes: Any,
         axis_size: int | None,
+        axis_name: str | None,
     ) -> None:
         self.function = function
+        self.name = axis_name
         self.leaves, self.structure = tree.flatten((args, kwargs))
         axes = _spread_axes(function, args, in_axes)
         axes += [0] * (len(self.leaves) - len(axes))
@@ -244,9 +265,17 @@ class _Call:
 
         def example(*tracers: Any) -> list[Any]:
             leaves = list(self.leaves)
-            for i, tracer in zip(self.traced, tracers, strict=True):
+            for i, tracer in zip(self.traced, tracers, strict=False):
                 leaves[i] = tracer
             return flat(*leaves)
+
+        if self.name is not None or scope() is not None:
+            example = _in_scope(example, self.name, self.size, arrays, own_axes)
+        if self.name is not None:
+            # the number of the lane, which collectives take
+            arrays = [*arrays, np.arange(self.size)]
+            own_axes, avals = [*own_axes, 0], [*avals, interned((), np.dtype(np.int64))]
+            values = [*values, UNKNOWN]
 
         staged = stage(
             example,
@@ -256,7 +285,7 @@ class _Call:
             operands=[
                 x if axis is None else UNKNOWN for x, axis in zip(arrays, own_axes, strict=True)
             ],
-            name=lambda i: self._name(self.traced[i]),
+            name=lambda i: self._name(self.traced[i]) if i < len(self.traced) else "the lane",
         )
         self.out_structure = flat.result
         wanted = self._out_axes(out_axes, staged.graph.out_avals)
@@ -308,6 +337,34 @@ class _Call:
             axis if axis is None else int(axis) % (aval.ndim + 1)
             for axis, aval in zip(axes, avals, strict=True)
         )
+
+
+def _in_scope(
+    example: Callable[..., list[Any]],
+    name: str | None,
+    size: int,
+    arrays: Sequence[Any],
+    axes: Sequence[int | None],
+) -> Callable[..., list[Any]]:
+    """The function of one example, where it is known along which named axes its values vary.
+
+    If the axis has a name, the last argument is the number of the lane.
+    """
+    own = frozenset() if name is None else frozenset({name})
+    varying = [
+        variance(x) | (own if axis is not None else frozenset())
+        for x, axis in zip(arrays, axes, strict=True)
+    ]
+
+    def declared(*tracers: Any) -> list[Any]:
+        if name is None:
+            declare(tracers, varying)
+            return example(*tracers)
+        with entered(Axis(name, size, tracers[-1])):
+            declare(tracers, [*varying, own])
+            return example(*tracers)
+
+    return declared
 
 
 def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from functrans.ops.arrays.promotion import cast
 from functrans.ops.arrays.structural import zeros_like
 from functrans.run.call.ownership import own
 from functrans.trace.assignable import held, plain
+from functrans.trace.axes import Names
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
@@ -49,6 +50,8 @@ class Form(NamedTuple):
     result: Structure
     out_avals: tuple[Aval, ...]
     name: str
+    varying: tuple[Names, ...] = ()
+    """The named axes along which each result varies, where there are such axes."""
 
 
 class Problem:
@@ -160,6 +163,7 @@ class Problem:
             self.out_structure,
             tuple(aval_of_leaf(x) for x in self.outs),
             name_of(self.function),
+            linear.varying,
         )
 
     def unpack(self, outputs: Sequence[Any]) -> tuple[Any, Any]:

@@ -264,7 +264,7 @@ class ArgnumsError(FunctransError, ValueError):
 
 
 class AxesError(FunctransError, ValueError):
-    """`in_axes` or `out_axes` does not fit what it describes.
+    """`in_axes`, `out_axes` or a named axis does not fit what it describes.
 
     Fails::
 

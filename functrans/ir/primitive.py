@@ -65,6 +65,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``always_strong``
     whether the result of an elementwise primitive has a dtype that does not yield, even if all its
     operands stand for Python numbers: it is a conversion.
+``collective``
+    what the result of a primitive along a named axis is: ``"invariant"``, equal in all lanes of the
+    axis that its parameter ``name`` says, or ``"varying"``. None: it varies if an operand does.
 ``stores``
     whether it takes and gives numbers in dtypes that nobody computes in (bfloat16): what only moves
     elements, converts them, or has graphs inside. All others are applied to float32 numbers, and
@@ -205,6 +208,7 @@ class Primitive:
     elementwise: bool = False
     steep: bool = False
     always_strong: bool = False
+    collective: str | None = None
     stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
     promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None

@@ -15,6 +15,19 @@ from functrans.lazily import namespace as _namespace
 if TYPE_CHECKING:
     from functrans.lax.associative import associative_scan, cumlogsumexp
     from functrans.lax.branches import cond, select, switch
+    from functrans.lax.collectives import (
+        all_gather,
+        all_to_all,
+        axis_index,
+        axis_size,
+        pmax,
+        pmean,
+        pmin,
+        ppermute,
+        psum,
+        psum_scatter,
+        pvary,
+    )
     from functrans.lax.convolution import (
         ConvDimensionNumbers,
         conv,
@@ -43,8 +56,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConvDimensionNumbers",
+    "all_gather",
+    "all_to_all",
     "associative_scan",
     "avg_pool",
+    "axis_index",
+    "axis_size",
     "cond",
     "conv",
     "conv_dimension_numbers",
@@ -65,6 +82,13 @@ __all__ = [
     "map",
     "max_pool",
     "min_pool",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
+    "pvary",
     "reduce_window",
     "scan",
     "segment_max",
@@ -80,6 +104,10 @@ _HOME = _homes(
     {
         "functrans.lax.associative": "associative_scan cumlogsumexp",
         "functrans.lax.branches": "cond select switch",
+        "functrans.lax.collectives": (
+            "all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute psum psum_scatter "
+            "pvary"
+        ),
         "functrans.lax.convolution": (
             "ConvDimensionNumbers conv conv_dimension_numbers conv_general_dilated "
             "conv_general_dilated_patches conv_transpose conv_with_general_padding"

@@ -22,6 +22,7 @@ from functrans.ops.arrays.structural import astype
 from functrans.ops.control.cond import cond_p
 from functrans.ops.elementwise import choice
 from functrans.tracebacks import boundary
+from functrans.transform.variance import variance
 from functrans.tree import core as tree
 from functrans.tree.compare import difference
 
@@ -115,9 +116,10 @@ def _branch(index: Any, functions: Sequence[Callable[..., Any]], operands: Any, 
     given = flattened(operands, "operand ")
     names = [_label(f, i, what) for i, f in enumerate(functions)]
     bodies = []
+    varying = [variance(x) for x in given.leaves]
     for function, name in zip(functions, names, strict=True):
         check_function(function, name, what)
-        bodies.append(staged(function, given.structure, given.avals, what, name))
+        bodies.append(staged(function, given.structure, given.avals, what, name, varying))
     graphs, captures = closed(bodies, agreeing(bodies, names, what))
     outs = cond_p(index, *captures, *given.leaves, branches=tuple(graphs))
     return bodies[0].result.unflatten(apart(outs, [*captures, *given.leaves]))

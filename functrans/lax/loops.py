@@ -23,6 +23,7 @@ from functrans.lax.staging import (
     closed,
     flattened,
     staged,
+    steady,
 )
 from functrans.ops.arrays.structural import astype, iota, made
 from functrans.ops.calls.effect import perform
@@ -124,10 +125,14 @@ def _while(
         return result
 
     def stage_with(avals: Sequence[Aval]) -> Body:
-        return staged(step, arguments, avals, what, "body")
+        return steady(
+            lambda carry: staged(step, arguments, avals, what, "body", carry), first.leaves
+        )
 
     looped, start = carried(stage_with, first, what)
-    condition = staged(holds, arguments, [aval_of_leaf(x) for x in start], what, "cond")
+    varying = looped.varying or None
+    types = [aval_of_leaf(x) for x in start]
+    condition = staged(holds, arguments, types, what, "cond", varying)
     bodies = [condition, looped]
     (test, graph), captures = closed(bodies, [b.graph for b in bodies])
     loop = While(test, graph, len(captures), len(start), max_steps)

@@ -22,11 +22,13 @@ from functrans.lax.staging import (
     closed,
     flattened,
     staged,
+    steady,
 )
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.control.scan import scan_p
 from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary
+from functrans.transform.variance import variance
 from functrans.tree import core as tree
 
 
@@ -155,8 +157,14 @@ def scan_for(
         y_structure[:] = [tree.structure(pair[1])]
         return pair
 
+    row_varying = [variance(x) for x in rows.leaves]
+
     def stage_with(avals: Sequence[Aval]) -> Body:
-        return staged(step, arguments, [*avals, *row_avals], what, "f")
+        types = [*avals, *row_avals]
+        return steady(
+            lambda carry: staged(step, arguments, types, what, "f", [*carry, *row_varying]),
+            first.leaves,
+        )
 
     body, start = carried(stage_with, first, what)
     (graph,), captures = closed([body], [body.graph])

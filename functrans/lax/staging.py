@@ -14,8 +14,10 @@ from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
 from functrans.ops.arrays.promotion import result_type
 from functrans.ops.arrays.structural import astype
+from functrans.trace.axes import Names, declare, scope
 from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer
+from functrans.transform.variance import of_outputs, variance
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -45,6 +47,8 @@ class Body(NamedTuple):
     graph: Graph
     captures: tuple[Any, ...]
     result: Structure
+    varying: Sequence[Names] = ()
+    """The named axes along which each result varies, where there are such axes."""
 
 
 def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
@@ -74,10 +78,12 @@ def staged(
     avals: Sequence[Aval],
     kind: str,
     name: str,
+    varying: Sequence[Names] | None = None,
 ) -> Body:
     """Trace ``function(*structure.unflatten(tracers))`` without values.
 
     ``kind`` is the operation that the function is a part of, ``name`` what messages call it.
+    ``varying`` says along which named axes the arguments vary, if there are such axes around it.
     """
 
     def result_name(i: int, result: Structure) -> str:
@@ -85,8 +91,31 @@ def staged(
         return f"the result of {name}{path}"
 
     flat = Flat(function, structure, name, result_name)
-    traced = stage(flat, avals, kind=kind)
-    return Body(traced.graph, traced.captures, flat.result)
+    if scope() is None or varying is None:
+        traced = stage(flat, avals, kind=kind)
+        return Body(traced.graph, traced.captures, flat.result)
+
+    def declared(*tracers: Any) -> list[Any]:
+        declare(tracers, varying)
+        return flat(*tracers)
+
+    traced = stage(declared, avals, kind=kind)
+    inputs = [*varying, *map(variance, traced.captures)]
+    return Body(traced.graph, traced.captures, flat.result, of_outputs(traced.graph, inputs))
+
+
+def steady(make: Callable[[Sequence[Names]], Body], init: Sequence[Any]) -> Body:
+    """The body of a loop whose carry varies along the named axes that it is said to vary along.
+
+    A carry that starts as the same value in all lanes need not stay it (a fixed point).
+    """
+    carry = [variance(x) for x in init]
+    while True:
+        body = make(carry)
+        grown = [a | b for a, b in zip(carry, body.varying or carry, strict=False)]
+        if grown == carry:
+            return body
+        carry = grown
 
 
 def closed(bodies: Sequence[Body], graphs: Sequence[Graph]) -> tuple[list[Graph], list[Any]]:

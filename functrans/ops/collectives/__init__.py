@@ -1,0 +1,1 @@
+"""Collectives: what the lanes of a named axis give each other."""

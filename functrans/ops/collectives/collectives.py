@@ -1,0 +1,310 @@
+"""Collectives: sums, extremes, and moves of elements over the lanes of a named axis.
+
+Each takes a value and the number of the lane that it is one of. Where the lanes are those of
+`vmap`, that number is mapped over the axis: the batching rule then has the values of all lanes in
+one array, and a collective becomes a sum, a transposition or nothing at all. Where the lanes are
+processes, ``engine`` passes messages.
+
+A value *varies* along the axis, or is *invariant*: equal in all lanes. The type rule of each
+primitive is its slot ``collective``, which says what the result is; the operand is varying, except
+that of `pvary` and `own_part`. The transposes exchange the two::
+
+    pvary     invariant -> varying     psum        varying -> invariant
+    own_part  invariant -> varying     all_gather  varying -> invariant
+
+Parameters of all: ``name``, ``size`` (the number of lanes) and ``engine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from functrans.errors import AxesError, ShapeError
+from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.types import Aval
+from functrans.ops.arrays.shape import concatenate
+from functrans.ops.arrays.slicing import read_slice
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    cast,
+    drop_axes,
+    expand_axes,
+    iota,
+    move_axis,
+    place,
+    reduce_sum,
+    transpose,
+    zeros,
+)
+from functrans.ops.compiled.places import whole
+from functrans.ops.define import primitive
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
+from functrans.ops.reductions.reduce import reduce_max, reduce_min
+
+INVARIANT, VARYING = "invariant", "varying"
+
+Batched = tuple[Any, int | None]
+
+
+def collective(
+    name: str,
+    *,
+    result: str,
+    alone: Callable[..., Any],
+    lanes: Callable[..., Batched],
+    infer: Callable[..., Aval] = lambda x, lane, **params: x.update(),
+    **slots: Any,
+) -> Primitive:
+    """Define a collective.
+
+    Parameters
+    ----------
+    result : str
+        Whether the result is `INVARIANT` or `VARYING`.
+    alone : callable
+        What it is if there is one lane: of a plain array, and of the parameters but those of all.
+    lanes : callable
+        The batching rule: ``lanes(x, axis, size, **params)`` of the values of all lanes along
+        ``axis``, or of the value that all have if that is None; gives the result and its axis.
+    """
+
+    def numpy(x: Any, lane: Any, *, name: str, size: int, engine: Any, **params: Any) -> Any:
+        if engine is not None:
+            return getattr(engine, op.name)(x, **params)
+        if size == 1:
+            return alone(np.asarray(x), **params)[()]
+        raise AxesError(
+            f"{op.name} along {name!r} was met by one lane alone: the others go another way, since "
+            "what a branch or a loop depends on varies along the axis. Choose between results "
+            "(np.where) instead, or let all lanes go the same way"
+        )
+
+    def batch(operands: Any, axes: Any, *, name: str, size: int, engine: Any, **params: Any) -> Any:
+        (x, lane), (axis, lane_axis) = operands, axes
+        if lane_axis is not None:
+            return lanes(x, axis, size, **params)
+        # the lanes of another axis: they go along
+        if "axis" in params:
+            params["axis"] += 1
+        moved = move_axis(x, axis, 0)
+        return op(moved, lane, name=name, size=size, engine=engine, **params), 0
+
+    op: Primitive = primitive(
+        name, infer=infer, numpy=numpy, batch=batch, collective=result, **slots
+    )
+    return op
+
+
+# -- the same value, as every lane's own -----------------------------------------------------------
+
+pvary: Primitive = collective(
+    "pvary",
+    result=VARYING,
+    alone=lambda x: x,
+    lanes=lambda x, axis, size: (x, axis),
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: psum(ct, lane, **axis), None],
+)
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+
+def _sum(x: Any, axis: int | None, size: int) -> Batched:
+    return (x * size if axis is None else reduce_sum(x, axes=(axis,))), None
+
+
+psum: Primitive = collective(
+    "psum",
+    result=INVARIANT,
+    alone=lambda x: x,
+    lanes=_sum,
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: pvary(ct, lane, **axis), None],
+)
+
+
+def _extreme(reduce: Primitive, x: Any, axis: int | None, size: int) -> Batched:
+    return (x if axis is None else reduce(x, axes=(axis,))), None
+
+
+def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
+    """The mean of the tangents of the lanes that have the extreme value."""
+    wins = equal(x, out)
+    count = psum(cast(wins, dtype=x.dtype), lane, **axis)
+    return psum(masked(wins, dx), lane, **axis) / count
+
+
+pmax = collective(
+    "pmax",
+    result=INVARIANT,
+    alone=lambda x: x,
+    lanes=partial(_extreme, reduce_max),
+    jvp=[_shared_by_ties, None],
+)
+
+pmin = collective(
+    "pmin",
+    result=INVARIANT,
+    alone=lambda x: x,
+    lanes=partial(_extreme, reduce_min),
+    jvp=[_shared_by_ties, None],
+)
+
+
+# -- the parts of all lanes, and one's own part ----------------------------------------------------
+
+
+def _infer_gathered(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any) -> Aval:
+    return x.update(shape=(*x.shape[:axis], size, *x.shape[axis:]))
+
+
+def _gathered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
+    return place(x, mapped, axis, size), None
+
+
+all_gather: Primitive = collective(
+    "all_gather",
+    result=INVARIANT,
+    infer=_infer_gathered,
+    alone=lambda x, *, axis: np.expand_dims(x, axis),
+    lanes=_gathered,
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: own_part(ct, lane, **axis), None],
+)
+"""The values of all lanes along a new ``axis``."""
+
+
+def _infer_part(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any) -> Aval:
+    if not axis < x.ndim or x.shape[axis] != size:
+        raise ShapeError(f"{x} has no axis {axis} with one place for each of {size} lanes")
+    return x.update(shape=drop_axes(x.shape, (axis,)))
+
+
+def _own_part(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
+    if mapped is None:
+        return x, axis
+    # the lane's number along both: an element of the diagonal
+    rows = move_axis(move_axis(x, mapped, 0), axis + 1, 1)
+    places = iota(size=size, dtype=np.dtype(np.int64))
+    ones = tuple(1 for _ in rows.shape[2:])
+    diagonal = equal(expand_axes(places, (1,)), expand_axes(places, (0,)))
+    mask = broadcast_to(diagonal.reshape(size, size, *ones), shape=rows.shape)
+    return reduce_sum(masked(mask, rows), axes=(1,)), 0
+
+
+own_part: Primitive = collective(
+    "own_part",
+    result=VARYING,
+    infer=_infer_part,
+    alone=lambda x, *, axis: np.squeeze(x, axis),
+    lanes=_own_part,
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: all_gather(ct, lane, **axis), None],
+)
+"""The element along ``axis`` that has the number of the lane."""
+
+
+def _scattered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
+    if mapped is None:
+        return x * size, axis
+    # (the axis of a lane's value lies behind that of the lanes)
+    return reduce_sum(x, axes=(mapped,)), axis
+
+
+psum_scatter = collective(
+    "psum_scatter",
+    result=VARYING,
+    infer=_infer_part,
+    alone=lambda x, *, axis: np.squeeze(x, axis),
+    lanes=_scattered,
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: all_gather(ct, lane, **axis), None],
+)
+"""The lane's own part of the sum over the lanes."""
+
+
+# -- exchanges -------------------------------------------------------------------------------------
+
+
+def _infer_exchanged(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any) -> Aval:
+    _infer_part(x, lane, size=size, axis=axis)
+    return x.update()
+
+
+def _exchanged(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
+    rows = place(x, mapped, 0, size)
+    order = list(range(rows.ndim))
+    order[0], order[axis + 1] = axis + 1, 0
+    return transpose(rows, permutation=tuple(order)), 0
+
+
+all_to_all: Primitive = collective(
+    "all_to_all",
+    result=VARYING,
+    infer=_infer_exchanged,
+    alone=lambda x, *, axis: x,
+    lanes=_exchanged,
+    linear=LINEAR,
+    transpose=[lambda ct, x, lane, **axis: all_to_all(ct, lane, **axis), None],
+)
+"""Along ``axis``, the part that each lane has for this one."""
+
+Moves = tuple[tuple[int, int], ...]
+
+
+def _alone(x: Any, *, moves: Moves) -> Any:
+    return x if moves else np.zeros_like(x)
+
+
+def _runs(moves: Moves, size: int) -> list[tuple[int | None, int]]:
+    """Where lanes receive from, as ``(first source, how many)``; the source None: from nobody."""
+    sources = {receiver: sender for sender, receiver in moves}
+    runs: list[tuple[int | None, int]] = []
+    for receiver in range(size):
+        source = sources.get(receiver)
+        if runs:
+            first, count = runs[-1]
+            if source == (None if first is None else first + count):
+                runs[-1] = first, count + 1
+                continue
+        runs.append((source, 1))
+    return runs
+
+
+def _permuted(x: Any, mapped: int | None, size: int, *, moves: Moves) -> Batched:
+    rows = place(x, mapped, 0, size)
+    rest = rows.shape[1:]
+    parts = [
+        zeros((count, *rest), rows.dtype)
+        if first is None
+        else read_slice(rows, index=((first, count, 1), *map(whole, rest)))
+        for first, count in _runs(moves, size)
+    ]
+    return (parts[0] if len(parts) == 1 else concatenate(parts, axis=0)), 0
+
+
+def _send_back(ct: Any, x: Any, lane: Any, *, moves: Moves, **axis: Any) -> Any:
+    backwards = tuple((receiver, sender) for sender, receiver in moves)
+    return ppermute(ct, lane, moves=backwards, **axis)
+
+
+ppermute: Primitive = collective(
+    "ppermute",
+    result=VARYING,
+    alone=_alone,
+    lanes=_permuted,
+    linear=LINEAR,
+    transpose=[_send_back, None],
+)
+"""The value of the lane that sends to this one, by ``moves`` (sender, receiver); else zeros."""
+
+
+def is_along(eqn: Any, name: str) -> bool:
+    """Whether an equation is a collective along the axis of a name."""
+    return eqn.primitive.collective is not None and eqn.params["name"] == name
