@@ -74,6 +74,7 @@ __all__ = [
     "debug",
     "device_put",
     "devices",
+    "distributed",
     "divergence",
     "errors",
     "eval_shape",
@@ -143,8 +144,8 @@ __getattr__, __dir__ = _namespace(
     __name__,
     _HOME | {"float0": "functrans.api.problem:FLOAT0"},
     (
-        "config", "debug", "errors", "extend", "lax", "numpy", "random", "scipy", "testing",
-        "train", "tree",
+        "config", "debug", "distributed", "errors", "extend", "lax", "numpy", "random", "scipy",
+        "testing", "train", "tree",
     ),
 )  # fmt: skip
 

@@ -71,7 +71,8 @@ def explicit(
         return not isinstance(atom, Literal) and flags[atom]
 
     def each_lanes_own(atom: Atom) -> Atom:
-        if varies(atom) or not is_inexact(atom.aval.dtype):
+        # (of a constant, or an integer, nobody takes a derivative)
+        if isinstance(atom, Literal) or varies(atom) or not is_inexact(atom.aval.dtype):
             return atom
         if atom not in own:
             assert lane is not None
@@ -155,12 +156,24 @@ def _of_custom(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     return (_refused if is_traced else _of_call)(eqn, flags, axis)
 
 
+def _lanes_of(graphs: Sequence[Graph], name: str) -> list[Var]:
+    """The number of the lane in graphs that take the same operands, of which some use it."""
+    place = next(
+        graph.inputs.index(lane) for graph in graphs if (lane := lane_of(graph, name)) is not None
+    )
+    return [graph.inputs[place] for graph in graphs]
+
+
 def _of_cond(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     _check_common(eqn, flags[0], axis, "the lanes choose different branches")
     branches: tuple[Graph, ...] = eqn.params["branches"]
+    lanes = _lanes_of(branches, axis["name"])
 
     def typed(wanted: Flags | None) -> list[Explicit]:
-        return [explicit(branch, flags[1:], axis, wanted) for branch in branches]
+        return [
+            explicit(branch, flags[1:], axis, wanted, lane)
+            for branch, lane in zip(branches, lanes, strict=True)
+        ]
 
     varying = reduce(either, (branch.varying for branch in typed(None)))
     graphs = tuple(branch.graph for branch in typed(varying))
@@ -187,15 +200,16 @@ def _of_scan(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
 def _of_while(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     loop = While.of(eqn)
     consts, init = map(tuple, cut(flags, loop.n_consts))
+    in_cond, in_body = _lanes_of((loop.cond, loop.body), axis["name"])
 
     def step(carry: Flags) -> tuple[Flags, Explicit]:
-        found = explicit(loop.body, (*consts, *carry), axis)
+        found = explicit(loop.body, (*consts, *carry), axis, lane=in_body)
         return found.varying[: len(carry)], found
 
     carry, found = fixpoint(init, step)
     stacks = found.varying[len(carry) :]
-    body = explicit(loop.body, (*consts, *carry), axis, carry + stacks).graph
-    (goes_on,) = explicit(loop.cond, (*consts, *carry), axis).varying
+    body = explicit(loop.body, (*consts, *carry), axis, carry + stacks, in_body).graph
+    (goes_on,) = explicit(loop.cond, (*consts, *carry), axis, lane=in_cond).varying
     _check_common(eqn, goes_on, axis, "the lanes take different numbers of steps")
     new = Eqn(eqn.primitive, eqn.inputs, eqn.outputs, {**eqn.params, "body": body})
     return _Typed(new, (*consts, *carry), (*carry, False, *stacks))

@@ -202,6 +202,24 @@ def test_training_in_a_scan():
     np.testing.assert_allclose(found, w, rtol=1e-12)
 
 
+def test_collectives_in_the_condition_of_a_loop_and_in_one_branch():
+    def f(w, x):
+        def goes_on(c):
+            return lax.pmax(abs(c), "i") > 1.0
+
+        y = lax.while_loop(goes_on, lambda c: c * (0.5 * w), x)
+        y = lax.cond(w > 0, lambda y: y * w, lambda y: lax.pmean(y, "i"), y)
+        return lax.psum(y * y, "i")
+
+    w, x = 1.1, RNG.normal(size=N) * 8
+
+    def total(w):
+        return vmap(f, in_axes=(None, 0), out_axes=None, axis_name="i")(float(w[0]), x)
+
+    found = vmap(grad(f), in_axes=(None, 0), out_axes=None, axis_name="i")(w, x)
+    np.testing.assert_allclose(found, differences(total, np.array([w]))[0], rtol=1e-6)
+
+
 def test_a_carry_that_comes_to_vary():
     def f(w, x):
         def step(c, _):

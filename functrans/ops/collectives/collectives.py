@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import AxesError, ShapeError
-from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import read_slice
@@ -217,6 +217,11 @@ def _scattered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
     return reduce_sum(x, axes=(mapped,)), axis
 
 
+def _spread_back(ct: Any, x: Any, lane: Any, *, axis: int, **along: Any) -> Any:
+    parts = all_gather(ct, lane, axis=axis, **along)
+    return pvary(parts, lane, **along)
+
+
 psum_scatter = collective(
     "psum_scatter",
     result=VARYING,
@@ -224,7 +229,7 @@ psum_scatter = collective(
     alone=lambda x, *, axis: np.squeeze(x, axis),
     lanes=_scattered,
     linear=LINEAR,
-    transpose=[lambda ct, x, lane, **axis: all_gather(ct, lane, **axis), None],
+    transpose=[_spread_back, None],
 )
 """The lane's own part of the sum over the lanes."""
 
@@ -303,6 +308,17 @@ ppermute: Primitive = collective(
     transpose=[_send_back, None],
 )
 """The value of the lane that sends to this one, by ``moves`` (sender, receiver); else zeros."""
+
+
+# -- the number of a lane --------------------------------------------------------------------------
+
+lane_number = primitive(
+    "lane_number",
+    infer=lambda *, name, size, engine, dtype: Aval((), dtype),
+    numpy=lambda *, name, size, engine, dtype: dtype.type(engine.number()),
+    jvp=ZERO_DERIVATIVE,
+)
+"""Which of the lanes of an ``engine`` this process is."""
 
 
 def is_along(eqn: Any, name: str) -> bool:
