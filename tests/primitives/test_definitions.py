@@ -90,7 +90,7 @@ NO_SAMPLES = {
 
 COLLECTIVES = {
     primitive.name: "it is an array's axis, or a message" for primitive in PRIMITIVES
-    if primitive.collective is not None
+    if primitive.collective is not None or primitive.name == "lane_number"
 }  # fmt: skip
 
 

@@ -109,6 +109,7 @@ pvary: Primitive = collective(
     lanes=lambda x, axis, size: (x, axis),
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: psum(ct, lane, **axis), None],
+    pull=lambda read, index, x, lane, **axis: read(0, index),
 )
 
 
