@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from functrans.api.recompute import checkpoint, stop_gradient
     from functrans.api.saved import load, save
     from functrans.api.sums import divergence, laplacian
+    from functrans.api.taylor import derivatives, jet
     from functrans.api.traced import is_traced
     from functrans.caches import clear_caches
     from functrans.ir.types import Aval
@@ -72,6 +73,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug",
+    "derivatives",
     "device_put",
     "devices",
     "distributed",
@@ -91,6 +93,7 @@ __all__ = [
     "jacobian",
     "jacobian_operator",
     "jacrev",
+    "jet",
     "jit",
     "jvp",
     "laplacian",
@@ -133,6 +136,7 @@ _HOME = _homes(
         "functrans.api.recompute": "checkpoint stop_gradient",
         "functrans.api.saved": "load save",
         "functrans.api.sums": "divergence laplacian",
+        "functrans.api.taylor": "derivatives jet",
         "functrans.api.traced": "is_traced",
         "functrans.caches": "clear_caches",
         "functrans.ir.types": "Aval",

@@ -68,6 +68,10 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``collective``
     what the result of a primitive along a named axis is: ``"invariant"``, equal in all lanes of the
     axis that its parameter ``name`` says, or ``"varying"``. None: it varies if an operand does.
+``quotient``
+    the operand that a primitive divides by: the result ``y`` solves ``B y = a`` with a ``B`` that
+    is linear in this operand, and the rule of its tangent uses the result and not ``a``. The
+    Taylor coefficients of the result then follow from one another.
 ``stores``
     whether it takes and gives numbers in dtypes that nobody computes in (bfloat16): what only moves
     elements, converts them, or has graphs inside. All others are applied to float32 numbers, and
@@ -209,6 +213,7 @@ class Primitive:
     steep: bool = False
     always_strong: bool = False
     collective: str | None = None
+    quotient: int | None = None
     stores: bool = False
     prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
     promotion: Callable[[tuple[Any, ...]], tuple[np.dtype[Any], ...]] | None = None

@@ -51,7 +51,7 @@ def push_forward(
                 values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
             outs = [values[var] for var in eqn.outputs]
             reach = supports.of_operands(eqn, moving)
-            out_tangents = _tangents_of_results(eqn, operands, moving, outs, reach)
+            out_tangents = tangents_of_results(eqn, operands, moving, outs, reach)
             supports.push(eqn, operands, reach)
         for var, tangent in zip(eqn.outputs, out_tangents, strict=True):
             if tangent is not None and is_inexact(var.aval.dtype):
@@ -72,13 +72,14 @@ def _jvp_of(eqn: Eqn) -> Any:
     return jvp
 
 
-def _tangents_of_results(
+def tangents_of_results(
     eqn: Eqn,
     primals: Sequence[Any],
     tangents: Tangents,
     outs: Sequence[Any],
-    reach: Sequence[Support],
+    reach: Sequence[Support] = (),
 ) -> Sequence[Any]:
+    """The tangents of the results of an equation without inner graphs."""
     primitive = eqn.primitive
     if isinstance(primitive.jvp, Piecewise):
         return [None] * len(outs)

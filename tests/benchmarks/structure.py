@@ -1,7 +1,8 @@
 """Derivatives that use structure: ``python -m tests.benchmarks.structure [--rounds 15]``.
 
 Sparse Jacobians and Hessians beside as many evaluations of the function as there are colours, and
-beside JAX's dense ones where those fit; the Laplacian of a network beside the trace of its Hessian.
+beside JAX's dense ones where those fit; the Laplacian of a network beside the trace of its Hessian;
+derivatives of higher orders beside jvp of jvp.
 All in turns; medians.
 """
 
@@ -9,13 +10,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans import grad, hessian, jacfwd, jacobian, jit, laplacian, sparsity, vmap
+from functrans import (
+    derivatives,
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jit,
+    jvp,
+    laplacian,
+    sparsity,
+    vmap,
+)
 from functrans.transform.colouring import colour_columns, colour_star, count_colours
 
 RNG = np.random.default_rng(0)
@@ -160,6 +173,56 @@ def compare_laplacians(examples: int, rounds: int) -> None:
     print(f"Laplacian of {examples:4} examples {times['forward']:8.3f} ms; {rest}")
 
 
+def nested(function: Callable[[Any], Any], order: int) -> Callable[[Any], Any]:
+    """A derivative of a function of one number, by jvp of jvp."""
+    for _ in range(order):
+        function = partial(_pushed, function)
+    return function
+
+
+def _pushed(function: Callable[[Any], Any], t: Any) -> Any:
+    return jvp(function, (t,), (1.0,))[1]
+
+
+def compare_orders(order: int, rounds: int) -> None:
+    """The derivatives of a network along a line, up to an order."""
+    x, v = RNG.standard_normal((2, 100, 30))
+
+    def along(t: Any) -> Any:
+        return np.sum(network(x + t * v))
+
+    series = jit(derivatives(along, order))
+    highest = jit(nested(along, order))
+    calls = {"taylor": lambda: series(0.1), "nested": lambda: highest(0.1)}
+    try:
+        import jax
+        import jax.numpy as jnp
+        from jax.experimental.jet import jet
+
+        jax.config.update("jax_enable_x64", True)
+        line = [1.0, *[0.0] * (order - 1)]
+        # (a dot product of a matrix and a vector of JAX's has no rule there)
+        last = [*LAYERS[:-1], LAYERS[-1][:, None]]
+
+        def theirs(t: Any) -> Any:
+            y = x + t * v
+            for weights in last[:-1]:
+                y = jnp.tanh(y @ weights)
+            return (y @ last[-1]).sum()
+
+        compiled = jax.jit(lambda t: jet(theirs, (t,), (line,)))
+        calls["jax"] = lambda: jax.block_until_ready(compiled(0.1))
+    except ImportError:
+        pass
+    times = in_turns(calls, rounds)
+    rest = ", ".join(
+        f"{name} {times[name]:8.3f} ms = {times[name] / times['taylor']:5.2f} times"
+        for name in calls
+        if name != "taylor"
+    )
+    print(f"derivatives to order {order} {times['taylor']:8.3f} ms; {rest}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
@@ -168,6 +231,8 @@ def main() -> None:
         compare(name, work, rounds)
     for examples in (1, 64, 1024):
         compare_laplacians(examples, rounds)
+    for order in (1, 2, 4, 6, 8):
+        compare_orders(order, rounds)
 
 
 if __name__ == "__main__":

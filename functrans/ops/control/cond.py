@@ -28,11 +28,13 @@ from functrans.ops.control.layout import (
     check_operands,
     compact,
     cut,
+    each,
     either,
     elsewhere,
     has_fixed_sizes,
     spread,
     strong,
+    together,
     undivided,
     unused,
     unused_like,
@@ -64,8 +66,14 @@ def _evaluate(index: Any, *operands: Any, branches: Branches) -> tuple[Any, ...]
 
 
 def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, branches: Branches
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    transform: Any,
+    branches: Branches,
+    order: int = 1,
 ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
     moving = tuple(t is not None for t in tangents[1:])
     pushed = [transform(branch, moving) for branch in branches]
     nonzero = reduce(either, (found for _, found in pushed))
@@ -75,20 +83,23 @@ def _jvp(
     def with_tangents(graph: Graph, found: Flags) -> Graph:
         def branch(*inputs: Any) -> list[Any]:
             results = replay(graph, inputs)
-            dots = where(nonzero, spread(results[count:], found))
-            return [*results[:count], *_filled(dots, wanted)]
+            dots = where(nonzero, spread(together(results[count:], order), found))
+            return [*results[:count], *each(_filled(dots, wanted, order))]
 
         return rewrite(branch, graph.in_avals)
 
     results = cond_p(
-        *primals, *compact(tangents[1:]), branches=tuple(with_tangents(*p) for p in pushed)
+        *primals, *each(tangents[1:]), branches=tuple(with_tangents(*p) for p in pushed)
     )
-    return results[:count], spread(results[count:], nonzero)
+    return results[:count], spread(together(results[count:], order), nonzero)
 
 
-def _filled(values: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
+def _filled(values: Sequence[Any], avals: Sequence[Aval], order: int = 1) -> list[Any]:
     """Derivatives, with those that are zero in this branch and not in another."""
-    return [elsewhere(aval) if x is None else x for x, aval in zip(values, avals, strict=True)]
+    return [
+        x if x is not None else elsewhere(aval) if order == 1 else (elsewhere(aval),) * order
+        for x, aval in zip(values, avals, strict=True)
+    ]
 
 
 def _transpose(

@@ -53,6 +53,23 @@ def spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     return [next(remaining) if flag else None for flag in flags]
 
 
+def each(derivatives: Iterable[Any]) -> list[Any]:
+    """All derivatives, one after the other, where a value has a tuple of them, or one, or none."""
+    return [
+        x
+        for given in derivatives
+        if given is not None
+        for x in (given if isinstance(given, tuple) else (given,))
+    ]
+
+
+def together(derivatives: Sequence[T], order: int) -> Sequence[Any]:
+    """What `each` was given, where every value has derivatives up to an order."""
+    if order == 1:
+        return derivatives
+    return [tuple(derivatives[i : i + order]) for i in range(0, len(derivatives), order)]
+
+
 def where(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
     """The values whose flag holds."""
     return [x for x, flag in zip(values, flags, strict=True) if flag]

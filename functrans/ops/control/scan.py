@@ -34,6 +34,7 @@ from functrans.ops.control.layout import (
     check_operands,
     compact,
     cut,
+    each,
     fixpoint,
     has_fixed_sizes,
     new_stack,
@@ -41,6 +42,7 @@ from functrans.ops.control.layout import (
     spread,
     stacked,
     strong,
+    together,
     where,
     where_not,
 )
@@ -83,8 +85,9 @@ def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
 
 
 def _jvp(
-    scan: Scan, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
+    scan: Scan, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
 ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
     steps, consts, init, xs = scan.parts(primals)
     _, consts_dot, init_dot, xs_dot = scan.parts(tangents)
     body, n_carry = scan.body, scan.n_carry
@@ -99,29 +102,33 @@ def _jvp(
         return pushed.nonzero[:n_carry], pushed
 
     carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
-    counts = (len(consts), n_carry, len(xs), sum(c_moves), sum(carry_moves))
+    carried = order * sum(carry_moves)
+    counts = (len(consts), n_carry, len(xs), order * sum(c_moves), carried)
     c, i, x, dc, di, dx = cut(range(len(pushed.inputs)), *counts)
-    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, sum(carry_moves))
+    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, carried)
     moved = scan.but(
         body=refit(pushed, [*c, *dc, *i, *di, *x, *dx], [*out, *dout, *ys, *dys]),
         n_consts=len(c) + len(dc),
         n_carry=len(i) + len(di),
     )
     init_dot = [
-        zeros_like(x) if t is None else t
+        (zeros_like(x),) * order if t is None else t
         for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
         if moves
     ]
     results = moved.bind(
         steps,
-        [*consts, *compact(consts_dot)],
-        [*init, *init_dot],
-        [*xs, *compact(xs_dot)],
+        [*consts, *each(consts_dot)],
+        [*init, *each(init_dot)],
+        [*xs, *each(xs_dot)],
     )
     carry, carry_dot, ys_out, ys_dot = cut(results, n_carry, len(di), n_ys)
     return (
         [*carry, *ys_out],
-        [*spread(carry_dot, carry_moves), *spread(ys_dot, nonzero[n_carry:])],
+        [
+            *spread(together(carry_dot, order), carry_moves),
+            *spread(together(ys_dot, order), nonzero[n_carry:]),
+        ],
     )
 
 

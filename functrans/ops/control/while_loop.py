@@ -34,8 +34,8 @@ from functrans.ops.control.layout import (
     Scan,
     T,
     check_operands,
-    compact,
     cut,
+    each,
     fixpoint,
     has_fixed_sizes,
     new_stack,
@@ -43,6 +43,7 @@ from functrans.ops.control.layout import (
     spread,
     stacked,
     strong,
+    together,
     undivided,
     where_not,
 )
@@ -135,8 +136,9 @@ def step_limit_error(limit: int) -> StepLimitError:
 
 
 def _jvp(
-    loop: While, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
+    loop: While, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
 ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
     consts, init = cut(primals, loop.n_consts)
     consts_dot, init_dot = cut(tangents, loop.n_consts)
     n_carry = loop.n_carry
@@ -148,24 +150,28 @@ def _jvp(
         return pushed.nonzero[:n_carry], pushed
 
     carry_moves, (pushed, nonzero) = fixpoint(i_moves, push)
-    c, i, dc, di = cut(range(len(pushed.inputs)), len(consts), n_carry, sum(c_moves))
-    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, sum(carry_moves))
+    c, i, dc, di = cut(range(len(pushed.inputs)), len(consts), n_carry, order * sum(c_moves))
+    out, ys, dout, dys = cut(range(len(pushed.outputs)), n_carry, n_ys, order * sum(carry_moves))
     body = refit(pushed, [*c, *dc, *i, *di], [*out, *dout, *ys, *dys])
     in_cond, carry_in_cond = cut(loop.cond.inputs, len(consts))
     added_c, added_i = cut(body.inputs, len(c), len(dc), len(i))[1::2]
     cond = Graph([*in_cond, *added_c, *carry_in_cond, *added_i], loop.cond.eqns, loop.cond.outputs)
     starts = [
-        zeros_like(x) if t is None else t
+        (zeros_like(x),) * order if t is None else t
         for x, t, moves in zip(init, init_dot, carry_moves, strict=True)
         if moves
     ]
     results = While(cond, body, len(c) + len(dc), len(i) + len(di), loop.max_steps).bind(
-        [*consts, *compact(consts_dot)], [*init, *starts]
+        [*consts, *each(consts_dot)], [*init, *each(starts)]
     )
     carry, carry_dot, steps, ys_out, ys_dot = cut(results, n_carry, len(di), 1, n_ys)
     return (
         [*carry, *steps, *ys_out],
-        [*spread(carry_dot, carry_moves), None, *spread(ys_dot, nonzero[n_carry:])],
+        [
+            *spread(together(carry_dot, order), carry_moves),
+            None,
+            *spread(together(ys_dot, order), nonzero[n_carry:]),
+        ],
     )
 
 

@@ -43,7 +43,7 @@ multiply = elementwise(
 divide = elementwise(
     "divide", numpy=np.divide, scalar=lambda x, y: x / y,
     jvp=[lambda x, y, out, dx: dx / y, lambda x, y, out, dy: -(out / y) * dy],
-    linear=LINEAR,
+    linear=LINEAR, quotient=1,
     parts=on_parts("complex_arithmetic:divide"),
     steep=True, samples=[any_real, nonzero],
 )  # fmt: skip

@@ -46,6 +46,7 @@ def elementwise(
     widen: Callable[[Any, Any], tuple[Any, Any]] | None = None,
     result: str = "same",
     steep: bool = False,
+    quotient: int | None = None,
     brief: bool = False,
     stores: bool = False,
     params: dict[str, Any] | None = None,
@@ -87,6 +88,8 @@ def elementwise(
     steep : bool
         Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
         ``where`` has left out) stays 0.
+    quotient : int
+        The operand that it divides by, see `functrans.ir.primitive`.
     brief : bool
         Whether the tests try only one shape and an empty one, since it takes long.
     stores : bool
@@ -137,6 +140,7 @@ def elementwise(
         samples=broadcasting(*domains, params=params or {}, brief=brief),
         fixed=refused_operands(jvp) if isinstance(jvp, list) else {},
         elementwise=True,
+        quotient=quotient,
         steep=steep,
         stores=stores,
         prepare=prepare,

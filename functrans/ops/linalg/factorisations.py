@@ -103,6 +103,7 @@ solve_p: Primitive = primitive(
     numpy=_solve,
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
+    quotient=0,
     # the same matrix again: one elimination serves both
     sparsity=_sparsity_of_solution,
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
@@ -164,6 +165,7 @@ triangular_solve: Primitive = primitive(
         _tangent_of_triangular_solve,
         lambda a, b, out, db, **params: triangular_solve(a, db, **params),
     ],
+    quotient=0,
     sparsity=_sparsity_of_solution,
     linear=((1,),),
     transpose=[
