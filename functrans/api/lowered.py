@@ -13,6 +13,7 @@ from functrans.errors import DeviceError
 from functrans.ir.graph import Graph, prune
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
+from functrans.trace.axes import declaring, scope
 from functrans.trace.stage import Staged, stage
 from functrans.tracebacks import boundary
 from functrans.tree import core as tree
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
     from functrans.run.cuda.lowering import Lowering, ProgramReport
 
+_variance = lazy("functrans.transform.variance:variance")
 _lowering = lazy("functrans.run.cuda.lowering:lowering")
 optimise = lazy("functrans.optimise:optimise")
 program = lazy("functrans.run.call.jitted:program")
@@ -129,7 +131,8 @@ def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> 
         x if isinstance(x, Aval) else aval_of_leaf(as_array(x, lambda: f"an argument of {kind}"))
         for x in leaves
     ]
-    return stage(flat, avals, kind=kind), flat.result
+    taking = flat if scope() is None else declaring(flat, [_variance(x) for x in leaves])
+    return stage(taking, avals, kind=kind), flat.result
 
 
 @boundary

@@ -29,7 +29,7 @@ from functrans.ir.types import Aval, describe, interned, is_supported
 from functrans.lazily import lazy
 from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
-from functrans.trace.axes import Axis, check_name, declare, entered, scope
+from functrans.trace.axes import Axis, check_name, declaring, entered, scope
 from functrans.trace.stage import stage
 from functrans.tracebacks import boundary
 from functrans.transform.batch import batch_graph
@@ -356,15 +356,16 @@ def _in_scope(
         for x, axis in zip(arrays, axes, strict=True)
     ]
 
-    def declared(*tracers: Any) -> list[Any]:
-        if name is None:
-            declare(tracers, varying)
-            return example(*tracers)
-        with entered(Axis(name, size, tracers[-1])):
-            declare(tracers, [*varying, own])
-            return example(*tracers)
+    if name is None:
+        return declaring(example, varying)
+    declared = declaring(example, [*varying, own])
 
-    return declared
+    def in_a_lane(*tracers: Any) -> list[Any]:
+        with entered(Axis(name, size, tracers[-1])):
+            found: list[Any] = declared(*tracers)
+            return found
+
+    return in_a_lane
 
 
 def _spread_axes(function: Callable[..., Any], args: tuple[Any, ...], in_axes: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from functrans.ir.graph import Graph, Var
 from functrans.ir.types import Aval, describe
 from functrans.ops.arrays.promotion import result_type
 from functrans.ops.arrays.structural import astype
-from functrans.trace.axes import Names, declare, scope
+from functrans.trace.axes import Names, declaring, scope
 from functrans.trace.stage import replay, rewrite, stage
 from functrans.trace.tracer import Tracer
 from functrans.transform.variance import of_outputs, variance
@@ -95,11 +95,7 @@ def staged(
         traced = stage(flat, avals, kind=kind)
         return Body(traced.graph, traced.captures, flat.result)
 
-    def declared(*tracers: Any) -> list[Any]:
-        declare(tracers, varying)
-        return flat(*tracers)
-
-    traced = stage(declared, avals, kind=kind)
+    traced = stage(declaring(flat, varying), avals, kind=kind)
     inputs = [*varying, *map(variance, traced.captures)]
     return Body(traced.graph, traced.captures, flat.result, of_outputs(traced.graph, inputs))
 

@@ -7,7 +7,7 @@ rules know along which axis of an array the lanes of the name lie.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -74,13 +74,23 @@ def entered(axis: Axis) -> Iterator[None]:
         _scope.reset(before)
 
 
-def declare(tracers: Any, varying: Any) -> None:
+def declare(tracers: Sequence[Any], varying: Sequence[Names]) -> None:
     """Say along which axes the inputs of a trace vary."""
     known = _scope.get()
     if known is not None:
         known.varying.update(
             {x._variable: names for x, names in zip(tracers, varying, strict=True)}
         )
+
+
+def declaring(function: Callable[..., Any], varying: Sequence[Names]) -> Callable[..., Any]:
+    """A function that is traced, and first says along which axes its arguments vary."""
+
+    def declared(*tracers: Any) -> Any:
+        declare(tracers, varying)
+        return function(*tracers)
+
+    return declared
 
 
 def check_name(name: Any, what: str) -> None:

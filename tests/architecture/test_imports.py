@@ -42,7 +42,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 # Slow to import, so imported when they are first needed, which may be inside a function.
 DEFERRED = {"numba", "llvmlite", "scipy", "opt_einsum", "threadpoolctl", "ml_dtypes"}
-DEFERRED |= {"mpi4py", "cuda", "nvmath", "matplotlib", "graphviz", "tqdm"}
+DEFERRED |= {"mpi4py", "distributed", "cuda", "nvmath", "matplotlib", "graphviz", "tqdm"}
 COMPILERS = {"numba", "llvmlite"}
 
 # Where ``lazy("scipy.special:erf")`` is defined, the one import whose module is not written out;

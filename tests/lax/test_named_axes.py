@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import checkpoint, grad, hessian, jacfwd, jacrev, jit, jvp, lax, vjp, vmap
+from functrans import checkpoint, grad, hessian, jacfwd, jacrev, jit, jvp, lax, train, vjp, vmap
 from functrans import numpy as fnp
 from functrans.errors import AxesError, ShapeError
 
@@ -218,6 +218,20 @@ def test_collectives_in_the_condition_of_a_loop_and_in_one_branch():
 
     found = vmap(grad(f), in_axes=(None, 0), out_axes=None, axis_name="i")(w, x)
     np.testing.assert_allclose(found, differences(total, np.array([w]))[0], rtol=1e-6)
+
+
+def test_pieces_of_a_batch_in_each_lane():
+    """Shapes are looked for by a trace of their own, in which derivatives are taken as well."""
+    x = RNG.normal(size=(N, 6, 3))
+
+    def f(w, x):
+        pieces = train.accumulate(grad(lambda w, x: lax.psum(np.sin(x @ w).sum(), "i")), 2)
+        return pieces(w, x)
+
+    w = RNG.normal(size=3)
+    found = vmap(f, in_axes=(None, 0), out_axes=None, axis_name="i")(w, x)
+    expected = np.einsum("nij,ni->j", x, np.cos(x @ w)) / 2
+    np.testing.assert_allclose(found, expected)
 
 
 def test_a_carry_that_comes_to_vary():
