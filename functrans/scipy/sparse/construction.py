@@ -1,36 +1,238 @@
-"""Refusals: sparse matrices are not made of traced values."""
+"""SciPy's constructors of sparse matrices, given traced values at constant places."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from types import FrameType
+from typing import Any
 
+import numpy as np
+import scipy.sparse
+
+from functrans.api.compressed import TracedSparse
+from functrans.errors import ShapeError
+from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse
+from functrans.scipy.sparse.traced import (
+    SparseMatrix,
+    SparseMethods,
+    as_traced,
+    from_coordinates,
+    is_sparse,
+    of_places,
+    together,
+    traced_class,
+)
+from functrans.trace.asking import own
+from functrans.trace.source import located, user_source
 
 _INSTEAD = (
-    "sparse matrices hold constants; write the product itself, d[:, None] * x for a diagonal d, or "
-    "y.at[rows].add(values * x[columns]), or make the matrix outside of the traced function"
+    "a matrix of traced values is made of values and places, csr_array((values, (rows, columns)), "
+    "shape=...), where the places are constant"
 )
 
-_FUNCTIONS = "block_array block_diag bmat diags diags_array hstack kron kronsum spdiags vstack"
 
-_CLASSES = "bsr_array coo_array csc_array csr_array dia_array dok_array lil_array"
-
-
-def _function(name: str) -> Callable[..., NoReturn]:
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        refuse(f"scipy.sparse.{name}", _INSTEAD)
-
-    return refused
+def holds_traced(x: Any) -> bool:
+    """Whether traced values stand anywhere in nested lists and tuples, in matrices too."""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_traced, x))
+    return isinstance(x, (SparseMethods, TracedSparse)) or holds_tracer(x)
 
 
-def _constructor(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    refuse(f"scipy.sparse.{type(self).__name__}", _INSTEAD)
+def concerned(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """A call concerns traced values if they are among its arguments, or in a matrix there."""
+    return any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
 
 
-for _name in _FUNCTIONS.split():
-    enter(f"scipy.sparse:{_name}", _function(_name))
-for _name in _CLASSES.split():
+# -- the classes -----------------------------------------------------------------------------------
+
+
+def _constructor(
+    self: Any, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any
+) -> None:
+    kind, is_matrix = self.format, isinstance(self, scipy.sparse.spmatrix)
+    made = _made(arg1, shape, kind, is_matrix)
+    if dtype is not None:
+        made = made.astype(dtype)
+    # SciPy has made the object already, and it becomes one of ours
+    vars(self).clear()
+    vars(self).update(vars(made))
+    scipys: Any = type(self)
+    self.__class__ = traced_class(scipys)
+
+
+def _made(arg1: Any, shape: Any, kind: str, is_matrix: bool) -> SparseMatrix:
+    name = f"scipy.sparse.{kind}_{'matrix' if is_matrix else 'array'}"
+    if is_sparse(arg1):
+        found = as_traced(arg1).asformat(kind)
+        return SparseMatrix(found._structure, found._values, kind, is_matrix)
+    if not isinstance(arg1, tuple) or kind not in ("coo", "csc", "csr", "dia"):
+        refuse(name, _INSTEAD)
+    values = asarray(arg1[0])
+    for places in arg1[1:]:
+        if holds_tracer(places):
+            refuse(f"{name} with places that are traced", _INSTEAD)
+    if kind == "dia":
+        (places,), joined = together([values])
+        made = joined(scipy.sparse.dia_array((places, arg1[1]), shape=shape))
+        return SparseMatrix(made._structure, made._values, "csr", is_matrix)
+    if len(arg1) == 2:
+        rows, columns = arg1[1]
+        if shape is None:
+            shape = (int(np.max(rows)) + 1, int(np.max(columns)) + 1)
+    else:
+        _, indices, indptr = arg1
+        major = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        rows, columns = (major, indices) if kind == "csr" else (indices, major)
+        if shape is None:
+            minor = int(np.max(indices, initial=-1)) + 1
+            shape = (len(indptr) - 1, minor) if kind == "csr" else (minor, len(indptr) - 1)
+    _check_places(values, rows, columns, shape, name)
+    height, width = map(int, shape)
+    return from_coordinates(values, rows, columns, (height, width), kind, is_matrix)
+
+
+def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -> None:
+    if values.ndim != 1 or not values.shape[0] == len(rows) == len(columns):
+        raise ShapeError(
+            f"{name} takes a row and a column for each value: there are values of shape "
+            f"{values.shape}, {len(rows)} rows and {len(columns)} columns{located(user_source())}"
+        )
+    for places, extent, what in ((rows, shape[0], "row"), (columns, shape[1], "column")):
+        if len(places) and not (0 <= np.min(places) and np.max(places) < extent):
+            raise ValueError(
+                f"{name}: a {what} of {np.max(places)} is outside of the shape {tuple(shape)}"
+                f"{located(user_source())}"
+            )
+
+
+for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_array".split():
     # several classes have one, those of matrices as well
-    enter(f"scipy.sparse:{_name}.__init__", _constructor)
+    enter(f"scipy.sparse:{_name}.__init__", _constructor, concerned)
+
+
+# -- functions that put matrices together ----------------------------------------------------------
+
+
+def _scipys(name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = own(getattr(scipy.sparse, name))
+    return function
+
+
+def _format(made: SparseMatrix, format: Any) -> SparseMatrix:
+    return made if format is None else made.asformat(format)
+
+
+def _stacked(name: str) -> Callable[..., SparseMatrix]:
+    def stacked(blocks: Any, format: Any = None, dtype: Any = None) -> SparseMatrix:
+        places, joined = together(list(blocks))
+        return _format(joined(_scipys(name)(places)), format)
+
+    return stacked
+
+
+def _blocks(name: str) -> Callable[..., SparseMatrix]:
+    def blocks(blocks: Any, format: Any = None, dtype: Any = None) -> SparseMatrix:
+        rows = [list(row) for row in blocks]
+        given = [x for row in rows for x in row if x is not None]
+        places, joined = together(given)
+        left = iter(places)
+        grid = [[None if x is None else next(left) for x in row] for row in rows]
+        return _format(joined(_scipys(name)(grid)), format)
+
+    return blocks
+
+
+def _diagonals(name: str) -> Callable[..., SparseMatrix]:
+    def diagonals(
+        diagonals: Any, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None,
+        **keywords: Any,
+    ) -> SparseMatrix:  # fmt: skip
+        offsets = keywords.get("offsets", offsets)
+        if np.ndim(offsets) == 0 and not isinstance(diagonals, (list, tuple)):
+            diagonals = [diagonals]
+        parts = [np.atleast_1d(asarray(x)) for x in diagonals]
+        if isinstance(diagonals, (list, tuple)) and all(x.shape == (1,) for x in parts):
+            if np.ndim(offsets) == 0:
+                parts = [np.concatenate(parts)]
+        places, joined = together(parts)
+        at = np.atleast_1d(offsets)
+        made = _scipys(name)(places, offsets=at, shape=shape, dtype=np.int64)
+        return _format(joined(made), format)
+
+    return diagonals
+
+
+def _spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = None) -> Any:
+    (places,), joined = together([np.atleast_2d(asarray(data))])
+    return _format(joined(_scipys("spdiags")(places, diags, m, n)), format)
+
+
+def _kron(A: Any, B: Any, format: Any = None) -> SparseMatrix:
+    """The values are products: those of the places of each, beside ones in the other's."""
+    a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
+    numbers = [
+        scipy.sparse.csr_array(_scipys("kron")(x, y))
+        for x, y in ((a._places, _ones(b)), (_ones(a), b._places))
+    ]
+    for found in numbers:
+        found.sort_indices()
+    of_a, of_b = (of_places(found, x._values) for found, x in zip(numbers, (a, b), strict=True))
+    made = SparseMatrix(
+        of_a._structure, of_a._values * of_b._values, "coo", a._is_matrix or b._is_matrix
+    )
+    return _format(made, format)
+
+
+def _sparse(x: Any) -> Any:
+    if is_sparse(x):
+        return x
+    if holds_tracer(x):
+        refuse("scipy.sparse.kron of an array that is traced", _INSTEAD)
+    return scipy.sparse.coo_array(x)
+
+
+def _ones(x: SparseMatrix) -> Any:
+    places = x._places
+    places.data = np.ones_like(places.data)
+    return places
+
+
+def _kronsum(A: Any, B: Any, format: Any = None) -> SparseMatrix:
+    a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
+    eyes = [scipy.sparse.eye_array(x.shape[0], format="csr") for x in (a, b)]
+    return _format(_kron(eyes[1], a) + _kron(b, eyes[0]), format)
+
+
+def _block_diagonal(mats: Any, format: Any = None, dtype: Any = None) -> SparseMatrix:
+    places, joined = together([_sparse(x) for x in mats])
+    return _format(joined(_scipys("block_diag")(places)), format)
+
+
+def _triangle(name: str) -> Callable[..., SparseMatrix]:
+    def triangle(A: Any, k: int = 0, format: Any = None) -> SparseMatrix:
+        (places,), joined = together([A])
+        return _format(joined(_scipys(name)(places, k)), format)
+
+    return triangle
+
+
+_OURS: dict[str, Callable[..., Any]] = {
+    "block_array": _blocks("block_array"),
+    "block_diag": _block_diagonal,
+    "bmat": _blocks("bmat"),
+    "diags": _diagonals("diags"),
+    "diags_array": _diagonals("diags_array"),
+    "hstack": _stacked("hstack"),
+    "issparse": is_sparse,
+    "kron": _kron,
+    "kronsum": _kronsum,
+    "spdiags": _spdiags,
+    "tril": _triangle("tril"),
+    "triu": _triangle("triu"),
+    "vstack": _stacked("vstack"),
+}
+
+for _name, _ours in _OURS.items():
+    enter(f"scipy.sparse:{_name}", _ours, concerned)

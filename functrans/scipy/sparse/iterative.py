@@ -24,6 +24,7 @@ from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.sparse.products import product
+from functrans.scipy.sparse.traced import SparseMethods
 from functrans.trace.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -33,6 +34,8 @@ _operator = lazy("scipy.sparse.linalg:LinearOperator")
 
 def _matvec(matrix: Any) -> Function:
     """The product with a vector: of a sparse matrix, an array, an operator or a function."""
+    if isinstance(matrix, SparseMethods):
+        return lambda x: matrix @ x
     if scipy.sparse.issparse(matrix):
         return lambda x: product(matrix, x) if isinstance(x, Tracer) else matrix @ x
     if hasattr(matrix, "matvec"):
@@ -44,6 +47,8 @@ def _matvec(matrix: Any) -> Function:
 
 def _is_plain(matrix: Any) -> bool:
     """Whether a matrix is one that SciPy can iterate with as it is."""
+    if isinstance(matrix, SparseMethods):
+        return False
     return scipy.sparse.issparse(matrix) or (
         not callable(matrix) and not hasattr(matrix, "matvec") and not holds_tracer(matrix)
     )

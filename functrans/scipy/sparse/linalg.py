@@ -1,18 +1,21 @@
-"""`scipy.sparse.linalg`: systems with a constant sparse matrix and a traced right-hand side.
+"""`scipy.sparse.linalg`: systems with a sparse matrix, of constants or of traced values.
 
-The factorisation is SuperLU's, made once when the function is traced. The derivative solves the
-same system again, in reverse mode with the transposed factors.
+The factorisation is SuperLU's: of a constant matrix made once, when the function is traced, and
+else for each call. The derivative solves the same system again, in reverse mode with the transposed
+factors, and has that by the stored values of the matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
+from functrans.api.compressed import Structure
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lax.loops import fori_loop, while_loop
@@ -31,6 +34,7 @@ from functrans.scipy.sparse.iterative import (
     tfqmr,
 )
 from functrans.scipy.sparse.products import product
+from functrans.scipy.sparse.traced import SparseMethods
 from functrans.trace.asking import own
 from functrans.trace.tracer import Tracer
 
@@ -43,6 +47,8 @@ Solve = Callable[[Any], Any]
 
 def _solver(matrix: Any, name: str) -> Solve:
     """From a right-hand side to the solution, with the factors of a matrix."""
+    if isinstance(matrix, SparseMethods):
+        return _solver_of_traced(matrix, name)
     if not scipy.sparse.issparse(matrix):
         refuse(f"scipy.sparse.linalg.{name} of a matrix that is not sparse", "use np.linalg.solve")
     factors: dict[Any, Any] = {}
@@ -50,8 +56,7 @@ def _solver(matrix: Any, name: str) -> Solve:
     def solve(b: Any) -> Any:
         b = inexact(b)
         dtype = np.result_type(matrix.dtype, b.dtype, np.float32)
-        if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
-            raise ValueError(f"the shapes {matrix.shape} and {b.shape} do not fit: {name}(A, b)")
+        _check_fits(matrix, b, name)
         if dtype not in factors:
             factors[dtype] = scipy.sparse.linalg.splu(matrix.astype(dtype).tocsc())
         lu = factors[dtype]
@@ -78,6 +83,55 @@ def _solver(matrix: Any, name: str) -> Solve:
         )  # fmt: skip
 
     return solve
+
+
+def _solver_of_traced(matrix: SparseMethods, name: str) -> Solve:
+    """The same where the values are traced: it is factorised when they are known."""
+    structure = matrix._structure
+
+    def solve(b: Any) -> Any:
+        b = inexact(b)
+        _check_fits(matrix, b, name)
+        dtype = np.result_type(matrix.dtype, b.dtype, np.float32)
+        by = matrix.astype(dtype)
+
+        def on_the_host(trans: str) -> Callable[[Any, Any], Any]:
+            factors = _Latest(structure)
+            elements = Elements(partial(factors.solve, trans), several=False, vectorised=False)
+
+            def call(matvec: Any, b: Any) -> Any:
+                results = (Aval(b.shape, dtype),)
+                return external(by._values, b, elements=elements, results=results, lanes=())[0]
+
+            return call
+
+        return custom_linear_solve(
+            lambda x: by @ x, b.astype(dtype), on_the_host("N"), on_the_host("T")
+        )
+
+    return solve
+
+
+class _Latest:
+    """The factors of the matrix with these places that came last."""
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = structure
+        self._known: tuple[bytes, Any] = (b"", None)
+
+    def solve(self, trans: str, values: Any, b: Any) -> Any:
+        own, (known, factors) = values.tobytes(), self._known
+        if own != known or factors is None:
+            parts = values, self._structure.indices, self._structure.indptr
+            matrix = scipy.sparse.csr_array(parts, shape=self._structure.shape)
+            factors = scipy.sparse.linalg.splu(matrix.tocsc())
+            self._known = own, factors
+        return factors.solve(np.asarray(b), trans)
+
+
+def _check_fits(matrix: Any, b: Any, name: str) -> None:
+    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
+        raise ValueError(f"the shapes {matrix.shape} and {b.shape} do not fit: {name}(A, b)")
 
 
 @within_traces("scipy.sparse.linalg:spsolve")
@@ -211,7 +265,8 @@ def cg(
 
     def matvec(x: Any) -> Any:
         if scipy.sparse.issparse(A):
-            return product(A, x) if isinstance(x, Tracer) else A @ x
+            is_constant = isinstance(x, Tracer) and not isinstance(A, SparseMethods)
+            return product(A, x) if is_constant else A @ x
         return A(x) if callable(A) else array(A) @ x
 
     def squared(r: Any) -> Any:

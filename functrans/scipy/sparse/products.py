@@ -1,4 +1,4 @@
-"""Products of a constant sparse matrix and a traced array: gather, multiply, scatter."""
+"""Constant sparse matrices and traced values: products by gather, multiply and scatter."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import scipy.sparse
 
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import filled
+from functrans.scipy.sparse.traced import SparseMethods, as_traced
 from functrans.trace import protocols
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -39,13 +40,32 @@ def product(matrix: Any, x: Any) -> Any:
     return nothing.at[stored.row.astype(np.int64)].add(terms)
 
 
-def _dispatch(scipys: Callable[..., Any]) -> Callable[..., Any]:
+def _dispatch_product(scipys: Callable[..., Any], name: str) -> Callable[..., Any]:
     def dispatch(self: Any, other: Any) -> Any:
+        if isinstance(other, SparseMethods):
+            return as_traced(self) @ other
         if isinstance(other, Tracer) and other.ndim:
             return product(self, other)
         return scipys(self, other)
 
     return dispatch
+
+
+def _dispatch(scipys: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def dispatch(self: Any, other: Any) -> Any:
+        if isinstance(other, (SparseMethods, Tracer)) and not isinstance(self, SparseMethods):
+            return getattr(as_traced(self), name)(other)
+        return scipys(self, other)
+
+    return dispatch
+
+
+_PRODUCTS = frozenset({"_matmul_dispatch", "dot"})
+
+_OPERATORS = frozenset(
+    {"__add__", "__mul__", "__radd__", "__rmul__", "__rsub__", "__sub__", "__truediv__", "multiply"}
+)
+"""What a constant matrix does with another one, or a number, whose values are traced."""
 
 
 def _take_the_place() -> None:
@@ -54,10 +74,13 @@ def _take_the_place() -> None:
     All of their products go through these methods, which some classes have of their own. A product
     from the left is that of the transposes.
     """
-    for owner in {*scipy.sparse.csr_array.__mro__, *scipy.sparse.coo_array.__mro__}:
-        for name in {"_matmul_dispatch", "dot"} & vars(owner).keys():
+    kinds = "bsr", "coo", "csc", "csr", "dia", "dok", "lil"
+    classes = [getattr(scipy.sparse, f"{k}_{end}") for k in kinds for end in ("array", "matrix")]
+    for owner in {owner for cls in classes for owner in cls.__mro__} - {object}:
+        for name in (_PRODUCTS | _OPERATORS) & vars(owner).keys():
             scipys = vars(owner)[name]
-            protocols.replaced_methods[owner, name] = (scipys, _dispatch(scipys))
+            dispatch = _dispatch_product if name in _PRODUCTS else _dispatch
+            protocols.replaced_methods[owner, name] = (scipys, dispatch(scipys, name))
 
 
 _take_the_place()

@@ -42,7 +42,8 @@ def test_values(name, form):
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_derivatives(name):
     a, x = matrix((5, 4)), rng.normal(size=4)
-    testing.check_grads(lambda x: np.sin(PRODUCTS[name](a, x)), (x,), order=2)
+    scale = 1 + np.max(np.abs(PRODUCTS[name](a, x)))  # differences of fast oscillations are rough
+    testing.check_grads(lambda x: np.sin(PRODUCTS[name](a, x) / scale), (x,), order=2)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (17, 2), (300, 17)])

@@ -1,0 +1,478 @@
+"""Sparse matrices whose stored values are traced; where the values are is constant.
+
+What moves stored values, such as a transposition, a slice or a Kronecker product, is done by SciPy,
+to a matrix with the numbers of the values in their places: the result says which value is where.
+So no such operation has an algorithm here. Sums and products are of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from functrans.api.compressed import Structure, TracedSparse
+from functrans.caches import cached
+from functrans.errors import ShapeError, UnsupportedNumPyError
+from functrans.ir.primitive import current
+from functrans.numpy.arrays import filled
+from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.tree.registration import register
+
+Places = Any
+"""A sparse matrix of SciPy's with the numbers of values, from 1 on, in their places."""
+
+_FORMATS = {
+    (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
+    for kind in ("bsr", "coo", "csc", "csr", "dia")
+    for is_matrix in (False, True)
+}
+
+
+class SparseMethods:
+    """The methods of a sparse matrix with traced values, in the place of one of SciPy's.
+
+    Its values are kept row by row, whatever its format is: that says in which order ``data``,
+    ``indices`` and ``indptr`` (of a matrix by coordinates, ``row`` and ``col``) give them.
+    """
+
+    ndim = 2
+    __array_ufunc__ = None  # NumPy's arrays leave operators to it
+    __array_priority__ = 100.0
+
+    def __init__(
+        self, structure: Structure, values: Any, kind: str = "csr", is_matrix: bool = False
+    ) -> None:
+        self._structure, self._values = structure, values
+        self._kind, self._is_matrix = kind, is_matrix
+
+    # -- what it holds -----------------------------------------------------------------------------
+
+    @property
+    def _places(self) -> Places:
+        """The numbers of its values, in its format."""
+        parts = self._structure
+        numbers = np.arange(1, len(parts.indices) + 1)
+        places = scipy.sparse.csr_array((numbers, parts.indices, parts.indptr), shape=self.shape)
+        return places.asformat(self._kind)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._structure.shape
+
+    @property
+    def data(self) -> Any:
+        return _taken(self._values, self._places.data)
+
+    @property
+    def indices(self) -> Any:
+        return self._places.indices
+
+    @property
+    def indptr(self) -> Any:
+        return self._places.indptr
+
+    @property
+    def row(self) -> Any:
+        return self._places.tocoo().row
+
+    @property
+    def col(self) -> Any:
+        return self._places.tocoo().col
+
+    @property
+    def coords(self) -> tuple[Any, Any]:
+        return self.row, self.col
+
+    @property
+    def dtype(self) -> Any:
+        return self._values.dtype
+
+    @property
+    def nnz(self) -> int:
+        count: int = len(self._structure.indices)
+        return count
+
+    @property
+    def format(self) -> str:
+        return self._kind
+
+    @property
+    def size(self) -> int:
+        return self.nnz
+
+    def _with(self, values: Any) -> SparseMatrix:
+        return SparseMatrix(self._structure, values, self._kind, self._is_matrix)
+
+    # -- what moves values -------------------------------------------------------------------------
+
+    def _moved(self, move: Callable[[Places], Any]) -> Any:
+        """What SciPy makes of the places."""
+        places = self._places
+        if self._is_matrix:
+            places = _FORMATS[self._kind, True](places)
+        found = move(places)
+        if is_sparse(found) and found.ndim == 2:
+            return of_places(found, self._values, self._is_matrix)
+        numbers = found.toarray() if is_sparse(found) else np.asarray(found)
+        return _taken(_with_zero(self._values), numbers + 1)
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> Any:
+        return self._moved(lambda x: x.transpose(axes))
+
+    def asformat(self, format: str | None, copy: bool = False) -> SparseMatrix:
+        kind = format or self._kind
+        if (kind, self._is_matrix) not in _FORMATS or kind in ("bsr", "dia"):
+            _refuse(f"the format {kind!r}")
+        return SparseMatrix(self._structure, self._values, kind, self._is_matrix)
+
+    def tocsr(self, copy: bool = False) -> SparseMatrix:
+        return self.asformat("csr")
+
+    def tocsc(self, copy: bool = False) -> SparseMatrix:
+        return self.asformat("csc")
+
+    def tocoo(self, copy: bool = False) -> SparseMatrix:
+        return self.asformat("coo")
+
+    def copy(self) -> SparseMatrix:
+        return self._with(self._values)
+
+    def sum_duplicates(self) -> None:
+        """There are none."""
+
+    sort_indices = eliminate_zeros = sum_duplicates
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.tocsr()._moved(lambda x: x[key])
+
+    def getrow(self, i: int) -> Any:
+        return self._moved(lambda x: x.tocsr()[[i]])
+
+    def getcol(self, i: int) -> Any:
+        return self._moved(lambda x: x.tocsc()[:, [i]])
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        return self._moved(lambda x: x.reshape(*shape, **options))
+
+    def diagonal(self, k: int = 0) -> Any:
+        return self._moved(lambda x: x.diagonal(k))
+
+    # -- arithmetic --------------------------------------------------------------------------------
+
+    def __neg__(self) -> SparseMatrix:
+        return self._with(-self._values)
+
+    def __abs__(self) -> SparseMatrix:
+        return self._with(abs(self._values))
+
+    def power(self, n: Any, dtype: Any = None) -> SparseMatrix:
+        return self._with(self._values**n)
+
+    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseMatrix:
+        return self._with(self._values.astype(dtype))
+
+    def conj(self, copy: bool = True) -> SparseMatrix:
+        return self._with(self._values.conj())
+
+    conjugate = conj
+
+    def __add__(self, other: Any) -> Any:
+        if _is_number(other) and isinstance(other, (int, float)) and other == 0:
+            return self._with(self._values)  # sum() begins with it
+        if not is_sparse(other):
+            return self.toarray() + other
+        other = as_traced(other)
+        _check_shapes(self, other, "added")
+        both = self._structure, other._structure
+        keys = [s.rows * self.shape[1] + s.indices for s in both]
+        joined = np.union1d(*keys)
+        values: Any = 0
+        for key, matrix in zip(keys, (self, other), strict=True):
+            nothing = filled((len(joined),), 0, matrix.dtype)
+            at = np.searchsorted(joined, key)
+            values = values + scatter_add(nothing, matrix._values, at, axes=(0,), unique=True)
+        return _by_keys(joined, self.shape, values, self)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self) + other
+
+    def multiply(self, other: Any) -> Any:
+        """Element by element; what is not stored stays zero."""
+        if is_sparse(other):
+            other = as_traced(other)
+            _check_shapes(self, other, "multiplied element by element")
+            a, b = self._structure, other._structure
+            keys = [s.rows * self.shape[1] + s.indices for s in (a, b)]
+            common, mine, theirs = np.intersect1d(*keys, return_indices=True)
+            values = _taken(self._values, mine + 1) * _taken(other._values, theirs + 1)
+            return _by_keys(common, self.shape, values, self)
+        if _is_number(other):
+            return self._with(self._values * other)
+        full = np.broadcast_to(other, self.shape)
+        flat = full.reshape(-1)
+        places = self._structure.rows * self.shape[1] + self._structure.indices
+        return self._with(self._values * _taken(flat, places + 1))
+
+    def __mul__(self, other: Any) -> Any:
+        if _is_number(other) or not self._is_matrix:
+            return self.multiply(other)
+        return self @ other
+
+    def __rmul__(self, other: Any) -> Any:
+        if _is_number(other) or not self._is_matrix:
+            return self.multiply(other)
+        return other @ self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.multiply(1.0 / other)
+
+    def __pow__(self, n: int) -> Any:
+        if not self._is_matrix:
+            return self.power(n)
+        product = self
+        for _ in range(n - 1):
+            product = product @ self
+        return product
+
+    def __matmul__(self, other: Any) -> Any:
+        if is_sparse(other):
+            return _product(self, as_traced(other))
+        other = other if isinstance(other, Tracer) else np.asarray(other)
+        return self._times(other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if is_sparse(other):
+            return _product(as_traced(other), self)
+        other = other if isinstance(other, Tracer) else np.asarray(other)
+        if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
+            raise ShapeError(
+                f"an array of shape {other.shape} cannot be multiplied by a sparse matrix of shape "
+                f"{self.shape}{located(user_source())}"
+            )
+        return (self.T @ other.T).T
+
+    def dot(self, other: Any) -> Any:
+        return self.multiply(other) if _is_number(other) else self @ other
+
+    def _times(self, x: Any) -> Any:
+        """The product with a vector, or with the columns of a matrix."""
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"a sparse matrix of shape {self.shape} cannot be multiplied by an array of shape "
+                f"{x.shape}{located(user_source())}"
+            )
+        values = self._values if x.ndim == 1 else self._values[:, None]
+        terms = values * gather(x, self._structure.indices.astype(np.int64), axes=(0,))
+        nothing = filled((self.shape[0], *x.shape[1:]), 0, terms.dtype)
+        return scatter_add(nothing, terms, self._structure.rows, axes=(0,), unique=False)
+
+    # -- reductions --------------------------------------------------------------------------------
+
+    def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        if axis is None:
+            return np.sum(self._values)
+        axis = axis % 2
+        along = self._structure.rows if axis == 1 else self._structure.indices.astype(np.int64)
+        nothing = filled((self.shape[1 - axis],), 0, self.dtype)
+        total = scatter_add(nothing, self._values, along, axes=(0,), unique=False)
+        if not self._is_matrix:
+            return total
+        return total[:, None] if axis == 1 else total[None, :]
+
+    def mean(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2]
+        return self.sum(axis) / count
+
+    def trace(self, offset: int = 0) -> Any:
+        return np.sum(self.diagonal(offset))
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        """The matrix with its zeros."""
+        nothing = filled(self.shape, 0, self.dtype)
+        at = self._structure.rows, self._structure.indices.astype(np.int64)
+        return scatter_add(nothing, self._values, *at, axes=(0, 1), unique=True)
+
+    todense = toarray
+
+
+class SparseMatrix(SparseMethods):
+    """A sparse matrix with traced values."""
+
+    def __repr__(self) -> str:
+        return f"<sparse matrix of shape {self.shape} with {self.nnz} entries, {self._values}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _refuse(f"{name!r}")
+
+
+def _taken(values: Any, numbers: Any) -> Any:
+    """The values with some numbers, which begin with 1."""
+    return gather(values, np.asarray(numbers, np.int64) - 1, axes=(0,))
+
+
+def _with_zero(values: Any) -> Any:
+    """Values, before which there is a zero."""
+    return np.concatenate([np.zeros(1, values.dtype), values])
+
+
+def _is_number(x: Any) -> bool:
+    return not is_sparse(x) and np.ndim(x) == 0
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether something is a sparse matrix, of SciPy's or with traced values."""
+    kinds = SparseMethods, TracedSparse, scipy.sparse.sparray, scipy.sparse.spmatrix
+    return isinstance(x, kinds)
+
+
+def _refuse(what: str) -> Any:
+    raise UnsupportedNumPyError(
+        f"{what} is not supported for sparse matrices of traced values{located(user_source())}: "
+        "their formats are csr, csc and coo; data, products, sums and what moves values are there"
+    )
+
+
+def _check_shapes(a: Any, b: Any, what: str) -> None:
+    if a.shape != b.shape:
+        raise ShapeError(
+            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be {what}"
+            f"{located(user_source())}"
+        )
+
+
+def of_places(places: Places, values: Any, is_matrix: bool | None = None) -> SparseMatrix:
+    """The matrix of values where the places say."""
+    is_matrix = isinstance(places, scipy.sparse.spmatrix) if is_matrix is None else is_matrix
+    kind = places.format if places.format in ("coo", "csc", "csr") else "csr"
+    by_rows = scipy.sparse.csr_array(places)
+    by_rows.eliminate_zeros()  # which blocks may store
+    by_rows.sort_indices()
+    structure = Structure(by_rows.shape, by_rows.indptr.copy(), by_rows.indices.copy())
+    return SparseMatrix(structure, _taken(values, by_rows.data), kind, is_matrix)
+
+
+def _by_keys(
+    keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods, kind: str | None = None
+) -> SparseMatrix:
+    """The matrix with values at sorted numbers of elements."""
+    rows, columns = np.divmod(keys, max(shape[1], 1))
+    indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
+    structure = Structure(shape, indptr, columns)
+    return SparseMatrix(structure, values, kind or like._kind, like._is_matrix)
+
+
+def as_traced(matrix: Any) -> SparseMatrix:
+    """A sparse matrix as one with traced values."""
+    if isinstance(matrix, SparseMethods):
+        return SparseMatrix(matrix._structure, matrix._values, matrix._kind, matrix._is_matrix)
+    if isinstance(matrix, TracedSparse):
+        return SparseMatrix(matrix._structure, matrix.data)
+    by_rows = scipy.sparse.csr_array(matrix).copy()
+    by_rows.sum_duplicates()
+    structure = Structure(by_rows.shape, by_rows.indptr, by_rows.indices)
+    kind = matrix.format if matrix.format in ("coo", "csc", "csr") else "csr"
+    return SparseMatrix(structure, by_rows.data, kind, isinstance(matrix, scipy.sparse.spmatrix))
+
+
+def _product(a: SparseMethods, b: SparseMethods) -> SparseMatrix:
+    """The product of two: all products of stored values, added up where they meet (Gustavson)."""
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(
+            f"sparse matrices of shapes {a.shape} and {b.shape} cannot be multiplied"
+            f"{located(user_source())}"
+        )
+    mine, theirs = a._structure, b._structure
+    lengths = np.diff(theirs.indptr)[mine.indices]
+    of_a = np.repeat(np.arange(len(mine.indices)), lengths)
+    begins = np.repeat(theirs.indptr[:-1][mine.indices], lengths)
+    within = np.arange(len(of_a)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    of_b = begins + within
+    keys = mine.rows[of_a] * b.shape[1] + theirs.indices[of_b]
+    joined, at = np.unique(keys, return_inverse=True)
+    terms = _taken(a._values, of_a + 1) * _taken(b._values, of_b + 1)
+    nothing = filled((len(joined),), 0, terms.dtype)
+    values = scatter_add(nothing, terms, at.astype(np.int64), axes=(0,), unique=False)
+    return _by_keys(joined, (a.shape[0], b.shape[1]), values, a)
+
+
+def from_coordinates(
+    values: Any, rows: Any, columns: Any, shape: tuple[int, int], kind: str, is_matrix: bool
+) -> SparseMatrix:
+    """The matrix of values at coordinates; where some are the same, they are added up."""
+    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    keys = rows * max(shape[1], 1) + columns
+    joined, at = np.unique(keys, return_inverse=True)
+    nothing = filled((len(joined),), 0, values.dtype)
+    added = scatter_add(
+        nothing, values, at.astype(np.int64), axes=(0,), unique=len(joined) == len(keys)
+    )
+    empty = SparseMatrix(Structure(shape, np.zeros(1), np.zeros(0)), values, kind, is_matrix)
+    return _by_keys(joined, shape, added, empty)
+
+
+def together(parts: Sequence[Any]) -> tuple[list[Any], Callable[[Places], SparseMatrix]]:
+    """Places of several arrays and matrices, numbered one after the other.
+
+    The second is what makes a matrix of the places that SciPy has made of them.
+    """
+    places, values, first = [], [], 0
+    for part in parts:
+        if is_sparse(part):
+            matrix = as_traced(part)
+            own = matrix._places
+            own.data = own.data + first
+            places.append(_FORMATS[matrix._kind, matrix._is_matrix](own))
+            values.append(matrix._values)
+            first += matrix.nnz
+        else:
+            array = part if isinstance(part, Tracer) else np.asarray(part)
+            size = int(np.prod(array.shape, dtype=int))
+            places.append(np.arange(first + 1, first + size + 1).reshape(array.shape))
+            values.append(array.reshape(-1))
+            first += size
+    whole = np.concatenate(values) if values else np.zeros(0)
+    return places, lambda made: of_places(made, whole)
+
+
+def _children(x: SparseMethods) -> tuple[Any, ...]:
+    return (x._values,), (x._structure, x._kind, x._is_matrix), ("data",)
+
+
+def _made(aux: tuple[Structure, str, bool], children: Any) -> Any:
+    (values,) = children
+    structure, kind, is_matrix = aux
+    is_one = isinstance(values, np.ndarray) and values.shape == structure.indices.shape
+    if not is_one or current.get() is not None:
+        return SparseMatrix(structure, values, kind, is_matrix)
+    parts = values, structure.indices.copy(), structure.indptr.copy()
+    made = scipy.sparse.csr_array(parts, shape=structure.shape)
+    return _FORMATS[kind, is_matrix](made)
+
+
+register(SparseMatrix, _children, _made)
+
+
+@cached(32)
+def traced_class(scipys: type) -> type[SparseMethods]:
+    """The class of SciPy's of that kind with traced values: what one of SciPy's objects becomes."""
+    # SciPy's class is the first base, since an object of it cannot become one of another layout
+    methods = {k: x for k, x in vars(SparseMethods).items() if k not in ("__dict__", "__weakref__")}
+    made = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), methods)
+    register(made, _children, _made)
+    return made
