@@ -4,9 +4,9 @@ The constructors, operators and functions are SciPy's own. A constant matrix tak
 ``A @ x``, ``x @ A``, ``A.T @ x``, ``A.dot(x)``. Given traced values, ``csr_array((values, (rows,
 columns)), shape=...)``, `coo_array`, `csc_array`, `dia_array`, `diags` and the matrix classes make
 a matrix of them: its places are constant, and its values have derivatives. It is transposed,
-sliced, added up, multiplied, stacked and given to `kron`, `block_array` or `linalg.spsolve` like one of
-SciPy's, and is one when a compiled function returns it. A product is one multiplication for each
-element that is stored, added to its row.
+sliced, added up, multiplied, stacked and given to `kron`, `block_array` or `linalg.spsolve` like
+one of SciPy's, and is one when a compiled function returns it. A product is one multiplication for
+each element that is stored, added to its row.
 
 Examples
 --------
