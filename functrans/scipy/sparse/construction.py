@@ -120,14 +120,15 @@ def _scipys(name: str) -> Callable[..., Any]:
     return function
 
 
-def _format(made: SparseMatrix, format: Any) -> SparseMatrix:
+def _format(made: SparseMatrix, format: Any, dtype: Any = None) -> SparseMatrix:
+    made = made if dtype is None else made.astype(dtype)
     return made if format is None else made.asformat(format)
 
 
 def _stacked(name: str) -> Callable[..., SparseMatrix]:
     def stacked(blocks: Any, format: Any = None, dtype: Any = None) -> SparseMatrix:
         places, joined = together(list(blocks))
-        return _format(joined(_scipys(name)(places)), format)
+        return _format(joined(_scipys(name)(places)), format, dtype)
 
     return stacked
 
@@ -139,7 +140,7 @@ def _blocks(name: str) -> Callable[..., SparseMatrix]:
         places, joined = together(given)
         left = iter(places)
         grid = [[None if x is None else next(left) for x in row] for row in rows]
-        return _format(joined(_scipys(name)(grid)), format)
+        return _format(joined(_scipys(name)(grid)), format, dtype)
 
     return blocks
 
@@ -159,7 +160,7 @@ def _diagonals(name: str) -> Callable[..., SparseMatrix]:
         places, joined = together(parts)
         at = np.atleast_1d(offsets)
         made = _scipys(name)(places, offsets=at, shape=shape, dtype=np.int64)
-        return _format(joined(made), format)
+        return _format(joined(made), format, dtype)
 
     return diagonals
 
@@ -207,7 +208,7 @@ def _kronsum(A: Any, B: Any, format: Any = None) -> SparseMatrix:
 
 def _block_diagonal(mats: Any, format: Any = None, dtype: Any = None) -> SparseMatrix:
     places, joined = together([_sparse(x) for x in mats])
-    return _format(joined(_scipys("block_diag")(places)), format)
+    return _format(joined(_scipys("block_diag")(places)), format, dtype)
 
 
 def _triangle(name: str) -> Callable[..., SparseMatrix]:

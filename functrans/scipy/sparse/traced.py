@@ -186,8 +186,13 @@ class SparseMethods:
     conjugate = conj
 
     def __add__(self, other: Any) -> Any:
-        if _is_number(other) and isinstance(other, (int, float)) and other == 0:
-            return self._with(self._values)  # sum() begins with it
+        if _is_number(other):
+            if isinstance(other, Tracer) or other != 0:
+                raise NotImplementedError(
+                    "adding a number to a sparse matrix makes it dense"
+                    f"{located(user_source())}: write A.toarray() + {other!r}"
+                )
+            return self._with(self._values)  # Python's sum() begins with 0
         if not is_sparse(other):
             return self.toarray() + other
         other = as_traced(other)
@@ -222,10 +227,20 @@ class SparseMethods:
             return _by_keys(common, self.shape, values, self)
         if _is_number(other):
             return self._with(self._values * other)
-        full = np.broadcast_to(other, self.shape)
-        flat = full.reshape(-1)
-        places = self._structure.rows * self.shape[1] + self._structure.indices
-        return self._with(self._values * _taken(flat, places + 1))
+        return self._with(self._values * self._elements_of(other))
+
+    def _elements_of(self, array: Any) -> Any:
+        """The elements of an array, which broadcasts to this shape, at the places of the values."""
+        array = array if isinstance(array, Tracer) else np.asarray(array)
+        if array.ndim > 2 or np.broadcast_shapes(array.shape, self.shape) != self.shape:
+            raise ShapeError(
+                f"an array of shape {array.shape} does not broadcast to the shape {self.shape} of "
+                f"a sparse matrix{located(user_source())}"
+            )
+        shape = (1,) * (2 - array.ndim) + array.shape
+        rows = self._structure.rows if shape[0] > 1 else np.int64(0)
+        columns = self._structure.indices.astype(np.int64) if shape[1] > 1 else np.int64(0)
+        return _taken(array.reshape(-1), rows * shape[1] + columns + 1)
 
     def __mul__(self, other: Any) -> Any:
         if _is_number(other) or not self._is_matrix:
@@ -283,6 +298,10 @@ class SparseMethods:
     # -- reductions --------------------------------------------------------------------------------
 
     def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        if out is not None:
+            _refuse("out=")
+        if dtype is not None:
+            return self.astype(dtype).sum(axis)
         if axis is None:
             return np.sum(self._values)
         axis = axis % 2
@@ -295,13 +314,15 @@ class SparseMethods:
 
     def mean(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2]
-        return self.sum(axis) / count
+        return self.sum(axis, dtype, out) / count
 
     def trace(self, offset: int = 0) -> Any:
         return np.sum(self.diagonal(offset))
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """The matrix with its zeros."""
+        if out is not None:
+            _refuse("out=")
         nothing = filled(self.shape, 0, self.dtype)
         at = self._structure.rows, self._structure.indices.astype(np.int64)
         return scatter_add(nothing, self._values, *at, axes=(0, 1), unique=True)
@@ -309,8 +330,35 @@ class SparseMethods:
     todense = toarray
 
 
+def _elementwise(name: str) -> Callable[..., SparseMatrix]:
+    def apply(self: SparseMethods) -> SparseMatrix:
+        return self._with(getattr(np, name)(self._values))
+
+    return apply
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _refuse(f"{name!r}")
+
+    return refuse
+
+
+for _name in (
+    "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt "
+    "tan tanh trunc"
+).split():
+    # of a zero they are zero
+    setattr(SparseMethods, _name, _elementwise(_name))
+
+for _name in "eq ge gt le lt ne setitem iadd isub imul itruediv len iter bool".split():
+    setattr(SparseMethods, f"__{_name}__", _refused(f"__{_name}__"))
+
+
 class SparseMatrix(SparseMethods):
     """A sparse matrix with traced values."""
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"<sparse matrix of shape {self.shape} with {self.nnz} entries, {self._values}>"
@@ -471,8 +519,10 @@ register(SparseMatrix, _children, _made)
 @cached(32)
 def traced_class(scipys: type) -> type[SparseMethods]:
     """The class of SciPy's of that kind with traced values: what one of SciPy's objects becomes."""
+    names = {name for name in dir(scipys) if not name.startswith("_")}
+    others = {name: _refused(name) for name in names - set(dir(SparseMethods))}
     # SciPy's class is the first base, since an object of it cannot become one of another layout
     methods = {k: x for k, x in vars(SparseMethods).items() if k not in ("__dict__", "__weakref__")}
-    made = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), methods)
+    made = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), others | methods)
     register(made, _children, _made)
     return made

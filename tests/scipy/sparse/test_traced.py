@@ -118,7 +118,8 @@ PROGRAMS = {
     "zero elem": lambda v: sp.csr_array((v, (r, c)), shape=(3, 3))[0, 1] + v[0],
     "tril": lambda v: (sp.tril(sp.csr_array((v, (r, c)), shape=(3, 3))) @ x).sum(),
     "identity": lambda v: ((sp.identity(3) * v[2]) @ x).sum(),
-    "max": lambda v: sp.csr_array((v, (r, c)), shape=(3, 3)).max(),
+    "tanh": lambda v: (made(sp.csr_array, v / 9).tanh() @ x).sum(),
+    "diags dtype": lambda v: (sp.diags([v[:2]], [1], dtype=np.float64) @ x).sum(),
     "abs": lambda v: (abs(sp.csr_array((v, (r, c)), shape=(3, 3))) @ x).sum(),
     "data": lambda v: (sp.csr_array((v, (r, c)), shape=(3, 3)).data ** 2).sum(),
     "csc data": lambda v: (
@@ -216,6 +217,40 @@ def test_a_matrix_that_is_returned_is_scipys():
     for key, matrix in expected.items():
         assert type(found[key]) is type(matrix)
         np.testing.assert_array_equal(found[key].toarray(), matrix.toarray())
+
+
+@pytest.mark.parametrize("name", ["argmax", "max", "nonzero", "setdiag"])
+@pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
+def test_what_needs_the_values_is_refused(name, move):
+    def f(v):
+        return getattr(move(made(sp.csr_array, v)), name)()
+
+    with pytest.raises(UnsupportedNumPyError, match=f"'{name}' is not supported for sparse"):
+        grad(f)(v0)
+
+
+@pytest.mark.parametrize("move", [lambda a: a, lambda a: a.T], ids=["made", "moved"])
+def test_matrices_are_not_compared(move):
+    with pytest.raises(UnsupportedNumPyError, match="'__eq__' is not supported"):
+        grad(lambda v: move(made(sp.csr_array, v)) == 0)(v0)
+
+
+def test_an_array_that_broadcasts_is_not_made_as_large_as_the_matrix():
+    n = 300_000  # 720 GB
+    places = np.arange(n), np.arange(n)[::-1]
+
+    def f(v):
+        a = sp.coo_array((v, places), shape=(n, n))
+        return a.multiply(np.arange(n)[:, None]).multiply(np.arange(n)).sum()
+
+    v = np.ones(n)
+    numbers = np.arange(n, dtype=float)
+    np.testing.assert_allclose(jit(f)(v), (numbers * numbers[::-1]).sum())
+
+
+def test_a_number_is_not_added():
+    with pytest.raises(NotImplementedError, match="makes it dense"):
+        grad(lambda v: (made(sp.csr_array, v) + 1.0).sum())(v0)
 
 
 def test_a_system_that_is_singular():
