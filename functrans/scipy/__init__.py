@@ -15,6 +15,7 @@ from functrans.lazily import lazy as _lazy
 from functrans.scipy.from_source import FROM_SOURCE as _FROM_SOURCE
 from functrans.trace import foreign as _foreign
 from functrans.trace import protocols as _protocols
+from functrans.tree import core as _tree
 
 __all__ = [
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse",
@@ -60,3 +61,5 @@ def __dir__() -> list[str]:
 _namespaces = [*__all__, "sparse.linalg", "spatial.distance"]
 for _name in {*_namespaces, *_FROM_SOURCE, "spatial.transform"}:
     _protocols.late[f"scipy.{_name}"] = _partial(_take_the_place, _name, _name in _namespaces)
+
+_tree.late["scipy.sparse"] = _lazy("functrans.scipy.sparse_arguments:register_all")

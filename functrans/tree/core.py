@@ -1,6 +1,7 @@
 """Taking pytrees apart, putting them together, and applying functions to their leaves."""
 
 from collections.abc import Callable, Iterable
+from sys import modules
 from typing import Any
 
 import optree
@@ -43,6 +44,19 @@ def _quickest() -> Flatten:
 _flatten = _quickest()
 
 
+late: dict[str, Callable[[], object]] = {}
+"""What makes containers of the classes of a module that the user may import, by its name."""
+
+
+def _make_late_ones() -> None:
+    for name in list(late):
+        module = modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            make = late.pop(name, None)
+            if make is not None:
+                make()
+
+
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """Take a pytree apart into its leaves and its structure.
 
@@ -69,6 +83,8 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     >>> tree.unflatten(structure, leaves)
     {'w': [1.0, 2.0], 'b': 3.0}
     """
+    if late:
+        _make_late_ones()
     return _flatten(tree, is_leaf, False, NAMESPACE)
 
 

@@ -2,30 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from functrans.api.compressed import TracedSparse
+from functrans.api.compressed import Structure, TracedSparse
 from functrans.errors import ShapeError
+from functrans.numpy.arrays import filled
 from functrans.ops.arrays.shape import asarray, holds_tracer
+from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.entries import enter
 from functrans.scipy.inside import refuse
 from functrans.scipy.sparse.traced import (
+    FORMATS,
+    Places,
     SparseMatrix,
     SparseMethods,
     as_traced,
-    from_coordinates,
+    by_keys,
     is_sparse,
     of_places,
-    together,
     traced_class,
 )
 from functrans.trace.asking import own
 from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+
+
+def from_coordinates(
+    values: Any, rows: Any, columns: Any, shape: tuple[int, int], kind: str, is_matrix: bool
+) -> SparseMatrix:
+    """The matrix of values at coordinates; where some are the same, they are added up."""
+    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    keys = rows * max(shape[1], 1) + columns
+    joined, at = np.unique(keys, return_inverse=True)
+    nothing = filled((len(joined),), 0, values.dtype)
+    added = scatter_add(
+        nothing, values, at.astype(np.int64), axes=(0,), unique=len(joined) == len(keys)
+    )
+    empty = SparseMatrix(Structure(shape, np.zeros(1), np.zeros(0)), values, kind, is_matrix)
+    return by_keys(joined, shape, added, empty)
+
+
+def together(parts: Sequence[Any]) -> tuple[list[Any], Callable[[Places], SparseMatrix]]:
+    """Places of several arrays and matrices, numbered one after the other.
+
+    The second is what makes a matrix of the places that SciPy has made of them.
+    """
+    places, values, first = [], [], 0
+    for part in parts:
+        if is_sparse(part):
+            matrix = as_traced(part)
+            own = matrix._places
+            own.data = own.data + first
+            places.append(FORMATS[matrix._kind, matrix._is_matrix](own))
+            values.append(matrix._values)
+            first += matrix.nnz
+        else:
+            array = part if isinstance(part, Tracer) else np.asarray(part)
+            size = int(np.prod(array.shape, dtype=int))
+            places.append(np.arange(first + 1, first + size + 1).reshape(array.shape))
+            values.append(array.reshape(-1))
+            first += size
+    whole = np.concatenate(values) if values else np.zeros(0)
+    return places, lambda made: of_places(made, whole)
+
 
 _INSTEAD = (
     "a matrix of traced values is made of values and places, csr_array((values, (rows, columns)), "

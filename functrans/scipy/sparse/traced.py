@@ -7,7 +7,7 @@ So no such operation has an algorithm here. Sums and products are of the values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ import scipy.sparse
 from functrans.api.compressed import Structure, TracedSparse
 from functrans.caches import cached
 from functrans.errors import ShapeError, UnsupportedNumPyError
-from functrans.ir.primitive import current
 from functrans.numpy.arrays import filled
 from functrans.ops.indexing.gather import gather, scatter_add
+from functrans.scipy.sparse_arguments import made
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.tree.registration import register
@@ -26,7 +26,7 @@ from functrans.tree.registration import register
 Places = Any
 """A sparse matrix of SciPy's with the numbers of values, from 1 on, in their places."""
 
-_FORMATS = {
+FORMATS = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
     for kind in ("bsr", "coo", "csc", "csr", "dia")
     for is_matrix in (False, True)
@@ -114,7 +114,7 @@ class SparseMethods:
         """What SciPy makes of the places."""
         places = self._places
         if self._is_matrix:
-            places = _FORMATS[self._kind, True](places)
+            places = FORMATS[self._kind, True](places)
         found = move(places)
         if is_sparse(found) and found.ndim == 2:
             return of_places(found, self._values, self._is_matrix)
@@ -130,7 +130,7 @@ class SparseMethods:
 
     def asformat(self, format: str | None, copy: bool = False) -> SparseMatrix:
         kind = format or self._kind
-        if (kind, self._is_matrix) not in _FORMATS or kind in ("bsr", "dia"):
+        if (kind, self._is_matrix) not in FORMATS or kind in ("bsr", "dia"):
             _refuse(f"the format {kind!r}")
         return SparseMatrix(self._structure, self._values, kind, self._is_matrix)
 
@@ -205,7 +205,7 @@ class SparseMethods:
             nothing = filled((len(joined),), 0, matrix.dtype)
             at = np.searchsorted(joined, key)
             values = values + scatter_add(nothing, matrix._values, at, axes=(0,), unique=True)
-        return _by_keys(joined, self.shape, values, self)
+        return by_keys(joined, self.shape, values, self)
 
     __radd__ = __add__
 
@@ -224,7 +224,7 @@ class SparseMethods:
             keys = [s.rows * self.shape[1] + s.indices for s in (a, b)]
             common, mine, theirs = np.intersect1d(*keys, return_indices=True)
             values = _taken(self._values, mine + 1) * _taken(other._values, theirs + 1)
-            return _by_keys(common, self.shape, values, self)
+            return by_keys(common, self.shape, values, self)
         if _is_number(other):
             return self._with(self._values * other)
         return self._with(self._values * self._elements_of(other))
@@ -415,7 +415,7 @@ def of_places(places: Places, values: Any, is_matrix: bool | None = None) -> Spa
     return SparseMatrix(structure, _taken(values, by_rows.data), kind, is_matrix)
 
 
-def _by_keys(
+def by_keys(
     keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods, kind: str | None = None
 ) -> SparseMatrix:
     """The matrix with values at sorted numbers of elements."""
@@ -456,64 +456,14 @@ def _product(a: SparseMethods, b: SparseMethods) -> SparseMatrix:
     terms = _taken(a._values, of_a + 1) * _taken(b._values, of_b + 1)
     nothing = filled((len(joined),), 0, terms.dtype)
     values = scatter_add(nothing, terms, at.astype(np.int64), axes=(0,), unique=False)
-    return _by_keys(joined, (a.shape[0], b.shape[1]), values, a)
-
-
-def from_coordinates(
-    values: Any, rows: Any, columns: Any, shape: tuple[int, int], kind: str, is_matrix: bool
-) -> SparseMatrix:
-    """The matrix of values at coordinates; where some are the same, they are added up."""
-    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-    keys = rows * max(shape[1], 1) + columns
-    joined, at = np.unique(keys, return_inverse=True)
-    nothing = filled((len(joined),), 0, values.dtype)
-    added = scatter_add(
-        nothing, values, at.astype(np.int64), axes=(0,), unique=len(joined) == len(keys)
-    )
-    empty = SparseMatrix(Structure(shape, np.zeros(1), np.zeros(0)), values, kind, is_matrix)
-    return _by_keys(joined, shape, added, empty)
-
-
-def together(parts: Sequence[Any]) -> tuple[list[Any], Callable[[Places], SparseMatrix]]:
-    """Places of several arrays and matrices, numbered one after the other.
-
-    The second is what makes a matrix of the places that SciPy has made of them.
-    """
-    places, values, first = [], [], 0
-    for part in parts:
-        if is_sparse(part):
-            matrix = as_traced(part)
-            own = matrix._places
-            own.data = own.data + first
-            places.append(_FORMATS[matrix._kind, matrix._is_matrix](own))
-            values.append(matrix._values)
-            first += matrix.nnz
-        else:
-            array = part if isinstance(part, Tracer) else np.asarray(part)
-            size = int(np.prod(array.shape, dtype=int))
-            places.append(np.arange(first + 1, first + size + 1).reshape(array.shape))
-            values.append(array.reshape(-1))
-            first += size
-    whole = np.concatenate(values) if values else np.zeros(0)
-    return places, lambda made: of_places(made, whole)
+    return by_keys(joined, (a.shape[0], b.shape[1]), values, a)
 
 
 def _children(x: SparseMethods) -> tuple[Any, ...]:
     return (x._values,), (x._structure, x._kind, x._is_matrix), ("data",)
 
 
-def _made(aux: tuple[Structure, str, bool], children: Any) -> Any:
-    (values,) = children
-    structure, kind, is_matrix = aux
-    is_one = isinstance(values, np.ndarray) and values.shape == structure.indices.shape
-    if not is_one or current.get() is not None:
-        return SparseMatrix(structure, values, kind, is_matrix)
-    parts = values, structure.indices.copy(), structure.indptr.copy()
-    made = scipy.sparse.csr_array(parts, shape=structure.shape)
-    return _FORMATS[kind, is_matrix](made)
-
-
-register(SparseMatrix, _children, _made)
+register(SparseMatrix, _children, made)
 
 
 @cached(32)
@@ -523,6 +473,6 @@ def traced_class(scipys: type) -> type[SparseMethods]:
     others = {name: _refused(name) for name in names - set(dir(SparseMethods))}
     # SciPy's class is the first base, since an object of it cannot become one of another layout
     methods = {k: x for k, x in vars(SparseMethods).items() if k not in ("__dict__", "__weakref__")}
-    made = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), others | methods)
-    register(made, _children, _made)
-    return made
+    ours = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), others | methods)
+    register(ours, _children, made)
+    return ours

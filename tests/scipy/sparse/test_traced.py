@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
-from functrans import grad, hessian, jit, vmap
+from functrans import grad, hessian, jit, jvp, vmap
 from functrans.errors import ShapeError, UnsupportedNumPyError
 
 r, c = np.array([0, 0, 1, 2, 2]), np.array([0, 2, 1, 0, 2])
@@ -217,6 +217,42 @@ def test_a_matrix_that_is_returned_is_scipys():
     for key, matrix in expected.items():
         assert type(found[key]) is type(matrix)
         np.testing.assert_array_equal(found[key].toarray(), matrix.toarray())
+
+
+KINDS = [getattr(sp, f"{k}_{e}") for k in ("coo", "csc", "csr") for e in ("array", "matrix")]
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_matrices_are_arguments(cls):
+    """Pytrees of their stored values: derivatives have the same places."""
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 5, 12), rng.integers(0, 4, 12)
+    a = cls((rng.normal(size=12), (rows, columns)), shape=(5, 4))
+    dense, y = a.toarray(), rng.normal(size=4)
+
+    def loss(a):
+        return np.sum(np.sin(a @ y))
+
+    np.testing.assert_allclose(jit(loss)(a), np.sin(dense @ y).sum())
+    slope = np.cos(dense @ y)[:, None] * y * (abs(dense) > 0)
+    for transform in (grad, lambda f: jit(grad(f))):
+        found = transform(loss)(a)
+        assert type(found) is cls
+        np.testing.assert_allclose(found.toarray(), slope)
+    value, moved = jvp(lambda a: a.T @ np.ones(5), (a,), (found,))
+    np.testing.assert_allclose(value, dense.sum(0))
+    np.testing.assert_allclose(moved, slope.sum(0))
+    many = vmap(lambda a, y: a @ y, in_axes=(None, 0))(a, np.stack([y, 2 * y]))
+    np.testing.assert_allclose(many, [dense @ y, dense @ y * 2])
+    # other places are another program, and other values are not
+    f = jit(lambda a: a.sum())
+    np.testing.assert_allclose([f(a), f(2 * a)], [dense.sum(), 2 * dense.sum()])
+    np.testing.assert_allclose(f(cls(a.T)), dense.sum())
+
+
+def test_a_sparse_array_of_one_axis_is_no_argument():
+    with pytest.raises(ShapeError, match=r"make it a row, a.reshape\(1, -1\)"):
+        jit(lambda a: a.sum())(sp.coo_array(np.ones(3)))
 
 
 @pytest.mark.parametrize("name", ["argmax", "max", "nonzero", "setdiag"])

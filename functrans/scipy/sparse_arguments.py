@@ -1,0 +1,60 @@
+"""Sparse matrices of SciPy's as arguments: pytrees of their stored values, at constant places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from functrans.api.compressed import Structure
+from functrans.errors import ShapeError
+from functrans.ir.primitive import current
+from functrans.lazily import lazy
+from functrans.tree.registration import register
+
+_traced = lazy("functrans.scipy.sparse.traced:SparseMatrix")
+
+Aux = tuple[Structure, str, bool]
+"""Where the values are, in which format, and whether it is one of the older matrix classes."""
+
+CLASSES = {
+    (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
+    for kind in ("coo", "csc", "csr")
+    for is_matrix in (False, True)
+}
+
+
+def children(matrix: Any) -> tuple[tuple[Any], Aux, tuple[str]]:
+    """The values of a matrix of SciPy's, row by row, and the rest."""
+    if matrix.ndim != 2:
+        raise ShapeError(
+            f"a sparse array of shape {matrix.shape} cannot be an argument of a transformed "
+            "function: make it a row, a.reshape(1, -1)"
+        )
+    by_rows = scipy.sparse.csr_array(matrix)
+    if not by_rows.has_canonical_format:
+        by_rows = by_rows.copy()
+        by_rows.sum_duplicates()
+    structure = Structure(by_rows.shape, by_rows.indptr, by_rows.indices)
+    is_matrix = isinstance(matrix, scipy.sparse.spmatrix)
+    return (by_rows.data,), (structure, matrix.format, is_matrix), ("data",)
+
+
+def made(aux: Aux, values: Iterable[Any]) -> Any:
+    """The matrix with other values: one of SciPy's, if they are arrays."""
+    structure, kind, is_matrix = aux
+    (own,) = values
+    is_one = isinstance(own, np.ndarray) and own.shape == structure.indices.shape
+    if not is_one or current.get() is not None:
+        return _traced(structure, own, kind, is_matrix)
+    # what SciPy does to a matrix in place must not reach another one
+    parts = own, structure.indices.copy(), structure.indptr.copy()
+    return CLASSES[kind, is_matrix](scipy.sparse.csr_array(parts, shape=structure.shape))
+
+
+def register_all() -> None:
+    """Make SciPy's classes containers."""
+    for cls in CLASSES.values():
+        register(cls, children, made)
