@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from functrans import (
         config,
         debug,
+        distributed,
         errors,
         extend,
         lax,
