@@ -13,7 +13,9 @@ from functrans.ir.types import interned
 from functrans.trace.axes import Names, scope
 from functrans.transform.variance import explicit, variance
 
-LANE_BY_LANE = frozenset({"jvp", "jacfwd", "linearize", "vjp"})
+LANE_BY_LANE = frozenset(
+    {"derivatives", "divergence", "jacfwd", "jet", "jvp", "laplacian", "linearize", "vjp"}
+)
 """Transforms that push tangents, or that pull back the cotangents that they are given."""
 
 

@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-from functrans import checkpoint, grad, hessian, jacfwd, jacrev, jit, jvp, lax, train, vjp, vmap
+from functrans import (
+    checkpoint,
+    derivatives,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    laplacian,
+    lax,
+    train,
+    vjp,
+    vmap,
+)
 from functrans import numpy as fnp
 from functrans.errors import AxesError, ShapeError
 
@@ -288,6 +302,18 @@ def test_a_loss_that_varies_has_no_one_derivative(transform):
     # which each lane has for itself
     own = vmap(lambda w, x: jacfwd(lambda w: (w * x) ** 2)(w), in_axes=(None, 0), axis_name="i")
     np.testing.assert_array_equal(own(1.0, np.array([1.0, 2.0])), [2.0, 8.0])
+
+
+def test_forward_transforms_ask_nothing():
+    def f(w, x):
+        g = lambda w: np.sin(w * x)  # noqa: E731
+        return derivatives(g, 2)(w)[2], laplacian(g)(w), jvp(g, (w,), (1.0,))[1]
+
+    x = np.array([1.0, 2.0])
+    second, total, first = vmap(f, in_axes=(None, 0), axis_name="i")(0.3, x)
+    np.testing.assert_allclose(second, -np.sin(0.3 * x) * x**2)
+    np.testing.assert_allclose(total, second)
+    np.testing.assert_allclose(first, np.cos(0.3 * x) * x)
 
 
 def test_a_jitted_function_is_not_kept_for_another_size():
