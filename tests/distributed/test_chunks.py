@@ -175,7 +175,7 @@ PEAK = """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is of Unix")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["threads", pytest.param("serial", marks=pytest.mark.full)])
 def test_memory_does_not_grow_with_the_data(engine, tmp_path):
     path = tmp_path / "x.bin"
     with path.open("wb") as file:
@@ -230,6 +230,7 @@ def test_per_sample_gradients_of_ten_times_as_much_as_may_be_allocated(tmp_path)
     assert ran.stdout == "done\n", ran.stderr[-3000:]
 
 
+@pytest.mark.full
 def test_a_cluster():
     """`on_a_cluster.py` in a process of its own, which has Dask's threads and processes."""
     pytest.importorskip("distributed")

@@ -25,7 +25,10 @@ def started(count, *command, limit=180):
     )
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+FINER = [pytest.param(count, marks=pytest.mark.full) for count in (3, 4)]
+
+
+@pytest.mark.parametrize("count", [2, *FINER])
 def test_processes_compute_what_simulated_ones_do(count):
     only = ["-k", "two_axes"] if count == 4 else []
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *only]

@@ -75,11 +75,10 @@ COLLECTIVES = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=COLLECTIVES)
-def collective(request):
-    return COLLECTIVES[request.param]
+each = pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES.keys())
 
 
+@each
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_values(collective, where):
     ours, numpys = collective
@@ -90,6 +89,7 @@ def test_values(collective, where):
     np.testing.assert_allclose(jit(mapped)(given), numpys(x), rtol=1e-13)
 
 
+@each
 def test_values_that_all_lanes_share(collective):
     ours, numpys = collective
     x = RNG.normal(size=(4, 3))
@@ -97,6 +97,7 @@ def test_values_that_all_lanes_share(collective):
     np.testing.assert_allclose(mapped(x), numpys(np.array(everywhere(x))), rtol=1e-13)
 
 
+@each
 def test_other_lanes_go_along(collective):
     ours, numpys = collective
     x = RNG.normal(size=(2, N, 4, 3))
@@ -142,6 +143,7 @@ FORMS = {
 }
 
 
+@each
 @pytest.mark.parametrize("around", [lambda f: f, jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("form", FORMS)
 def test_derivatives(collective, form, around):
@@ -160,6 +162,7 @@ def test_derivatives(collective, form, around):
     np.testing.assert_allclose(outside[1], by_x, rtol=1e-12)
 
 
+@each
 def test_second_derivatives(collective):
     loss = loss_of(collective[0])
     w, x = RNG.normal(size=(4, 3)), RNG.normal(size=(N, 4, 3))
@@ -265,6 +268,7 @@ def test_a_carry_that_comes_to_vary():
     np.testing.assert_allclose(found, differences(total, w), rtol=1e-6)
 
 
+@each
 def test_a_pullback_is_the_adjoint_over_all_lanes(collective):
     """``sum_i <c_i, J_i t> = <pulled c, t>``, for an argument that all lanes share."""
     ours = collective[0]
