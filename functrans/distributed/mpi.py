@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib import import_module
+from time import sleep
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -187,6 +188,10 @@ def _share_threads(mpi: Any) -> None:
         here.Free()
 
 
+FORWARDING = 1.0
+"""Seconds in which mpiexec shows what a process has written: to end all, it takes no more of it."""
+
+
 def _end_all_together(mpi: Any) -> None:
     """Let a process that fails say why and end the others, which would wait for it."""
     shown = sys.excepthook
@@ -195,6 +200,7 @@ def _end_all_together(mpi: Any) -> None:
         shown(kind, error, trace)
         sys.stderr.flush()
         if not issubclass(kind, SystemExit) and mpi.COMM_WORLD.Get_size() > 1:
+            sleep(FORWARDING)
             mpi.COMM_WORLD.Abort(1)
 
     sys.excepthook = hook

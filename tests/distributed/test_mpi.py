@@ -25,12 +25,14 @@ def started(count, *command, limit=180):
     )
 
 
-FINER = [pytest.param(count, marks=pytest.mark.full) for count in (3, 4)]
+QUICK = "gradients or differ or own or extremes"
+MORE = [pytest.param(2, "", marks=pytest.mark.full), pytest.param(3, "", marks=pytest.mark.full)]
+MORE += [pytest.param(4, "two_axes", marks=pytest.mark.full)]
 
 
-@pytest.mark.parametrize("count", [2, *FINER])
-def test_processes_compute_what_simulated_ones_do(count):
-    only = ["-k", "two_axes"] if count == 4 else []
+@pytest.mark.parametrize(("count", "which"), [(2, QUICK), *MORE])
+def test_processes_compute_what_simulated_ones_do(count, which):
+    only = ["-k", which] if which else []
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *only]
     plugin = ["-p", "tests.distributed.ends_together"]
     ran = started(count, "-m", "pytest", *plugin, *options, "tests/distributed/on_ranks.py")
