@@ -73,6 +73,17 @@ class Coefficients:
         return total
 
 
+def lies_along(operand: Scalar, first: Scalar, second: Scalar) -> bool:
+    """Whether more of what is loaded lies next to each other along the first of two indices."""
+    near = Coefficients(first), Coefficients(second)
+    votes = [0, 0]
+    for node in postorder([operand]):
+        if node.op == "load":
+            for number, own in enumerate(near):
+                votes[number] += own.of_element(node.attribute, node.args) in (1, -1)
+    return votes[0] > votes[1]
+
+
 # -- divisibility: the power of two by which an index can be divided, always -------------------
 
 

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Stage = Literal["vectorise", "tile", "accumulators", "split_reductions", "batch_partition"]
+Stage = Literal[
+    "vectorise", "tile", "accumulators", "split_reductions", "batch_partition", "block_products"
+]
 """The stages that a target may leave out:
 
 - ``vectorise``: iterations, and terms of a sum, are done several at once, in the lanes of vectors;
 - ``tile``: loops go over tiles, where an array is read across the order that it lies in;
 - ``accumulators``: sums have several accumulators, in as many vectors;
 - ``split_reductions``: long reductions go in blocks, which threads share;
-- ``batch_partition``: scans go over blocks of a batch, which threads share.
+- ``batch_partition``: scans go over blocks of a batch, which threads share;
+- ``block_products``: products of matrices are kernels, whose blocks fit registers and caches.
 """
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -45,6 +48,8 @@ class Target:
     ----------
     vector_bytes : int
         The size of a vector register.
+    registers : int
+        How many of these there are.
     cache_line : int
         In bytes.
     cache, cache_ways : int
@@ -77,6 +82,7 @@ class Target:
     """
 
     vector_bytes: int = 64
+    registers: int = 32
     cache_line: int = 64
     cache: int = 1 << 20
     cache_ways: int = 8

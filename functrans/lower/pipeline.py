@@ -29,6 +29,8 @@ from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
+from functrans.lower.product.epilogue import product_nests
+from functrans.lower.product.fusion import begins_a_nest
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import (
     Recomputation,
@@ -119,29 +121,35 @@ def fusion(draft: Draft) -> Draft:
     Expects roots, each after those that it reads.
     Leaves nests of loops with the roots in them.
     """
-    return replace(draft, loops=tuple(fuse(draft.roots, draft.target)))
+    return replace(draft, loops=tuple(fuse(draft.roots, draft.target, begins_a_nest)))
 
 
 def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
-    What only its own nest reads is kept in locals or in rows on the stack.
+    What only its own nest reads is kept in locals or in rows on the stack. Nests that begin with a
+    product of matrices are blocked: `product/epilogue.py`, with `product/kernel.py`.
 
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops whose iterations are independent say so.
     """
-    return generated(draft, lambda loop, readers: None)
+    target, simplify = draft.target, draft.chosen.puller.simplify
+    return generated(
+        draft,
+        lambda loop, readers, bodies: product_nests(loop, readers, bodies, target, simplify),
+    )
 
 
 Readers = Mapping[Buffer, Sequence[Root]]
 
 
-def generated(draft: Draft, kernel: Callable[[Loop, Readers], Nest | None]) -> Draft:
-    """The draft after loop generation.
+Kernels = Callable[[Loop, Readers, NestBuilder], Sequence[Nest] | None]
+"""Gives the nests of a loop of which it knows better ones than a `NestBuilder`."""
 
-    ``kernel`` gives the statements of a nest of which it knows better ones.
-    """
+
+def generated(draft: Draft, kernels: Kernels) -> Draft:
+    """The draft after loop generation."""
     readers: dict[Buffer, list[Root]] = {}
     for root in draft.roots:
         for source in root.loads:
@@ -149,9 +157,11 @@ def generated(draft: Draft, kernel: Callable[[Loop, Readers], Nest | None]) -> D
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
     nests: list[Nest] = []
     for loop in draft.loops:
-        known = kernel(loop, readers)
-        nests += bodies.build(loop) if known is None else [known]
-    work = sum(operations_of(nest.body) for nest in nests)
+        known = kernels(loop, readers, bodies)
+        nests += bodies.build(loop) if known is None else known
+    work = sum(
+        operations_of(nest.body) if nest.operations is None else nest.operations for nest in nests
+    )
     return replace(draft, nests=tuple(nests), work=work)
 
 
@@ -234,12 +244,17 @@ class Pipeline(NamedTuple):
     loops: tuple[Stage, ...]
     kernels: tuple[Stage, ...]
     memory: tuple[Stage, ...]
-    inside: Callable[[Target], Target] = lambda target: target
+    inside: Callable[[Target], Target]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """All of them."""
         return (*self.graph, *self.loops, *self.kernels, *self.memory)
+
+
+def _inside(target: Target) -> Target:
+    """The machine for a graph inside of a loop: its products are calls, which need no packing."""
+    return replace(target, stages=tuple(x for x in target.stages if x != "block_products"))
 
 
 CPU_PIPELINE = Pipeline(
@@ -262,6 +277,7 @@ CPU_PIPELINE = Pipeline(
               printing.kernels),
     ),
     memory=(Stage("memory planning", memory_planning, checks.outputs_have_memory, printing.plan),),
+    inside=_inside,
 )  # fmt: skip
 """The stages for a CPU."""
 

@@ -98,14 +98,3 @@ def _has_unit_stride(access: Access, index: Scalar) -> bool:
     """Whether neighbours are side by side, but perhaps not aligned."""
     *outer, last = (Coefficients(index).of(i) for i in access.position)
     return last == 1 and all(factor == 0 for factor in outer)
-
-
-def lies_along(operand: Scalar, first: Scalar, second: Scalar) -> bool:
-    """Whether more of what is loaded lies next to each other along the first of two indices."""
-    near = Coefficients(first), Coefficients(second)
-    votes = [0, 0]
-    for node in postorder([operand]):
-        if node.op == "load":
-            for number, own in enumerate(near):
-                votes[number] += own.of_element(node.attribute, node.args) in (1, -1)
-    return votes[0] > votes[1]

@@ -22,11 +22,11 @@ from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent
-from functrans.lower.grid.linearisation import linearised
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Fusion
+from functrans.lower.nest.linearisation import linearised
 
 Body = tuple[Statement, ...]
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functrans.loop.affine import lies_along
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.reductions import Reductions, blocked, unblocked
@@ -34,10 +35,9 @@ from functrans.loop.statements import (
 )
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import scalars, walk
-from functrans.lower.grid.contiguity import lies_along
 from functrans.lower.grid.dealing import deal, extent, perfect, terms
-from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.grid.unroll_and_jam import Jam
+from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 
 Body = tuple[Statement, ...]
 

@@ -103,7 +103,7 @@ def loop_generation(draft: Draft) -> Draft:
     """
     target, simplify = draft.target, draft.chosen.puller.simplify
     return pipeline.generated(
-        draft, lambda loop, readers: tiled_product(loop, readers, target, simplify)
+        draft, lambda loop, readers, _: tiled_product(loop, readers, target, simplify)
     )
 
 

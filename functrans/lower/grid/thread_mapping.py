@@ -22,9 +22,9 @@ from functrans.loop.substitution import substituted
 from functrans.loop.walk import children, walk
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
-from functrans.lower.grid.linearisation import linearised
 from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.linearisation import linearised
 
 Body = tuple[Statement, ...]
 

@@ -42,9 +42,9 @@ from functrans.loop.walk import children, expressions, loaded, stored
 from functrans.lower.grid.contiguity import WIDEST, Access, accesses, neighbours, reads_back, stride
 from functrans.lower.grid.dealing import deal, least_power_of_two
 from functrans.lower.grid.launch import narrowed
-from functrans.lower.grid.linearisation import quotient_and_rest
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
+from functrans.lower.nest.linearisation import quotient_and_rest
 from functrans.lower.plan import Step
 
 Body = tuple[Statement, ...]

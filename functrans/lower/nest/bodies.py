@@ -77,6 +77,8 @@ class Nest:
     largest_constant : int
         Numbers up to this are about tiles, and not about the program's arrays: they stay in its
         kernel.
+    operations : int or None
+        The operations on data, where those of a product are not counted.
     """
 
     body: tuple[Statement, ...]
@@ -87,6 +89,7 @@ class Nest:
     turns: tuple[Scalar, ...] = ()
     private: tuple[Buffer, ...] = ()
     largest_constant: int = 0
+    operations: int | None = None
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:

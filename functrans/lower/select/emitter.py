@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Call, Statement, buffer
 from functrans.loop.walk import loaded
 from functrans.lower.select.assembly import assembled
-from functrans.lower.select.root import Elements, Emitted
+from functrans.lower.select.root import Contraction, Elements, Emitted
 from functrans.lower.select.root_builder import RootBuilder, Subprogram
 from functrans.ops.compiled.emission import Element, Inner, Position
 from functrans.ops.compiled.places import Index
@@ -95,9 +95,34 @@ class Emitter:
         (var,) = self.eqn.outputs
         axes = self._roots.loop_axes(var)
         loops, elements = self._roots.elements(var, axes)
-        operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
-        call = Emitted(self.result(), statements, operands, work)
+        call = self._instead(statements, work)
         return Elements(call.target, loops, axes, elements, instead=call)
+
+    def contract(
+        self,
+        loops: Mapping[int, Scalar],
+        sides: tuple[Position, ...],
+        counter: Scalar,
+        factors: tuple[Scalar, ...],
+        instead: Sequence[Statement],
+        work: int,
+    ) -> None:
+        self._roots.all.append(
+            Contraction(
+                self.result(),
+                tuple(loops.values()),
+                tuple(loops),
+                (),
+                instead=self._instead(tuple(instead), work),
+                sides=sides,
+                counter=counter,
+                factors=factors,
+            )
+        )
+
+    def _instead(self, statements: tuple[Statement, ...], work: int) -> Emitted:
+        operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
+        return Emitted(self.result(), statements, operands, work)
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
         given = [(place, self.eqn.inputs[number]) for place, number in parts]

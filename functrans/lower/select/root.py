@@ -216,6 +216,46 @@ class Elements(Root):
         return (self.node_count + steps) * prod(map(extent_of, self.loops))
 
 
+@dataclass(frozen=True, eq=False)
+class Contraction(Elements):
+    """A product of two matrices, or a stack of them: a sum over terms, of a factor of each operand.
+
+    It has loops, which others join, but no expressions: the kernels of products compute it
+    (`functrans.lower.product`), or its call ``instead``.
+
+    Parameters
+    ----------
+    sides : tuple of tuples of Scalar
+        The loops of the stack, of rows and of columns: ``loops`` in their order.
+    counter : Scalar or None
+        The index that is summed over.
+    factors : tuple of Scalar
+        An element of the left operand, which does not depend on the column, and one of the right
+        operand, which does not depend on the row.
+    """
+
+    sides: tuple[tuple[Scalar, ...], ...] = ()
+    counter: Scalar | None = None
+    factors: tuple[Scalar, ...] = ()
+
+    @cached_property
+    def nodes(self) -> Sequence[Scalar]:
+        return postorder(self.factors)
+
+    @cached_property
+    def work(self) -> int:
+        assert self.counter is not None
+        return prod(map(extent_of, (*self.loops, self.counter))) // MULTIPLY_ADDS
+
+    @property
+    def node_count(self) -> int:  # type: ignore[override]
+        return 1
+
+
+MULTIPLY_ADDS = 8
+"""So many of a product take the time of another operation."""
+
+
 def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:
     """Which of the roots makes each value, or begins it."""
     makers: dict[Buffer, int] = {}

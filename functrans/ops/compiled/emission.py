@@ -8,7 +8,7 @@ compute the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -104,6 +104,25 @@ class Emission(Protocol):
         ``stack`` keep nothing from one step of the nest to the next. They write the results that
         have been asked for, unless something else is named. The one result may be ``pulled``
         instead, as a part of a larger kernel.
+        """
+        ...
+
+    def contract(
+        self,
+        loops: Mapping[int, Scalar],
+        sides: tuple[Position, ...],
+        counter: Scalar,
+        factors: tuple[Scalar, ...],
+        instead: Sequence[Statement],
+        work: int,
+    ) -> None:
+        """Compute the one result as a product of matrices, or of a stack of them.
+
+        ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
+        and of the columns, in this order. The product of two ``factors``, of which the first does
+        not depend on the columns and the second not on the rows, is summed over a ``counter``.
+        Statements are to be made ``instead`` where no kernel is made for it, and take the time of
+        about so many operations of a loop.
         """
         ...
 

@@ -217,7 +217,7 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
     return {"contract": contract, "batch": batch}
 
 
-_by_blas = lazy("functrans.ops.linalg.compiled.blas:emit")
+_compiled = lazy("functrans.ops.linalg.compiled.blocked:emit")
 _by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
 _is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
@@ -230,7 +230,7 @@ dot_general = primitive(
     batch=_batch,
     sparsity=_sparsity,
     pull=_pull,
-    emit=Emit(_by_blas, applies=_is_called),
+    emit=Emit(_compiled, applies=_is_called),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(
@@ -358,7 +358,7 @@ gemm = primitive(
     infer=_infer_gemm,
     numpy=_gemm,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
-    emit=Emit(_by_blas, applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas")),
+    emit=Emit(_compiled, applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas")),
     emit_on_grid=None,
     samples=_samples_of_gemm,
 )

@@ -15,6 +15,7 @@ other: Target | None = None
 
 # a process that finds its code on disk has no use for these
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
+_registers = lazy("functrans.run.code.native:registers")
 _usual = lazy("functrans.loop.target:CPU")
 
 
@@ -26,4 +27,4 @@ def kind() -> Target:
 
 def target() -> Target:
     """The machine."""
-    return replace(kind(), vector_bytes=_vector_bytes())
+    return replace(kind(), vector_bytes=_vector_bytes(), registers=_registers())

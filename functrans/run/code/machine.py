@@ -41,6 +41,12 @@ class Machine:
     vector_bytes: int
 
     @property
+    def registers(self) -> int:
+        """How many vector registers it has."""
+        few = self.triple.startswith(("x86_64", "amd64", "i")) and self.vector_bytes < 64
+        return 16 if few else 32
+
+    @property
     def has(self) -> set[str]:
         """The features that it has."""
         return {each[1:] for each in self.features.split(",") if each.startswith("+")}

@@ -29,6 +29,11 @@ def vector_bytes() -> int:
     return machine.current().vector_bytes
 
 
+def registers() -> int:
+    """How many vector registers that machine has."""
+    return machine.current().registers
+
+
 def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
     binding = llvm()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from functrans.loop.affine import lies_along
 from functrans.loop.grid import AttentionTile
 from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, buffer, local
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
-from functrans.lower.grid.contiguity import lies_along
-from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.grid.products.recognition import extents
+from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]

@@ -33,8 +33,8 @@ from functrans.loop.walk import loaded
 from functrans.lower.grid.attention.operands import Operands
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
 from functrans.lower.grid.dealing import deal
-from functrans.lower.grid.linearisation import delinearised
 from functrans.lower.grid.products.recognition import extents
+from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import TeamKernel, extent_of
 
 Known = dict[Scalar, Scalar]

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from functrans.loop.affine import lies_along
 from functrans.loop.grid import ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
@@ -36,12 +37,11 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.lower.grid.contiguity import lies_along
 from functrans.lower.grid.dealing import deal
-from functrans.lower.grid.linearisation import delinearised, quotient_and_rest
 from functrans.lower.grid.products.recognition import Product, count_of, extents
 from functrans.lower.grid.products.tile_totals import Element, totals_of_tile
 from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 from functrans.lower.select.root import Elements
 
 Values = dict[Scalar, Scalar]

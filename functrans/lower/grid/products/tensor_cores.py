@@ -38,9 +38,9 @@ from functrans.loop.statements import (
 )
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.dealing import deal
-from functrans.lower.grid.linearisation import delinearised
 from functrans.lower.grid.products.recognition import Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
+from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
 
 

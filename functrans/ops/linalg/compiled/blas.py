@@ -242,7 +242,7 @@ class _Call:
         return body
 
 
-def emit(at: Emission) -> None:
+def calls(at: Emission) -> tuple[Statement, ...]:
     """A contraction as calls of BLAS.
 
     BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
@@ -256,7 +256,7 @@ def emit(at: Emission) -> None:
         call.halve()
     elif not call.loops and call.size.multiplications >= at.target[Products].worth_splitting:
         call.split_longest_side()
-    at.call(call.statements(), work=work_of(at.eqn))
+    return call.statements()
 
 
 def matrices(eqn: Eqn) -> tuple[Matrix, Matrix]:

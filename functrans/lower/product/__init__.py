@@ -1,0 +1,1 @@
+"""Products of matrices on a CPU: kernels that are blocked for registers and caches."""

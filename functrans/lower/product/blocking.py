@@ -1,0 +1,138 @@
+"""Register and cache blocking of matrix products: how large tiles, panels and blocks are.
+
+After K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), and
+F. G. Van Zee and R. A. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
+functionality" (2015). A tile of the result stays in registers while terms are added to it. What it
+is made of lies packed, in the order in which it is read: a panel of the right operand, which the
+nearest cache holds, and rows of the left one, which the next one holds.
+
+The blocks follow from the sizes and the machine, and not from the number of threads, so neither do
+the bits of a result.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.target import Target
+from functrans.lower.select.root import Contraction, extent_of
+
+
+class Blocking(NamedTuple):
+    """The sizes of blocks of matrix products.
+
+    Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth` (32 to
+    512 terms of a tile), on a core with AVX-512.
+    """
+
+    depth_bytes: int = 1536
+    """Bytes of terms of a row that are packed together: 384 in float32."""
+    rows: int = 48
+    """Rows of a block: as many as make up for reading the panels again."""
+    columns: int = 512
+    """Columns of a block, where what follows does not need whole rows."""
+    fewest_blocks: int = 8
+    """Blocks that keep threads busy, where there are rows and columns for them."""
+    single_vector: float = 1.15
+    """What a column costs in tiles of one vector, where one of two costs 1."""
+
+
+class Blocks(NamedTuple):
+    """How a product is cut.
+
+    Parameters
+    ----------
+    height, width : int
+        The rows and the columns of a tile: sums in registers.
+    depth, stretches : int
+        How many terms are packed together, and how often that is done. The last time may be fewer.
+    tiles, panels : int
+        How many tiles a block has below each other, and side by side.
+    """
+
+    height: int
+    width: int
+    depth: int
+    stretches: int
+    tiles: int
+    panels: int
+
+
+class Extents(NamedTuple):
+    """How many matrices there are, and their rows, columns and terms."""
+
+    batch: int
+    rows: int
+    columns: int
+    terms: int
+
+
+def extents_of(root: Contraction) -> Extents:
+    """The extents of a product."""
+    assert root.counter is not None
+    batch, rows, columns = (prod(map(extent_of, loops)) for loops in root.sides)
+    return Extents(batch, rows, columns, extent_of(root.counter))
+
+
+def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
+    """How a product is cut.
+
+    Parameters
+    ----------
+    root : Contraction
+    target : Target
+    whole_rows : bool
+        Whether a block has all columns, for what follows needs whole rows.
+    """
+    limits, size = target[Blocking], extents_of(root)
+    itemsize = root.target.dtype.itemsize
+    width, vectors = _width(size.columns, target.lanes(itemsize), limits)
+    height = _height(size.rows, 3 * target.registers // (4 * vectors))
+    depth = _depth(size.terms, limits.depth_bytes // itemsize)
+    panels = -(-size.columns // width)
+    tiles = -(-size.rows // height)
+    across = panels if whole_rows else min(panels, max(limits.columns // width, 1))
+    down = min(tiles, max(limits.rows // height, 1))
+    # fewer rows, and then fewer columns, where there would be too few blocks to share
+    while down > 1 and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
+        down = -(-down // 2)
+    while (
+        not whole_rows
+        and across > 1
+        and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks
+    ):
+        across = -(-across // 2)
+    stretches = -(-size.terms // depth)
+    return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
+
+
+def _count(batch: int, tiles: int, down: int, panels: int, across: int) -> int:
+    return batch * -(-tiles // down) * -(-panels // across)
+
+
+def _even(extent: int, length: int) -> int:
+    """The length of as many parts, none of which is much shorter than the others."""
+    return -(-extent // -(-extent // length))
+
+
+def _width(columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
+    """The columns of a tile, and how many vectors these are."""
+    while lanes > 1 and lanes // 2 >= columns:
+        lanes //= 2
+    one = -(-columns // lanes) * limits.single_vector
+    two = -(-columns // (2 * lanes)) * 2
+    return (lanes, 1) if one < two else (2 * lanes, 2)
+
+
+def _height(rows: int, most: int) -> int:
+    """The rows of a tile: so many that the last one is nearly full, and more where that is equal."""
+    heights = range(max(most // 2, 1), most + 1)
+    return min(heights, key=lambda height: (-(-rows // height) * height, -height))
+
+
+def _depth(terms: int, longest: int) -> int:
+    """The terms of a stretch: some of about equal length, of which the last is not much shorter."""
+    stretches = max(round(terms / longest), 1)
+    lengths = range(-(-terms // stretches), 0, -1)
+    return next(n for n in lengths if terms % n == 0 or 2 * (terms % n) >= n)

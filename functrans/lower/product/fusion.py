@@ -1,0 +1,11 @@
+"""Loop fusion around products: a product begins a nest, which what is computed of it may join."""
+
+from __future__ import annotations
+
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.select.root import Contraction, Root
+
+
+def begins_a_nest(nest: Loop, root: Root) -> bool | None:
+    """The rule (`functrans.lower.nest.fusion.Rule`): products join no nest; others decide the rest."""
+    return False if isinstance(root, Contraction) else None

@@ -1,0 +1,269 @@
+"""Kernels of matrix products: blocks of the result, which threads share, made of packed operands.
+
+    for each panel of the right operand: pack it
+
+    for each block of the result:
+        for each stretch of terms:
+            pack the rows of the left operand
+            for each panel of columns, and each tile of rows:
+                a tile of sums in registers: add its terms, and put it into the block
+        what is computed of the block's elements: the epilogue
+
+The first line is a kernel of its own. The epilogue is what the nest of a product has besides: bias
+and activation, a softmax of its rows. It reads the block, which the cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.target import Target
+from functrans.loop.walk import Body
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.linearisation import Values, delinearised
+from functrans.lower.product.blocking import Blocks, extents_of
+from functrans.lower.product.packing import Packed
+from functrans.lower.select.root import Contraction, extent_of
+
+
+class Block(NamedTuple):
+    """A block of the result: where it is, and its sums.
+
+    Parameters
+    ----------
+    sums : Buffer
+        Rows by columns.
+    batch : dict
+        The loops of the stack.
+    rows, columns : tuple of Scalar
+        The first one, and the one behind the last.
+    """
+
+    sums: Buffer
+    batch: Values
+    rows: tuple[Scalar, Scalar]
+    columns: tuple[Scalar, Scalar]
+
+    def load(self, row: Scalar, column: Scalar) -> Scalar:
+        """The sum for a row and a column, by their numbers."""
+        return load(self.sums, (row - self.rows[0], column - self.columns[0]))
+
+
+class Product:
+    """Makes the nests of a product.
+
+    Parameters
+    ----------
+    root : Contraction
+    blocks : Blocks
+    target : Target
+    simplify : Simplifier
+    """
+
+    def __init__(
+        self, root: Contraction, blocks: Blocks, target: Target, simplify: Simplifier
+    ) -> None:
+        self.root = root
+        self.blocks = blocks
+        self.simplify = simplify
+        self.size = extents_of(root)
+        self.dtype = root.target.dtype
+        batch, rows, columns = root.sides
+        assert root.counter is not None
+        self.counter = root.counter
+        left, right = root.factors
+        self.left = Packed(
+            left, lambda number: self._loops(rows, number), rows[-1], root.counter,
+            self.size.rows, target, simplify,
+        )  # fmt: skip
+        self.right = Packed(
+            right, lambda number: self._loops(columns, number), columns[-1], root.counter,
+            self.size.columns, target, simplify,
+        )  # fmt: skip
+        panels = -(-self.size.columns // blocks.width)
+        shape = (self.size.batch, panels, self.size.terms, blocks.width)
+        self.panels = buffer(f"{root.target.name}_right", self.dtype, shape)
+        self.tiles = buffer(
+            f"{root.target.name}_left", self.dtype, (blocks.tiles, blocks.depth, blocks.height)
+        )
+        self.sums = buffer(
+            f"{root.target.name}_block",
+            self.dtype,
+            (blocks.tiles * blocks.height, blocks.panels * blocks.width),
+        )
+
+    @property
+    def scratch(self) -> tuple[Buffer, ...]:
+        """What a thread has to itself."""
+        return self.tiles, self.sums
+
+    # -- the nests ----------------------------------------------------------------------------
+
+    def packing(self) -> Nest:
+        """The nest that packs the right operand."""
+        panels = self.panels.extents[1]
+        panel = index("panel", self.size.batch * panels)
+        batch, number = idiv(panel, panels), irem(panel, panels)
+        if self.size.batch == 1:
+            batch, number = ZERO, panel
+        batch, number = self.simplify(batch), self.simplify(number)
+
+        def place(term: Scalar, lane: Scalar) -> tuple[Scalar, ...]:
+            return batch, number, term, lane
+
+        terms = const(self.size.terms, INDEX)
+        copied = self._of_batch(batch, self.right).copied(
+            place, self.panels, self._times(number, self.blocks.width), self.blocks.width,
+            (ZERO, terms, self.size.terms),
+        )  # fmt: skip
+        stop = const(panel.attribute[2], INDEX)
+        return Nest((For(panel, ZERO, stop, copied, parallel=True),), (), self.panels.count)
+
+    def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
+        """The nest of the product itself, with what is done of each block."""
+        body = (*self._sums(block), *epilogue)
+        stop = const(number.attribute[2], INDEX)
+        loop = For(number, ZERO, stop, body, parallel=True)
+        return Nest((loop,), (*self.scratch, *scratch), self.root.work)
+
+    def block(self) -> tuple[Block, Scalar]:
+        """A block of the result, and the index of the loop over all of them."""
+        size, blocks = self.size, self.blocks
+        height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
+        down, across = -(-size.rows // height), -(-size.columns // width)
+        number = index("block", down * across * size.batch)
+        # blocks below each other come one after the other: they read the same panels
+        row, rest = self._apart(number, down)
+        column, batch = self._apart(rest, across)
+        first_row, first_column = self._times(row, height), self._times(column, width)
+        return Block(
+            self.sums,
+            self._loops(self.root.sides[0], batch),
+            (first_row, self._end(first_row, height, size.rows)),
+            (first_column, self._end(first_column, width, size.columns)),
+        ), number
+
+    # -- the sums of a block ------------------------------------------------------------------
+
+    def _sums(self, block: Block) -> Body:
+        """Statements that compute the sums of a block."""
+        blocks, size = self.blocks, self.size
+        if blocks.stretches == 1:
+            return self._stretch(block, ZERO, const(size.terms, INDEX), None)
+        stretch = index("stretch", blocks.stretches)
+        start = self._times(stretch, blocks.depth)
+        count = self.simplify(self._end(start, blocks.depth, size.terms) - start)
+        body = self._stretch(block, start, count, "add")
+        stop = const(blocks.stretches, INDEX)
+        return (*self._zeros(), For(stretch, ZERO, stop, body))
+
+    def _zeros(self) -> Body:
+        rows, columns = self.sums.extents
+        row, lane = index("row", rows), index("lane", columns)
+        store = Store(self.sums, (row, lane), const(0, self.dtype))
+        line = For(lane, ZERO, const(columns, INDEX), (store,), self.blocks.width, whole=True)
+        return (For(row, ZERO, const(rows, INDEX), (line,)),)
+
+    def _stretch(self, block: Block, start: Scalar, count: Scalar, op: str | None) -> Body:
+        """Statements that pack some terms of the left operand, and add them up."""
+        blocks = self.blocks
+        tiles = self._count(block.rows, blocks.height, blocks.tiles)
+        panels = self._count(block.columns, blocks.width, blocks.panels)
+        return (
+            *self._packed_rows(block, start, count, tiles),
+            *self._tiles(block, start, count, tiles, panels, op),
+        )
+
+    def _packed_rows(self, block: Block, start: Scalar, count: Scalar, tiles: Scalar) -> Body:
+        tile = index("tile", self.blocks.tiles)
+
+        def place(term: Scalar, row: Scalar) -> tuple[Scalar, ...]:
+            return tile, term, row
+
+        first = self.simplify(block.rows[0] + self._times(tile, self.blocks.height))
+        left = self._known(self.left, block.batch)
+        copied = left.copied(
+            place, self.tiles, first, self.blocks.height, (start, count, self.blocks.depth)
+        )
+        return (For(tile, ZERO, tiles, copied),)
+
+    def _tiles(
+        self,
+        block: Block,
+        start: Scalar,
+        count: Scalar,
+        tiles: Scalar,
+        panels: Scalar,
+        op: str | None,
+    ) -> Body:
+        """Loops over the tiles of a block: a panel stays in the nearest cache, for all of them."""
+        height, width = self.blocks.height, self.blocks.width
+        panel, tile = index("panel", self.blocks.panels), index("tile", self.blocks.tiles)
+        term, lane = index("k", self.blocks.depth), index("lane", width)
+        first = self.simplify(idiv(block.columns[0], width) + panel)
+        batch = self._number(self.root.sides[0], block.batch)
+        other = load(self.panels, (batch, first, self.simplify(start + term), lane))
+        sums = tuple(local(self.dtype, f"sum{row}") for row in range(height))
+        products = tuple(
+            load(self.tiles, (tile, term, const(row, INDEX))) * other for row in range(height)
+        )
+        fold = Reduce(sums, ("add",) * height, products, ((term, ZERO, count),))
+        stores = []
+        for row, total in enumerate(sums):
+            place = self._times(tile, height) + row, self._times(panel, width) + lane
+            stores.append(Store(self.sums, tuple(map(self.simplify, place)), total, op))
+        body: tuple[Statement, ...] = (fold, *stores)
+        body = (For(lane, ZERO, const(width, INDEX), body, width, whole=True),)
+        return (For(panel, ZERO, panels, (For(tile, ZERO, tiles, body),)),)
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def _loops(self, loops: tuple[Scalar, ...], number: Scalar) -> Values:
+        """What loops are at one of all their iterations."""
+        return delinearised(loops, number, self.simplify) if loops else {}
+
+    def _number(self, loops: Sequence[Scalar], values: Mapping[Scalar, Scalar]) -> Scalar:
+        """Which of all iterations of loops it is."""
+        total: Scalar = ZERO
+        for loop in loops:
+            total = total * extent_of(loop) + values[loop]
+        return self.simplify(total)
+
+    def _of_batch(self, batch: Scalar, packed: Packed) -> Packed:
+        return self._known(packed, self._loops(self.root.sides[0], batch))
+
+    def _known(self, packed: Packed, values: Values) -> Packed:
+        """An operand of one matrix of the stack."""
+        return packed.at(values)
+
+    def _times(self, number: Scalar, by: int) -> Scalar:
+        return self.simplify(number * by)
+
+    def _apart(self, number: Scalar, by: int) -> tuple[Scalar, Scalar]:
+        """The remainder and the quotient."""
+        return self.simplify(irem(number, by)), self.simplify(idiv(number, by))
+
+    def _end(self, start: Scalar, length: int, stop: int) -> Scalar:
+        return self.simplify(minimum(start + length, stop))
+
+    def _count(self, bounds: tuple[Scalar, Scalar], length: int, most: int) -> Scalar:
+        """How many tiles, or panels, there are between two rows, or columns."""
+        start, stop = bounds
+        if start.op == stop.op == "const":
+            return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
+        return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))
