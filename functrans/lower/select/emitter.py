@@ -95,7 +95,8 @@ class Emitter:
         (var,) = self.eqn.outputs
         axes = self._roots.loop_axes(var)
         loops, elements = self._roots.elements(var, axes)
-        call = self._instead(statements, work)
+        operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
+        call = Emitted(self.result(), statements, operands, work)
         return Elements(call.target, loops, axes, elements, instead=call)
 
     def contract(
@@ -104,8 +105,6 @@ class Emitter:
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
-        instead: Sequence[Statement],
-        work: int,
     ) -> None:
         self._roots.all.append(
             Contraction(
@@ -113,16 +112,11 @@ class Emitter:
                 tuple(loops.values()),
                 tuple(loops),
                 (),
-                instead=self._instead(tuple(instead), work),
                 sides=sides,
                 counter=counter,
                 factors=factors,
             )
         )
-
-    def _instead(self, statements: tuple[Statement, ...], work: int) -> Emitted:
-        operands = tuple(sorted(loaded(statements), key=lambda each: each.name))
-        return Emitted(self.result(), statements, operands, work)
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
         given = [(place, self.eqn.inputs[number]) for place, number in parts]

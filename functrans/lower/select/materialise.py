@@ -14,7 +14,7 @@ from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import Pattern, pattern
-from functrans.ops.compiled.emission import assembles, in_memory
+from functrans.ops.compiled.emission import asks_for_elements, in_memory
 
 
 class Materialisation(NamedTuple):
@@ -41,7 +41,7 @@ OPAQUE = Pattern(0, 2, (), (), 0)
 
 
 def _pattern(eqn: Eqn, target: Target) -> Pattern:
-    if assembles(eqn, target):
+    if asks_for_elements(eqn, target):
         return Pattern(0, 1, (1,) * len(eqn.inputs), (False,) * len(eqn.inputs), 0)
     return OPAQUE if in_memory(eqn, target) else pattern(eqn)
 
@@ -56,7 +56,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     outputs = set(graph.outputs)
     limits = target[Materialisation]
     patterns = {eqn: _pattern(eqn, target) for eqn in graph.eqns}
-    joins = {eqn for eqn in graph.eqns if assembles(eqn, target)}
+    joins = {eqn for eqn in graph.eqns if asks_for_elements(eqn, target)}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
     depths: dict[Atom, int] = {}

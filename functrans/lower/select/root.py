@@ -221,7 +221,7 @@ class Contraction(Elements):
     """A product of two matrices, or a stack of them: a sum over terms, of a factor of each operand.
 
     It has loops, which others join, but no expressions: the kernels of products compute it
-    (`functrans.lower.product`), or its call ``instead``.
+    (`functrans.lower.product`).
 
     Parameters
     ----------

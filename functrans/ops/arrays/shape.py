@@ -22,7 +22,7 @@ from functrans.loop.nodes import UNROLLED, as_index, guard
 from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import expand_axes, place, reshape
-from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
@@ -136,7 +136,7 @@ concatenate_p = primitive(
     transpose_moves=True,
     batch=_batch_concatenate,
     pull=_pull_concatenate,
-    emit=Emit(_emit_concatenate, applies=_has_many_parts, by_elements=True),
+    emit=Emit(_emit_concatenate, applies=_has_many_parts, by_elements=always),
     prepare=lambda *parts, axis: (promote(common, parts), {"axis": axis}),
     stores=True,
     samples=cases(

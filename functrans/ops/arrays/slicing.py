@@ -19,7 +19,7 @@ from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import as_index, guard
 from functrans.ops.arrays.structural import move_axis, place, zeros
-from functrans.ops.compiled.emission import Emission, Emit
+from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import Index, Range, is_whole, sliced_shape, whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
@@ -305,7 +305,7 @@ assemble_p = primitive(
     transpose=_transpose_assemble,
     batch=_batch_assemble,
     pull=_pull_assemble,
-    emit=Emit(_emit_assemble, by_elements=True),
+    emit=Emit(_emit_assemble, by_elements=always),
     samples=cases(
         ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": True}),
         ((2,), (2,), {"indices": (((0, 2, 1),), ((1, 2, 1),)), "shape": (4,), "adds": False}),

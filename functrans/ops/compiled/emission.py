@@ -113,16 +113,12 @@ class Emission(Protocol):
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
-        instead: Sequence[Statement],
-        work: int,
     ) -> None:
         """Compute the one result as a product of matrices, or of a stack of them.
 
         ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
         and of the columns, in this order. The product of two ``factors``, of which the first does
         not depend on the columns and the second not on the rows, is summed over a ``counter``.
-        Statements are to be made ``instead`` where no kernel is made for it, and take the time of
-        about so many operations of a loop.
         """
         ...
 
@@ -146,8 +142,13 @@ class Emission(Protocol):
         ...
 
 
-def _always(eqn: Eqn, target: Target) -> bool:
+def always(eqn: Eqn, target: Target) -> bool:
+    """That something is so for each equation, on each machine."""
     return True
+
+
+def _never(eqn: Eqn, target: Target) -> bool:
+    return False
 
 
 def _none(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
@@ -172,14 +173,15 @@ class Emit(NamedTuple):
     operations : callable
         ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
         library not counted; ``of_graph`` counts those of an inner graph.
-    by_elements : bool
-        Whether operands are computed where the rule asks for their elements, and need no memory.
+    by_elements : callable
+        ``by_elements(eqn, target)``: whether operands are computed where the rule asks for their
+        elements, each about once, and need no memory.
     """
 
     rule: Callable[[Emission], None]
-    applies: Callable[[Eqn, Target], bool] = _always
+    applies: Callable[[Eqn, Target], bool] = always
     operations: Callable[[Eqn, Callable[[Graph], int]], int] = _none
-    by_elements: bool = False
+    by_elements: Callable[[Eqn, Target], bool] = _never
 
 
 def form_for(primitive: Primitive, target: Target) -> Emit | None:
@@ -198,10 +200,10 @@ def emitted(eqn: Eqn, target: Target) -> Emit | None:
 def in_memory(eqn: Eqn, target: Target) -> bool:
     """Whether an equation reads its operands from memory, as a whole."""
     emit = emitted(eqn, target)
-    return emit is not None and not emit.by_elements
+    return emit is not None and not emit.by_elements(eqn, target)
 
 
-def assembles(eqn: Eqn, target: Target) -> bool:
-    """Whether an equation writes elements of its operands to their places."""
+def asks_for_elements(eqn: Eqn, target: Target) -> bool:
+    """Whether an equation is emitted of elements of its operands, which need no memory."""
     emit = emitted(eqn, target)
-    return emit is not None and emit.by_elements
+    return emit is not None and emit.by_elements(eqn, target)

@@ -219,6 +219,7 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
 
 _compiled = lazy("functrans.ops.linalg.compiled.blocked:emit")
 _by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
+_is_blocked = lazy("functrans.ops.linalg.compiled.blocked:is_blocked")
 _is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
 dot_general = primitive(
@@ -230,7 +231,7 @@ dot_general = primitive(
     batch=_batch,
     sparsity=_sparsity,
     pull=_pull,
-    emit=Emit(_compiled, applies=_is_called),
+    emit=Emit(_compiled, applies=_is_called, by_elements=_is_blocked),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(

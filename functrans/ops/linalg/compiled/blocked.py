@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
+from functrans.loop.functions import node_count
 from functrans.loop.nodes import ZERO, index
-from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Statement
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import load
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.blas import Sides, calls, counts, sides, work_of
@@ -24,6 +25,9 @@ class Blocked(NamedTuple):
     """Rows of which a packed panel of the right operand is worth its copy."""
     least_work: int = 1 << 14
     """Multiplications that are worth packing, and the waking of a second kernel."""
+    largest_factor: int = 24
+    """Operations of an element that are done where it is packed: they are written out for each row
+    of a tile."""
 
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
@@ -45,14 +49,13 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
 
 def emit(at: Emission) -> None:
     """A contraction as a product of its operands' elements, or as calls of BLAS."""
-    instead = calls(at)
     if is_blocked(at.eqn, at.target):
-        _contract(at, instead)
+        _contract(at)
     else:
-        at.call(instead, work=work_of(at.eqn))
+        at.call(calls(at), work=work_of(at.eqn))
 
 
-def _contract(at: Emission, instead: tuple[Statement, ...]) -> None:
+def _contract(at: Emission) -> None:
     eqn = at.eqn
     left, right = sides(eqn)
     shape = eqn.outputs[0].aval.shape
@@ -63,18 +66,22 @@ def _contract(at: Emission, instead: tuple[Statement, ...]) -> None:
     both, rows = len(left.batch), len(left.free)
     parts = position[:both], position[both : both + rows], position[both + rows :]
     factors = (
-        at.element(0, _position(eqn, 0, left, parts[0], parts[1], counter)),
-        at.element(1, _position(eqn, 1, right, parts[0], parts[2], counter)),
+        _factor(at, 0, left, (*parts[0], *parts[1]), counter),
+        _factor(at, 1, right, (*parts[0], *parts[2]), counter),
     )
     by_side = tuple(tuple(i for i in part if i is not ZERO) for part in parts)
-    at.contract(loops, by_side, counter, factors, instead, work_of(eqn))
+    at.contract(loops, by_side, counter, factors)
 
 
-def _position(
-    eqn: Eqn, number: int, axes: Sides, batch: Position, free: Position, counter: Scalar
-) -> Position:
-    """Where an element of an operand is."""
-    shape = eqn.inputs[number].aval.shape
-    found = dict(zip((*axes.batch, *axes.free), (*batch, *free), strict=True))
+def _factor(at: Emission, number: int, axes: Sides, outer: Position, counter: Scalar) -> Scalar:
+    """An element of an operand, which is computed where it is packed, or before that."""
+    shape = at.eqn.inputs[number].aval.shape
+    found = dict(zip((*axes.batch, *axes.free), outer, strict=True))
     found |= {axis: counter if shape[axis] > 1 else ZERO for axis in axes.contract}
-    return tuple(found[axis] for axis in range(len(shape)))
+    position = tuple(found[axis] for axis in range(len(shape)))
+    element = at.element(number, position)
+    nodes = postorder([element])
+    largest = at.target[Blocked].largest_factor
+    if node_count(nodes) > largest or any(node.op == "fold" for node in nodes):
+        return load(at.operand(number), position)
+    return element
