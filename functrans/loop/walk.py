@@ -28,15 +28,21 @@ Body = tuple[Statement, ...]
 Expressions = Sequence[Scalar]
 
 
+def bodies(statement: Statement) -> tuple[Body, ...]:
+    """The blocks of statements directly inside a statement."""
+    match statement:
+        case For() | Reduce():
+            return (statement.body,)
+        case If():
+            return statement.body, statement.otherwise
+        case While():
+            return statement.prepare, statement.body
+    return ()
+
+
 def children(statement: Statement) -> tuple[Statement, ...]:
     """The statements directly inside a statement."""
-    if isinstance(statement, (For, Reduce)):
-        return statement.body
-    if isinstance(statement, If):
-        return statement.body + statement.otherwise
-    if isinstance(statement, While):
-        return statement.prepare + statement.body
-    return ()
+    return tuple(each for body in bodies(statement) for each in body)
 
 
 def expressions(statement: Statement) -> tuple[Scalar, ...]:

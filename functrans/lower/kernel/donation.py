@@ -31,7 +31,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.loop.walk import bodies, expressions, loaded, scalars, stored, walk
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -58,14 +58,14 @@ def donate(
     donated = [x for x in donated if _is_reusable(x) and _layout(x) in like]
     if not donated:
         return list(nests), {}
-    bodies = [nest.body for nest in nests]
-    readers, writers = _occurrences(map(loaded, bodies)), _occurrences(map(stored, bodies))
+    found = [nest.body for nest in nests]
+    readers, writers = _occurrences(map(loaded, found)), _occurrences(map(stored, found))
     homes: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
 
     def pairs() -> Iterator[tuple[Buffer, Buffer]]:
         # first what is made of the input itself: there a copy may go
-        made = _dependents(bodies)
+        made = _dependents(found)
         order = {out: number for number, out in enumerate(outputs)}
         direct = {
             x: sorted(
@@ -82,10 +82,10 @@ def donate(
     for source, target in pairs():
         if target in homes or source in taken:
             continue
-        tried = {n: _without_copies(bodies[n], source, target) for n in writers.get(target, ())}
-        first = next((n for n, body in tried.items() if target in stored(body)), len(bodies))
+        tried = {n: _without_copies(found[n], source, target) for n in writers.get(target, ())}
+        first = next((n for n, body in tried.items() if target in stored(body)), len(found))
         later = [n for n in readers.get(source, ()) if n > first]
-        if any(source in loaded(tried.get(n, bodies[n])) for n in later):
+        if any(source in loaded(tried.get(n, found[n])) for n in later):
             continue
         if first in tried:
             aliased = _Aliasing(source, target).block(tried[first])
@@ -95,8 +95,8 @@ def donate(
         homes[target] = source
         taken.add(source)
         for n, body in tried.items():
-            bodies[n] = body
-    kept = [replace(nest, body=body) for nest, body in zip(nests, bodies, strict=True) if body]
+            found[n] = body
+    kept = [replace(nest, body=body) for nest, body in zip(nests, found, strict=True) if body]
     return kept, homes
 
 
@@ -199,6 +199,8 @@ class _Aliasing:
         inside = list(walk(loop.body))
         if self._in_calls(inside):
             return False
+        if loop.parallel and self._reads_what_it_writes(loop.body):
+            return True
         bound = {each.index for each in inside if isinstance(each, For)}
         bound.update(i for each in inside if isinstance(each, Reduce) for i, *_ in each.loops)
         positions = [node.args for node in self._loads_in(loop.body)]
@@ -213,6 +215,20 @@ class _Aliasing:
             ):
                 return True
         return False
+
+    def _reads_what_it_writes(self, body: Body) -> bool:
+        """Whether each element of the source is read where the same statements write it.
+
+        What an iteration of a parallel loop writes, no other one does.
+        """
+        written = {
+            each.indices for each in body if isinstance(each, Store) and each.target is self.target
+        }
+        own = [value for each in body for value in expressions(each)]
+        read = {x.args for x in postorder(own) if x.op == "load" and x.attribute is self.source}
+        return read <= written and all(
+            self._reads_what_it_writes(inner) for each in body for inner in bodies(each)
+        )
 
     def _in_calls(self, statements: Iterable[Statement]) -> bool:
         return any(

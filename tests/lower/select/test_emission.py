@@ -12,7 +12,7 @@ from functrans.loop.nodes import index
 from functrans.loop.statements import Store, load
 from functrans.loop.target import CPU
 from functrans.lower import pipeline
-from functrans.ops.compiled.emission import Element, Emit, emitted
+from functrans.ops.compiled.emission import Element, Emit, always, emitted
 from functrans.ops.compiled.places import whole
 from functrans.ops.compiled.statements import nest
 from functrans.ops.define import primitive
@@ -92,7 +92,7 @@ def test_parts_that_are_put_together(define, adds):
         at.assemble([(everything, 0), (everything, 1)], adds=adds)
 
     meaning = np.add if adds else lambda x, y: y
-    results(define(rule, meaning, by_elements=True), X, Y)
+    results(define(rule, meaning, by_elements=always), X, Y)
 
 
 def test_what_is_shared_is_made_once(define):

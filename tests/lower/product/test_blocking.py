@@ -1,0 +1,61 @@
+"""How products are cut into blocks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functrans.loop.nodes import index
+from functrans.loop.scalar import const
+from functrans.loop.statements import buffer
+from functrans.loop.target import CPU
+from functrans.lower.product.blocking import Blocking, blocks_of
+from functrans.lower.select.root import Contraction
+
+AVX2 = replace(CPU, vector_bytes=32, registers=16)
+
+
+def product(rows, columns, terms, dtype=np.float32):
+    row, column = index("i", rows), index("j", columns)
+    one = const(1, dtype)
+    return Contraction(
+        buffer("t", dtype, (rows, columns)), (row, column), (0, 1), (),
+        sides=((), (row,), (column,)), counter=index("k", terms), factors=(one, one),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [CPU, AVX2], ids=["AVX-512", "AVX2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_sums_of_a_tile_fit_the_registers(target, dtype):
+    found = blocks_of(product(1000, 1000, 1000, dtype), target, False)
+    vectors = found.width * np.dtype(dtype).itemsize // target.vector_bytes
+    # vectors of the right operand, and one of an element of the left one, are there besides
+    assert found.height * vectors + vectors + 1 <= target.registers
+    assert found.height * vectors >= target.registers // 3
+
+
+def test_a_tile_leaves_no_rest_where_it_can():
+    assert blocks_of(product(100, 64, 64), CPU, False).height == 10
+    assert blocks_of(product(2048, 64, 64), CPU, False).height == 8
+
+
+def test_a_few_columns_are_one_vector():
+    assert blocks_of(product(100, 10, 64), CPU, False).width == 16
+    assert blocks_of(product(100, 64, 64), CPU, False).width == 32
+
+
+EXTENT = st.one_of(st.integers(1, 40), st.sampled_from([300, 512, 2600, 50_000]))
+
+
+@given(EXTENT, EXTENT, EXTENT, st.booleans())
+def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
+    found = blocks_of(product(rows, columns, terms), CPU, whole_rows)
+    assert (found.stretches - 1) * found.depth < terms <= found.stretches * found.depth
+    # vectors of terms are done a second time where they are not full, and the last stretch has one
+    last = terms - (found.stretches - 1) * found.depth
+    assert found.stretches == 1 or 2 * last >= found.depth
+    assert not whole_rows or found.panels * found.width >= columns
+    limits = CPU[Blocking]
+    assert found.tiles * found.height <= limits.rows + found.height

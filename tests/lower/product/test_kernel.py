@@ -1,0 +1,168 @@
+"""Products as kernels of our own: their numbers, and what is fused with them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functrans import config, grad, jit, vmap
+from functrans.loop.target import CPU
+from functrans.lower.product.blocking import Blocking
+from functrans.ops.linalg.compiled.blocked import Blocked
+from functrans.run.code import host
+
+RNG = np.random.default_rng(0)
+
+
+def array(*shape, dtype=np.float64):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def kernels(function, *args):
+    """The names of what each kernel of a program writes to memory."""
+    schedule = jit(function).lower(*args).stages().split("== kernel construction")[1]
+    texts = schedule.split("\nkernel(")[1:]
+    return [text for text in texts if not text.startswith("==")]
+
+
+def check(function, *args, rtol=1e-9):
+    compiled = jit(function)
+    found, expected = compiled(*args), function(*args)
+    for one, other in zip(
+        found if isinstance(found, tuple) else (found,),
+        expected if isinstance(expected, tuple) else (expected,),
+        strict=True,
+    ):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
+
+
+X, W, B = array(100, 70), array(70, 90), array(90)
+
+FUSED = {
+    "bias": (lambda x, w, b: x @ w + b, X, W, B),
+    "activation": (lambda x, w, b: np.tanh(x @ w + b) * 2, X, W, B),
+    "softmax of its rows": (lambda x, w: softmax(x @ w), X, W),
+    "sums of its rows": (lambda x, w: (x @ w).sum(-1), X, W),
+    "rows along two axes": (lambda x, w, b: softmax(x @ w + b), array(5, 20, 70), W, B),
+    "a stack": (lambda x, w: softmax(x @ w), array(5, 20, 70), array(5, 70, 90)),
+    "kept, and used": (lambda x, w: (x @ w, np.tanh(x @ w)), X, W),
+    "more columns than a block": (lambda x, w: np.tanh(x @ w), array(17, 40), array(40, 1100)),
+    "whole rows of these": (lambda x, w: softmax(x @ w), array(17, 40), array(40, 1100)),
+}
+
+PACKED = {
+    "transposed left": (lambda x, w: x.T @ w, array(70, 100), W),
+    "transposed right": (lambda x, w: x @ w.T, X, array(90, 70)),
+    "both": (lambda x, w: x.T @ w.T, array(70, 100), array(90, 70)),
+    "a mask": (lambda x, w, z: ((z > 0) * x) @ w, X, W, array(100, 70)),
+    "a mask, transposed": (lambda x, w, z: ((z > 0) * x).T @ w, X, array(100, 90), array(100, 70)),
+    "a cast": (lambda x, w: x.astype(np.float64) @ w, array(100, 70, dtype=np.float32), W),
+    "joined": (lambda x, w: np.concatenate([x, -x], 1) @ w, array(100, 40), array(80, 90)),
+    "a slice": (lambda x, w: x[::2, 10:40] @ w[3:33], X, W),
+    "broadcast": (lambda x, w: (x + x[:1]) @ (w * w[:, :1]), X, W),
+    "rows from data": (lambda e, i, w: e[i] @ w, array(50, 70), RNG.integers(0, 50, 100), W),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_what_follows_reads_the_block(name):
+    function, *args = FUSED[name]
+    check(function, *args)
+    pack, product = kernels(function, *args)
+    assert "_right[" in pack and "_block[" in product
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_operands_are_computed_where_they_are_packed(name):
+    function, *args = PACKED[name]
+    check(function, *args)
+    assert len(kernels(function, *args)) == 2
+
+
+ELSEWHERE = {
+    "sums of its columns": (lambda x, w: (x @ w).sum(0), X, W),
+    "transposed": (lambda x, w: (x @ w).T + 1, X, W),
+    "other rows": (lambda x, w: (x @ w)[::-1] + x @ w, X, W),
+    "rows too long for the stack": (lambda x, w: softmax(x @ w), array(17, 20), array(20, 30_000)),
+    "another shape": (lambda x, w: (x @ w).reshape(50, 180) * 2, X, W),
+    "a product of it": (lambda x, w, v: np.tanh(x @ w) @ v, X, W, array(90, 50)),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_reads_it_otherwise_finds_it_in_memory(name):
+    function, *args = ELSEWHERE[name]
+    check(function, *args)
+
+
+def test_a_few_products_are_calls_of_blas():
+    assert "dgemm" in jit(lambda x, w: x @ w).lower(array(8, 70), W).stages()
+    assert "dgemm" not in jit(lambda x, w: x @ w).lower(X, W).stages()
+
+
+EXTENT = st.sampled_from([1, 2, 7, 17, 33, 64, 65, 130])
+
+
+@pytest.mark.full
+@settings(deadline=None, max_examples=40)
+@given(EXTENT, EXTENT, EXTENT, st.sampled_from([1, 3]), st.booleans(), st.booleans(), st.data())
+def test_any_sizes(rows, columns, terms, batch, left, right, data):
+    """With small blocks, so that there are some of each kind; none of them decides a number."""
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    blocking = Blocking(
+        depth_bytes=data.draw(st.sampled_from([128, 512, 4096])),
+        rows=data.draw(st.sampled_from([8, 24, 48])),
+        columns=data.draw(st.sampled_from([16, 64, 512])),
+        fewest_blocks=data.draw(st.sampled_from([1, 8])),
+    )
+    x = array(batch, *((terms, rows) if left else (rows, terms)), dtype=dtype)
+    y = array(batch, *((columns, terms) if right else (terms, columns)), dtype=dtype)
+
+    def product(x, y):
+        x = x.transpose(0, 2, 1) if left else x
+        y = y.transpose(0, 2, 1) if right else y
+        return np.maximum(x @ y, 0) + 1
+
+    host.other = CPU.having(blocking, Blocked(fewest_rows=1, least_work=1))
+    try:
+        found = jit(product)(x, y)
+    finally:
+        host.other = None
+    tolerance = 2e-4 if dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(found, product(x, y), rtol=tolerance, atol=tolerance)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    function = jit(lambda x, w, b: softmax(x @ w + b))
+    results = set()
+    for number in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", number)
+        results.add(function(array(300, 70) * 0 + X[:1], W, B).tobytes())
+    assert len(results) == 1
+
+
+def test_infinities_and_nans_of_other_rows_and_columns_stay_there():
+    x, w = X.copy(), W.copy()
+    x[99], w[:, 89] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        found, expected = jit(lambda x, w: x @ w)(x, w), x @ w
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(found[:99, :89], expected[:99, :89], rtol=1e-9, atol=1e-12)
+
+
+def test_gradients():
+    def loss(p, x, y):
+        return np.mean((np.maximum(x @ p[0] + p[1], 0) @ p[2] - y) ** 2)
+
+    p, y = (W, B, array(90, 30)), array(100, 30)
+    for one, other in zip(jit(grad(loss))(p, X, y), grad(loss)(p, X, y), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    per_sample = vmap(grad(loss), in_axes=(None, 0, 0))
+    for one, other in zip(jit(per_sample)(p, X, y), per_sample(p, X, y), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
