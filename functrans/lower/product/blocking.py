@@ -1,10 +1,10 @@
 """Register and cache blocking of matrix products: how large tiles, panels and blocks are.
 
-After K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), and
-F. G. Van Zee and R. A. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
-functionality" (2015). A tile of the result stays in registers while terms are added to it. What it
-is made of lies packed, in the order in which it is read: a panel of the right operand, which the
-nearest cache holds, and rows of the left one, which the next one holds.
+After K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008),
+and F. G. Van Zee and R. A. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
+functionality" (2015). A tile of the result stays in registers while terms are added to it. A panel
+of the right operand lies packed, in the order in which it is read, and stays in the nearest cache
+for all rows of a block; these are read where they are, or packed as well.
 
 The blocks follow from the sizes and the machine, and not from the number of threads, so neither do
 the bits of a result.
@@ -126,7 +126,7 @@ def _width(columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
 
 
 def _height(rows: int, most: int) -> int:
-    """The rows of a tile: so many that the last one is nearly full, and more where that is equal."""
+    """The rows of a tile: so many that few are left over, and more of them where that is equal."""
     heights = range(max(most // 2, 1), most + 1)
     return min(heights, key=lambda height: (-(-rows // height) * height, -height))
 

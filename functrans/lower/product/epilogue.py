@@ -1,9 +1,9 @@
 """Epilogue fusion: what is computed of a product's elements reads them from a block in the cache.
 
 Expects the nest that a product begins (`functrans.lower.nest.fusion`). Leaves the nests of the
-product's kernels (`functrans.lower.product.kernel`). The rest of the nest is generated as any other,
-and strip-mined: its loop over rows goes over the rows of a block. Where that cannot be done, the
-product goes to memory, and the rest is a nest of its own.
+product's kernels (`functrans.lower.product.kernel`). The rest of the nest is generated as any
+other, and strip-mined: its loop over rows goes over the rows of a block. Where that cannot be done,
+the product goes to memory, and the rest is a nest of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Statement, Store, load, serial
+from functrans.loop.statements import Buffer, For, Statement, Store, serial
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import Body, scalars, stored, walk
@@ -96,9 +96,7 @@ def _without(loop: Loop, root: Root) -> Loop:
     return left
 
 
-def _epilogue(
-    root: Contraction, built: Sequence[Nest], simplify: Simplifier
-) -> _Epilogue | None:
+def _epilogue(root: Contraction, built: Sequence[Nest], simplify: Simplifier) -> _Epilogue | None:
     """The rest of a nest by rows of the product; None if it is not done row by row."""
     if len(built) != 1:
         return None
@@ -188,9 +186,7 @@ def _stored(product: Product, block: Block, simplify: Simplifier) -> Body:
     return (For(row, *block.rows, (inner,)),)
 
 
-def _done(
-    root: Contraction, epilogue: _Epilogue, block: Block, simplify: Simplifier
-) -> Body:
+def _done(root: Contraction, epilogue: _Epilogue, block: Block, simplify: Simplifier) -> Body:
     """The loop over the rows of a block."""
     _, rows, (column,) = root.sides
     loop = serial(epilogue.row)

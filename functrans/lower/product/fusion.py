@@ -7,5 +7,5 @@ from functrans.lower.select.root import Contraction, Root
 
 
 def begins_a_nest(nest: Loop, root: Root) -> bool | None:
-    """The rule (`functrans.lower.nest.fusion.Rule`): products join no nest; others decide the rest."""
+    """A `functrans.lower.nest.fusion.Rule`: products join no nest; others decide the rest."""
     return False if isinstance(root, Contraction) else None

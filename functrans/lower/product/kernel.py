@@ -15,7 +15,7 @@ and activation, a softmax of its rows. It reads the block, which the cache holds
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -24,9 +24,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Buffer,
     For,
-    Let,
     Reduce,
-    Statement,
     Store,
     buffer,
     load,
@@ -37,7 +35,7 @@ from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.blocking import Blocks, extents_of
-from functrans.lower.product.packing import Packed
+from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
 
@@ -83,24 +81,18 @@ class Product:
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
-        batch, rows, columns = root.sides
+        _, rows, columns = root.sides
         assert root.counter is not None
-        self.counter = root.counter
         left, right = root.factors
-        self.left = Packed(
-            left, lambda number: self._loops(rows, number), rows[-1], root.counter,
-            self.size.rows, target, simplify,
-        )  # fmt: skip
-        self.right = Packed(
-            right, lambda number: self._loops(columns, number), columns[-1], root.counter,
-            self.size.columns, target, simplify,
-        )  # fmt: skip
+        self.left = Operand(left, rows, root.counter, target, simplify)
+        self.right = Operand(right, columns, root.counter, target, simplify)
         panels = -(-self.size.columns // blocks.width)
         shape = (self.size.batch, panels, self.size.terms, blocks.width)
         self.panels = buffer(f"{root.target.name}_right", self.dtype, shape)
-        self.tiles = buffer(
-            f"{root.target.name}_left", self.dtype, (blocks.tiles, blocks.depth, blocks.height)
-        )
+        shape = blocks.tiles * blocks.height, blocks.depth
+        if not self.left.along_terms:
+            shape = blocks.tiles, blocks.depth, blocks.height
+        self.tiles = buffer(f"{root.target.name}_left", self.dtype, shape)
         self.sums = buffer(
             f"{root.target.name}_block",
             self.dtype,
@@ -110,7 +102,7 @@ class Product:
     @property
     def scratch(self) -> tuple[Buffer, ...]:
         """What a thread has to itself."""
-        return self.tiles, self.sums
+        return (self.sums,) if self.left.is_in_memory else (self.tiles, self.sums)
 
     # -- the nests ----------------------------------------------------------------------------
 
@@ -126,11 +118,12 @@ class Product:
         def place(term: Scalar, lane: Scalar) -> tuple[Scalar, ...]:
             return batch, number, term, lane
 
-        terms = const(self.size.terms, INDEX)
-        copied = self._of_batch(batch, self.right).copied(
-            place, self.panels, self._times(number, self.blocks.width), self.blocks.width,
-            (ZERO, terms, self.size.terms),
-        )  # fmt: skip
+        size, width = self.size, self.blocks.width
+        right = self.right.at(self._loops(self.root.sides[0], batch))
+        columns = const(size.columns, INDEX)
+        lines = Lines(self._times(number, width), width, columns, size.columns % width == 0)
+        terms = Terms(ZERO, const(size.terms, INDEX), size.terms)
+        copied = right.copied(place, self.panels, lines, terms)
         stop = const(panel.attribute[2], INDEX)
         return Nest((For(panel, ZERO, stop, copied, parallel=True),), (), self.panels.count)
 
@@ -164,11 +157,11 @@ class Product:
         """Statements that compute the sums of a block."""
         blocks, size = self.blocks, self.size
         if blocks.stretches == 1:
-            return self._stretch(block, ZERO, const(size.terms, INDEX), None)
+            return self._stretch(block, Terms(ZERO, const(size.terms, INDEX), size.terms), None)
         stretch = index("stretch", blocks.stretches)
         start = self._times(stretch, blocks.depth)
         count = self.simplify(self._end(start, blocks.depth, size.terms) - start)
-        body = self._stretch(block, start, count, "add")
+        body = self._stretch(block, Terms(start, count, blocks.depth), "add")
         stop = const(blocks.stretches, INDEX)
         return (*self._zeros(), For(stretch, ZERO, stop, body))
 
@@ -179,57 +172,79 @@ class Product:
         line = For(lane, ZERO, const(columns, INDEX), (store,), self.blocks.width, whole=True)
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
-    def _stretch(self, block: Block, start: Scalar, count: Scalar, op: str | None) -> Body:
-        """Statements that pack some terms of the left operand, and add them up."""
-        blocks = self.blocks
+    def _stretch(self, block: Block, terms: Terms, op: str | None) -> Body:
+        """Statements that add up some terms; a panel stays in the nearest cache for all rows."""
+        blocks, left = self.blocks, self.left.at(block.batch)
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
-        return (
-            *self._packed_rows(block, start, count, tiles),
-            *self._tiles(block, start, count, tiles, panels, op),
-        )
+        panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
+        if left.is_in_memory:
+            before: Body = ()
+            lets, rows = left.named(self._lines(block, tile))
+            body = self._tile(block, panel, tile, terms, op, lambda n, k: rows[n].of_term(terms, k))
+            body = (*lets, *body)
+        elif left.along_terms:
+            before = self._rows(left, block, terms, tiles)
+            first = self._times(tile, blocks.height)
+            body = self._tile(
+                block, panel, tile, terms, op,
+                lambda n, k: load(self.tiles, (self.simplify(first + n), k)),
+            )  # fmt: skip
+        else:
+            before = self._packed_tiles(left, block, terms, tiles)
+            body = self._tile(
+                block, panel, tile, terms, op,
+                lambda n, k: load(self.tiles, (tile, k, const(n, INDEX))),
+            )  # fmt: skip
+        return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, body),)))
 
-    def _packed_rows(self, block: Block, start: Scalar, count: Scalar, tiles: Scalar) -> Body:
+    def _lines(self, block: Block, tile: Scalar) -> Lines:
+        """The rows of a tile."""
+        height = self.blocks.height
+        first = self.simplify(block.rows[0] + self._times(tile, height))
+        return Lines(first, height, block.rows[1], self.size.rows % height == 0)
+
+    def _rows(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
+        """Statements that copy rows of the left operand, the last one again beyond the last."""
+        height = self.blocks.height
+        row = index("row", self.blocks.tiles * height)
+        line = self.simplify(minimum(block.rows[0] + row, block.rows[1] - 1))
+        copied = left.copied_line(self.tiles, row, line, terms)
+        return (For(row, ZERO, self._times(tiles, height), copied),)
+
+    def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
+        """Statements that copy the left operand as tiles, one term after the other."""
         tile = index("tile", self.blocks.tiles)
 
         def place(term: Scalar, row: Scalar) -> tuple[Scalar, ...]:
             return tile, term, row
 
-        first = self.simplify(block.rows[0] + self._times(tile, self.blocks.height))
-        left = self._known(self.left, block.batch)
-        copied = left.copied(
-            place, self.tiles, first, self.blocks.height, (start, count, self.blocks.depth)
-        )
+        copied = left.copied(place, self.tiles, self._lines(block, tile), terms)
         return (For(tile, ZERO, tiles, copied),)
 
-    def _tiles(
+    def _tile(
         self,
         block: Block,
-        start: Scalar,
-        count: Scalar,
-        tiles: Scalar,
-        panels: Scalar,
+        panel: Scalar,
+        tile: Scalar,
+        terms: Terms,
         op: str | None,
+        element: Callable[[int, Scalar], Scalar],
     ) -> Body:
-        """Loops over the tiles of a block: a panel stays in the nearest cache, for all of them."""
+        """Sums in registers: a vector of columns for each row of a tile."""
         height, width = self.blocks.height, self.blocks.width
-        panel, tile = index("panel", self.blocks.panels), index("tile", self.blocks.tiles)
-        term, lane = index("k", self.blocks.depth), index("lane", width)
+        term, lane = index("k", terms.most), index("lane", width)
         first = self.simplify(idiv(block.columns[0], width) + panel)
         batch = self._number(self.root.sides[0], block.batch)
-        other = load(self.panels, (batch, first, self.simplify(start + term), lane))
+        other = load(self.panels, (batch, first, self.simplify(terms.start + term), lane))
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(height))
-        products = tuple(
-            load(self.tiles, (tile, term, const(row, INDEX))) * other for row in range(height)
-        )
-        fold = Reduce(sums, ("add",) * height, products, ((term, ZERO, count),))
+        products = tuple(element(row, term) * other for row in range(height))
+        fold = Reduce(sums, ("add",) * height, products, ((term, ZERO, terms.count),))
         stores = []
         for row, total in enumerate(sums):
             place = self._times(tile, height) + row, self._times(panel, width) + lane
             stores.append(Store(self.sums, tuple(map(self.simplify, place)), total, op))
-        body: tuple[Statement, ...] = (fold, *stores)
-        body = (For(lane, ZERO, const(width, INDEX), body, width, whole=True),)
-        return (For(panel, ZERO, panels, (For(tile, ZERO, tiles, body),)),)
+        return (For(lane, ZERO, const(width, INDEX), (fold, *stores), width, whole=True),)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -243,13 +258,6 @@ class Product:
         for loop in loops:
             total = total * extent_of(loop) + values[loop]
         return self.simplify(total)
-
-    def _of_batch(self, batch: Scalar, packed: Packed) -> Packed:
-        return self._known(packed, self._loops(self.root.sides[0], batch))
-
-    def _known(self, packed: Packed, values: Values) -> Packed:
-        """An operand of one matrix of the stack."""
-        return packed.at(values)
 
     def _times(self, number: Scalar, by: int) -> Scalar:
         return self.simplify(number * by)

@@ -8,161 +8,174 @@ order of the packed one, they are transposed in registers (`functrans.emit.llvm.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from functrans.loop.affine import lies_along
+from functrans.loop.affine import Coefficients, lies_along
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, local
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.lower.nest.linearisation import Values
+from functrans.lower.nest.linearisation import Values, delinearised
 
-Line = Callable[[Scalar], Values]
-"""What the loops of an operand's rows, or columns, are for one of these, by its number."""
+Place = Callable[[Scalar, Scalar], tuple[Scalar, ...]]
+"""The position in a packed operand of a term and a line, both counted from 0."""
 
 
-class Packed:
-    """An operand, and where its elements go: lines side by side, for one term after the other.
+class Lines(NamedTuple):
+    """Rows, or columns, of an operand.
+
+    Parameters
+    ----------
+    first : Scalar
+        The number of the first one.
+    count : int
+        How many there are at most.
+    stop : Scalar
+        The number behind the last one. Beyond it, elements may be any.
+    whole : bool
+        Whether there are as many as may be.
+    """
+
+    first: Scalar
+    count: int
+    stop: Scalar
+    whole: bool
+
+
+class Terms(NamedTuple):
+    """Terms of a sum: the first one, how many there are, and how many at most."""
+
+    start: Scalar
+    count: Scalar
+    most: int
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a product.
 
     Parameters
     ----------
     factor : Scalar
         An element.
-    line : callable
-        Gives the loops around for a row, or column, by its number.
-    last : Scalar
-        The loop along which neighbouring ones lie.
+    loops : tuple of Scalar
+        The loops over its rows, or columns.
     counter : Scalar
         The loop over terms.
-    count : int
-        How many rows, or columns, there are.
     target : Target
     simplify : Simplifier
     """
 
-    def __init__(
-        self,
-        factor: Scalar,
-        line: Line,
-        last: Scalar,
-        counter: Scalar,
-        count: int,
-        target: Target,
-        simplify: Simplifier,
-    ) -> None:
-        self.factor = factor
-        self.line = line
-        self.last = last
-        self.counter = counter
-        self.count = count
-        self.simplify = simplify
-        self.lanes = target.lanes(factor.dtype.itemsize)
-        self.along_terms = lies_along(factor, counter, last)
+    factor: Scalar
+    loops: tuple[Scalar, ...]
+    counter: Scalar
+    target: Target
+    simplify: Simplifier
 
-    def at(self, values: Values) -> Packed:
-        """The operand where some loops around have these values."""
+    @property
+    def along_terms(self) -> bool:
+        """Whether terms lie next to each other in memory, and not rows, or columns."""
+        return lies_along(self.factor, self.counter, self.loops[-1])
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether terms that follow each other are neighbours in an array, as they are."""
+        factor = self.factor
+        if factor.op != "load":
+            return False
+        return Coefficients(self.counter).of_element(factor.attribute, factor.args) == 1
+
+    def at(self, values: Values) -> Operand:
+        """The operand where loops around have these values."""
         (factor,) = self.simplify.substitute([self.factor], values)
-        other = copy(self)
-        other.factor = factor
-        return other
+        return replace(self, factor=factor)
 
-    def copied(
-        self,
-        place: Callable[[Scalar, Scalar], tuple[Scalar, ...]],
-        into: Buffer,
-        first: Scalar,
-        side: int,
-        terms: tuple[Scalar, Scalar, int],
-    ) -> Body:
-        """Statements that copy some lines.
+    def element(self, line: Scalar, term: Scalar) -> Scalar:
+        """An element, by the numbers of its row, or column, and term."""
+        values = delinearised(self.loops, line, self.simplify) | {self.counter: term}
+        (found,) = self.simplify.substitute([self.factor], values)
+        return found
 
-        Parameters
-        ----------
-        place : callable
-            Gives the position in the packed operand of a term and a line, both from 0.
-        into : Buffer
-        first : Scalar
-            The number of the first line.
-        side : int
-            How many there are. Beyond the last one of all, its elements or zeros stand there.
-        terms : tuple
-            The number of the first term, how many there are, and how many at most.
+    def named(self, lines: Lines) -> tuple[Body, list[Operand]]:
+        """Operands of one line each, of which indices have been computed before.
+
+        Beyond the last line stands that one again.
         """
-        start, count, most = terms
+        lets: list[Statement] = []
+        found = []
+        last = self.simplify(lines.stop - 1)
+        for number in range(lines.count):
+            line = self.simplify(lines.first + number)
+            if not lines.whole:
+                line = self.simplify(minimum(line, last))
+            values = delinearised(self.loops, line, self.simplify)
+            for loop, value in values.items():
+                if value.args:
+                    values[loop] = local(INDEX, "at")
+                    lets.append(Let((values[loop],), (value,)))
+            found.append(self.at(values))
+        return tuple(lets), found
+
+    def copied(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
+        """Statements that copy some lines, so that those of one term are neighbours."""
         if self.along_terms:
-            return self._across(place, into, first, side, start, count, most)
-        return self._along(place, into, first, side, start, count, most)
+            return self._transposed(place, into, lines, terms)
+        return self._as_it_lies(place, into, lines, terms)
 
-    def _across(
-        self,
-        place: Callable[[Scalar, Scalar], tuple[Scalar, ...]],
-        into: Buffer,
-        first: Scalar,
-        side: int,
-        start: Scalar,
-        count: Scalar,
-        most: int,
-    ) -> Body:
-        """Vectors of terms, of all lines together."""
-        term = index("k", most)
-        named: list[Statement] = []
-        stores: list[Statement] = []
-        for number in range(side):
-            line = self.simplify(minimum(first + number, self.count - 1))
-            values: Values = {}
-            for loop, value in self.line(line).items():
-                values[loop] = self._name(value, named)
-            values[self.counter] = self.simplify(start + term)
-            (element,) = self.simplify.substitute([self.factor], values)
-            stores.append(Store(into, place(term, as_index(number)), element))
-        lanes = self.lanes
-        while lanes > most:
+    def copied_line(self, into: Buffer, position: Scalar, line: Scalar, terms: Terms) -> Body:
+        """Statements that copy one line, so that its terms are neighbours."""
+        lets, (own,) = self.named(Lines(line, 1, line + 1, True))
+        term = index("k", terms.most)
+        value = own.of_term(terms, term)
+        return (*lets, self._over(term, terms, (Store(into, (position, term), value),)))
+
+    def of_term(self, terms: Terms, term: Scalar) -> Scalar:
+        """The element for a term of some, of an operand of one line."""
+        values = {self.counter: self.simplify(terms.start + term)}
+        (found,) = self.simplify.substitute([self.factor], values)
+        return found
+
+    def _over(self, term: Scalar, terms: Terms, body: Body) -> For:
+        """A loop over terms with vectors, of which the last one may overlap the one before."""
+        lanes = self.target.lanes(self.factor.dtype.itemsize)
+        while lanes > terms.most:
             lanes //= 2
+        count = terms.count
         whole = count.op == "const" and int(count.attribute) % lanes == 0
-        loop = For(term, ZERO, count, tuple(stores), lanes, repeatable=lanes > 1, whole=whole)
-        return (*named, loop)
+        return For(term, ZERO, count, body, lanes, repeatable=lanes > 1, whole=whole)
 
-    def _name(self, value: Scalar, named: list[Statement]) -> Scalar:
-        """A value that is computed before the loop."""
-        if not value.args:
-            return value
-        name = local(INDEX, "at")
-        named.append(Let((name,), (value,)))
-        return name
+    def _transposed(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
+        """Vectors of terms, of all lines together."""
+        term = index("k", terms.most)
+        lets, operands = self.named(lines)
+        stores = [
+            Store(into, place(term, as_index(number)), own.of_term(terms, term))
+            for number, own in enumerate(operands)
+        ]
+        return (*lets, self._over(term, terms, tuple(stores)))
 
-    def _along(
-        self,
-        place: Callable[[Scalar, Scalar], tuple[Scalar, ...]],
-        into: Buffer,
-        first: Scalar,
-        side: int,
-        start: Scalar,
-        count: Scalar,
-        most: int,
-    ) -> Body:
-        """Vectors of lines, of one term after the other."""
-        term, lane = index("k", most), index("lane", side)
-        values = self.line(self.simplify(first + lane)) | {
-            self.counter: self.simplify(start + term)
-        }
-        (element,) = self.simplify.substitute([self.factor], values)
-        lanes = self.lanes
-        while lanes // 2 >= side:
+    def _as_it_lies(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
+        """Vectors of lines, of one term after the other; zeros beyond the last line."""
+        term, lane = index("k", terms.most), index("lane", lines.count)
+        element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))
+        lanes = self.target.lanes(self.factor.dtype.itemsize)
+        while lanes // 2 >= lines.count:
             lanes //= 2
-        full = const(side, INDEX)
-        whole = side % lanes == 0
+        full = const(lines.count, INDEX)
 
         def copies(stop: Scalar, value: Scalar, whole: bool) -> Body:
             store = Store(into, place(term, lane), value)
             line = For(lane, ZERO, stop, (store,), lanes, whole=whole)
-            return (For(term, ZERO, count, (line,)),)
+            return (For(term, ZERO, terms.count, (line,)),)
 
+        whole = lines.count % lanes == 0
         every = copies(full, element, whole)
-        if self.count % side == 0:
+        if lines.whole:
             return every
-        left = self.simplify(const(self.count, INDEX) - first)
+        left = self.simplify(lines.stop - lines.first)
         nothing = const(0, self.factor.dtype)
         some = (*copies(full, nothing, whole), *copies(left, element, False))
-        return (If(const(side, INDEX) <= left, every, some),)
+        return (If(full <= left, every, some),)

@@ -31,7 +31,8 @@ class Blocked(NamedTuple):
 
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is a kernel of our own: large, with one axis of columns and of terms."""
+    """Whether a contraction is a kernel of our own: large, with one axis of columns, and of terms.
+    """
     if "block_products" not in target.stages or eqn.params.get("parts") is not None:
         return False
     if eqn.params.get("symmetric", False):
@@ -41,9 +42,7 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     size, limits = counts(eqn), target[Blocked]
     one_each = sum(y[axis] > 1 for axis in right.free) == sum(x[i] > 1 for i in left.contract) == 1
     return (
-        one_each
-        and size.rows >= limits.fewest_rows
-        and size.multiplications >= limits.least_work
+        one_each and size.rows >= limits.fewest_rows and size.multiplications >= limits.least_work
     )
 
 
