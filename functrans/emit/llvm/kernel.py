@@ -416,6 +416,8 @@ class _Emitter:
         ex = self.expressions
         (index, start, stop), *inner = loops
         bounds = ex.scalar(start), ex.scalar(stop)
+        if not inner and not statement.body:
+            ex.compute_places(statement.values, index)
         if inner:
             with self._loop(*bounds) as counter:
                 ex.indices[index] = counter

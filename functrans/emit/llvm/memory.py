@@ -6,7 +6,7 @@ how its place in memory moves with the loop index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,13 @@ from functrans.emit.llvm.text import (
 )
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer
 
 ZERO = const(0, INDEX)
+
+_NOT_MOVED = frozenset({"load", "guard", "unlikely", "checked", "required"})
+"""What may fail, or change: it is computed where it stands."""
 
 LARGEST_SHUFFLED_STRIDE = 8
 """Up to this stride, neighbours are loaded as whole vectors and shuffled apart."""
@@ -88,6 +91,24 @@ class Memory:
     def offset(self, target: Buffer, indices: tuple[Scalar, ...], base: bool) -> Value:
         """The place of an element, counted in elements from the start of its buffer."""
         return self.value(place(target, indices), base)
+
+    def compute_places(self, values: Sequence[Scalar], index: Scalar) -> None:
+        """Loop-invariant code motion of addresses: what of them does not depend on a loop's index.
+
+        LLVM leaves the multiplications of a row's place inside of the loop where there are many.
+        """
+        vector = self.vector
+        for node in postorder(values):
+            if node.op != "load" or not node.args:
+                continue
+            is_one = vector is None or vector.factors.of_element(node.attribute, node.args) == 0
+            found = postorder([place(node.attribute, node.args)])
+            inside = {index}
+            inside.update(x for x in found if not inside.isdisjoint(x.args))
+            for x in found:
+                if x.op == "mul" and x.dtype == INDEX and x not in inside:
+                    if all(y.op not in _NOT_MOVED for y in postorder([x])):
+                        self.value(x, base=not is_one)
 
     def pointer(self, target: Buffer, offset: Value) -> str:
         kind = memory_type(target.dtype)

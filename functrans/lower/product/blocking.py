@@ -112,8 +112,9 @@ def _count(batch: int, tiles: int, down: int, panels: int, across: int) -> int:
 
 
 def _even(extent: int, length: int) -> int:
-    """The length of as many parts, none of which is much shorter than the others."""
-    return -(-extent // -(-extent // length))
+    """About the length of parts, so that the last one is not much shorter than the others."""
+    lengths = range(-(-2 * length // 3), min(4 * length // 3, extent) + 1)
+    return min(lengths, key=lambda n: (-(-extent // n) * n, -n))
 
 
 def _width(columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:

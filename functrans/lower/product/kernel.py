@@ -39,6 +39,10 @@ from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
 
+FEW_PANELS = 2
+"""Panels for which elements are as well read with gaps: a copy is read as often as it pays from."""
+
+
 class Block(NamedTuple):
     """A block of the result: where it is, and its sums.
 
@@ -102,7 +106,13 @@ class Product:
     @property
     def scratch(self) -> tuple[Buffer, ...]:
         """What a thread has to itself."""
-        return (self.sums,) if self.left.is_in_memory else (self.tiles, self.sums)
+        return (self.sums,) if self.reads_in_place else (self.tiles, self.sums)
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether tiles read the left operand where it is, and not a copy."""
+        few = self.blocks.panels <= FEW_PANELS
+        return self.left.is_dense or (few and self.left.is_in_memory)
 
     # -- the nests ----------------------------------------------------------------------------
 
@@ -125,7 +135,9 @@ class Product:
         terms = Terms(ZERO, const(size.terms, INDEX), size.terms)
         copied = right.copied(place, self.panels, lines, terms)
         stop = const(panel.attribute[2], INDEX)
-        return Nest((For(panel, ZERO, stop, copied, parallel=True),), (), self.panels.count)
+        loop = For(panel, ZERO, stop, copied, parallel=True)
+        # (lines that lie side by side are transposed if it is known how many there are)
+        return Nest((loop,), (), self.panels.count, largest_constant=width)
 
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
@@ -178,7 +190,7 @@ class Product:
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
         panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
-        if left.is_in_memory:
+        if self.reads_in_place:
             before: Body = ()
             lets, rows = left.named(self._lines(block, tile))
             body = self._tile(block, panel, tile, terms, op, lambda n, k: rows[n].of_term(terms, k))

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from functrans.loop.affine import Coefficients, lies_along
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.scalar import Scalar, const, minimum
+from functrans.loop.scalar import Scalar, const, minimum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, local
 from functrans.loop.target import Target
@@ -77,14 +77,25 @@ class Operand:
 
     @property
     def along_terms(self) -> bool:
-        """Whether terms lie next to each other in memory, and not rows, or columns."""
-        return lies_along(self.factor, self.counter, self.loops[-1])
+        """Whether vectors of terms are read with fewer gaps than those of rows, or columns."""
+        return self._gaps(self.counter) <= self._gaps(self.loops[-1])
+
+    def _gaps(self, loop: Scalar) -> int:
+        """How many loads have a stride along a loop."""
+        own = Coefficients(loop)
+        loads = (node for node in postorder([self.factor]) if node.op == "load")
+        return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether terms that follow each other are neighbours in an array, as they are."""
+        """Whether elements are those of an array, as they are."""
+        return self.factor.op == "load"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements are those of an array, in which terms are neighbours."""
         factor = self.factor
-        if factor.op != "load":
+        if not self.is_in_memory:
             return False
         return Coefficients(self.counter).of_element(factor.attribute, factor.args) == 1
 
