@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from functrans.loop.scalar import Scalar, postorder
@@ -38,6 +38,8 @@ class Relocation:
         self.simplify = simplify
         self.moved: dict[Buffer, tuple[Buffer, Position]] = {}
         """Buffers that are subarrays of others: element ``i`` is the other's at ``prefix + i``."""
+        self.placed: dict[Buffer, Callable[[Position], tuple[Buffer, Position]]] = {}
+        """Buffers whose elements lie elsewhere, by their positions."""
         self.held: dict[Buffer, dict[Position, Scalar]] = {}
         """Buffers of which each element is a local."""
         self.made: dict[Buffer, dict[Position, Scalar]] = {}
@@ -54,19 +56,24 @@ class Relocation:
                 replaced[node] = self.held[source][node.args]
             elif source in self.made:
                 replaced[node] = self.made[source][node.args]
-            elif source in self.moved:
-                new, prefix = self.moved[source]
-                inner = self.simplify.substitute(node.args, replaced)
-                replaced[node] = load(new, (*prefix, *inner))
+            elif source in self.moved or source in self.placed:
+                inner = tuple(self.simplify.substitute(node.args, replaced))
+                replaced[node] = load(*self._place(source, inner))
         return self.simplify.substitute(expressions, replaced)
 
     def _one(self, expression: Scalar) -> Scalar:
         return self.expressions([expression])[0]
 
     def _element(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
-        inner = tuple(self.expressions(position))
+        return self._place(target, tuple(self.expressions(position)))
+
+    def _place(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
+        """Where an element of a buffer is, which may have been moved."""
+        if target in self.placed:
+            new, position = self.placed[target](position)
+            return new, tuple(map(self.simplify, position))
         new, prefix = self.moved.get(target, (target, ()))
-        return new, (*prefix, *inner)
+        return new, (*prefix, *position)
 
     def statements(self, statements: Iterable[Statement]) -> tuple[Statement, ...]:
         """The statements on the new memory."""

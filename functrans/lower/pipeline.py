@@ -8,7 +8,7 @@ the list; whoever watches is told of each stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
+from functrans.lower.product.streaming import Stream, stream_nests, streams
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import (
     Recomputation,
@@ -129,40 +130,50 @@ def loop_generation(draft: Draft) -> Draft:
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
     What only its own nest reads is kept in locals or in rows on the stack. Nests that begin with a
-    product of matrices are blocked: `product/epilogue.py`, with `product/kernel.py`.
+    product of matrices are blocked: `product/epilogue.py`, with `product/kernel.py`; several of
+    them may go over the same blocks of rows: `product/streaming.py`.
 
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops whose iterations are independent say so.
     """
+    return generated(draft, _nests)
+
+
+def _nests(
+    loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
+) -> Iterator[Nest]:
     target, simplify = draft.target, draft.chosen.puller.simplify
-    return generated(
-        draft,
-        lambda loop, readers, bodies: product_nests(loop, readers, bodies, target, simplify),
-    )
+    for each in streams(loops, readers, target):
+        members = [each]
+        if isinstance(each, Stream):
+            together = stream_nests(each, readers, bodies, target, simplify)
+            if together is not None:
+                yield from together
+                continue
+            members = each.members
+        for loop in members:
+            yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
 
 
 Readers = Mapping[Buffer, Sequence[Root]]
 
 
-Kernels = Callable[[Loop, Readers, NestBuilder], Sequence[Nest] | None]
-"""Gives the nests of a loop of which it knows better ones than a `NestBuilder`."""
+Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]
+"""Gives the nests of loops, most of which are those that a `NestBuilder` makes."""
 
 
-def generated(draft: Draft, kernels: Kernels) -> Draft:
+def generated(draft: Draft, generate: Generation) -> Draft:
     """The draft after loop generation."""
     readers: dict[Buffer, list[Root]] = {}
     for root in draft.roots:
         for source in root.loads:
             readers.setdefault(source, []).append(root)
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
-    nests: list[Nest] = []
-    for loop in draft.loops:
-        known = kernels(loop, readers, bodies)
-        nests += bodies.build(loop) if known is None else known
+    nests = tuple(generate(draft.loops, readers, bodies, draft))
     work = sum(
         operations_of(nest.body) if nest.operations is None else nest.operations for nest in nests
     )
-    return replace(draft, nests=tuple(nests), work=work)
+    return replace(draft, nests=nests, work=work)
 
 
 def merging(draft: Draft) -> Draft:

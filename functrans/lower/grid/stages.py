@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from functrans.loop.reductions import Reductions
@@ -30,7 +30,8 @@ from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
 from functrans.lower.kernel.symbolic_sizes import Kernels
-from functrans.lower.nest.fusion import fuse
+from functrans.lower.nest.bodies import Nest, NestBuilder
+from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.plan import Step
 
 
@@ -101,10 +102,16 @@ def loop_generation(draft: Draft) -> Draft:
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops whose iterations are independent say so.
     """
-    target, simplify = draft.target, draft.chosen.puller.simplify
-    return pipeline.generated(
-        draft, lambda loop, readers, _: tiled_product(loop, readers, target, simplify)
-    )
+    return pipeline.generated(draft, _nests)
+
+
+def _nests(
+    loops: Sequence[Loop], readers: pipeline.Readers, bodies: NestBuilder, draft: Draft
+) -> Iterator[Nest]:
+    simplify = draft.chosen.puller.simplify
+    for loop in loops:
+        product = tiled_product(loop, readers, draft.target, simplify)
+        yield from bodies.build(loop) if product is None else (product,)
 
 
 def loop_distribution(draft: Draft) -> Draft:

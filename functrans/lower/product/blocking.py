@@ -107,6 +107,20 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
     return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
 
 
+def blocks_by_rows(root: Contraction, target: Target, rows: int, is_sum: bool) -> Blocks:
+    """How a product is cut whose blocks are of so many rows, or terms if it is a sum over rows."""
+    limits, size = target[Blocking], extents_of(root)
+    itemsize = root.target.dtype.itemsize
+    width, vectors = _width(size.columns, target.lanes(itemsize), limits)
+    most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
+    if is_sum:
+        height = _height(size.rows, most)
+        return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
+    height = max(n for n in range(1, most + 1) if rows % n == 0)
+    depth = _depth(size.terms, limits.depth_bytes // itemsize)
+    return Blocks(height, width, depth, -(-size.terms // depth), rows // height, panels)
+
+
 def _count(batch: int, tiles: int, down: int, panels: int, across: int) -> int:
     return batch * -(-tiles // down) * -(-panels // across)
 

@@ -4,32 +4,27 @@
 
     for each block of the result:
         for each stretch of terms:
-            pack the rows of the left operand
             for each panel of columns, and each tile of rows:
                 a tile of sums in registers: add its terms, and put it into the block
         what is computed of the block's elements: the epilogue
 
-The first line is a kernel of its own. The epilogue is what the nest of a product has besides: bias
-and activation, a softmax of its rows. It reads the block, which the cache holds.
+The first line is a kernel of its own. Of the left operand, tiles read a few rows where they are, or
+where a copy of a block's rows has been put. The epilogue is what the nest of a product has besides:
+bias and activation, a softmax of its rows. It reads the block, which the cache holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.relocation import Position, Relocation
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import (
-    Buffer,
-    For,
-    Reduce,
-    Store,
-    buffer,
-    load,
-    local,
-)
+from functrans.loop.statements import Buffer, For, Reduce, Store, buffer, load, local
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
@@ -38,36 +33,28 @@ from functrans.lower.product.blocking import Blocks, extents_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
-
 FEW_PANELS = 2
 """Panels for which elements are as well read with gaps: a copy is read as often as it pays from."""
 
 
 class Block(NamedTuple):
-    """A block of the result: where it is, and its sums.
+    """A block of the result.
 
     Parameters
     ----------
-    sums : Buffer
-        Rows by columns.
     batch : dict
         The loops of the stack.
     rows, columns : tuple of Scalar
-        The first one, and the one behind the last.
+        The number of the first one, and the one behind the last.
     """
 
-    sums: Buffer
     batch: Values
     rows: tuple[Scalar, Scalar]
     columns: tuple[Scalar, Scalar]
 
-    def load(self, row: Scalar, column: Scalar) -> Scalar:
-        """The sum for a row and a column, by their numbers."""
-        return load(self.sums, (row - self.rows[0], column - self.columns[0]))
-
 
 class Product:
-    """Makes the nests of a product.
+    """Makes the statements of a product.
 
     Parameters
     ----------
@@ -75,37 +62,48 @@ class Product:
     blocks : Blocks
     target : Target
     simplify : Simplifier
+    in_arena : bool
+        Whether what is read again and again is in the program's memory, for each matrix of the
+        stack, and not on a thread's stack.
     """
 
     def __init__(
-        self, root: Contraction, blocks: Blocks, target: Target, simplify: Simplifier
+        self,
+        root: Contraction,
+        blocks: Blocks,
+        target: Target,
+        simplify: Simplifier,
+        in_arena: bool = False,
     ) -> None:
+        assert root.counter is not None
         self.root = root
         self.blocks = blocks
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
+        self.in_arena = in_arena
         _, rows, columns = root.sides
-        assert root.counter is not None
         left, right = root.factors
         self.left = Operand(left, rows, root.counter, target, simplify)
         self.right = Operand(right, columns, root.counter, target, simplify)
+        height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
         panels = -(-self.size.columns // blocks.width)
-        shape = (self.size.batch, panels, self.size.terms, blocks.width)
-        self.panels = buffer(f"{root.target.name}_right", self.dtype, shape)
-        shape = blocks.tiles * blocks.height, blocks.depth
-        if not self.left.along_terms:
-            shape = blocks.tiles, blocks.depth, blocks.height
-        self.tiles = buffer(f"{root.target.name}_left", self.dtype, shape)
-        self.sums = buffer(
-            f"{root.target.name}_block",
-            self.dtype,
-            (blocks.tiles * blocks.height, blocks.panels * blocks.width),
+        name, own = root.target.name, (self.size.batch,) * in_arena
+        rows_or_tiles = (
+            (height, blocks.depth)
+            if self.left.along_terms
+            else (blocks.tiles, blocks.depth, blocks.height)
         )
+        shape = self.size.batch, panels, self.size.terms, blocks.width
+        self.panels = buffer(f"{name}_right", self.dtype, shape)
+        self.tiles = buffer(f"{name}_left", self.dtype, (*own, *rows_or_tiles))
+        self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
         """What a thread has to itself."""
+        if self.in_arena:
+            return ()
         return (self.sums,) if self.reads_in_place else (self.tiles, self.sums)
 
     @property
@@ -118,33 +116,26 @@ class Product:
 
     def packing(self) -> Nest:
         """The nest that packs the right operand."""
-        panels = self.panels.extents[1]
+        panels, width = self.panels.extents[1], self.blocks.width
         panel = index("panel", self.size.batch * panels)
-        batch, number = idiv(panel, panels), irem(panel, panels)
-        if self.size.batch == 1:
-            batch, number = ZERO, panel
-        batch, number = self.simplify(batch), self.simplify(number)
+        number, batch = self._apart(panel, panels)
 
-        def place(term: Scalar, lane: Scalar) -> tuple[Scalar, ...]:
+        def place(term: Scalar, lane: Scalar) -> Position:
             return batch, number, term, lane
 
-        size, width = self.size, self.blocks.width
         right = self.right.at(self._loops(self.root.sides[0], batch))
-        columns = const(size.columns, INDEX)
-        lines = Lines(self._times(number, width), width, columns, size.columns % width == 0)
-        terms = Terms(ZERO, const(size.terms, INDEX), size.terms)
-        copied = right.copied(place, self.panels, lines, terms)
-        stop = const(panel.attribute[2], INDEX)
-        loop = For(panel, ZERO, stop, copied, parallel=True)
+        whole = self.size.columns % width == 0
+        lines = Lines(self._times(number, width), width, const(self.size.columns, INDEX), whole)
+        copied = right.copied(place, self.panels, lines, self.all_terms)
+        loop = For(panel, ZERO, const(panel.attribute[2], INDEX), copied, parallel=True)
         # (lines that lie side by side are transposed if it is known how many there are)
-        return Nest((loop,), (), self.panels.count, largest_constant=width)
+        return Nest((loop,), (), self.panels.count, largest_constant=width, operations=0)
 
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
-        body = (*self._sums(block), *epilogue)
-        stop = const(number.attribute[2], INDEX)
-        loop = For(number, ZERO, stop, body, parallel=True)
-        return Nest((loop,), (*self.scratch, *scratch), self.root.work)
+        body = (*self.computed(block), *epilogue)
+        loop = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
+        return Nest((loop,), (*self.scratch, *scratch), self.root.work, operations=0)
 
     def block(self) -> tuple[Block, Scalar]:
         """A block of the result, and the index of the loop over all of them."""
@@ -156,59 +147,169 @@ class Product:
         row, rest = self._apart(number, down)
         column, batch = self._apart(rest, across)
         first_row, first_column = self._times(row, height), self._times(column, width)
-        return Block(
-            self.sums,
+        block = Block(
             self._loops(self.root.sides[0], batch),
             (first_row, self._end(first_row, height, size.rows)),
             (first_column, self._end(first_column, width, size.columns)),
-        ), number
+        )
+        return block, number
 
     # -- the sums of a block ------------------------------------------------------------------
 
-    def _sums(self, block: Block) -> Body:
-        """Statements that compute the sums of a block."""
+    @property
+    def all_terms(self) -> Terms:
+        """All terms of a sum."""
+        return Terms(ZERO, const(self.size.terms, INDEX), self.size.terms)
+
+    def computed(self, block: Block, elsewhere: Relocation | None = None) -> Body:
+        """Statements that compute the sums of a block.
+
+        Some of what the left operand is made of may be ``elsewhere``.
+        """
         blocks, size = self.blocks, self.size
+        left = self._left(block, elsewhere)
         if blocks.stretches == 1:
-            return self._stretch(block, Terms(ZERO, const(size.terms, INDEX), size.terms), None)
+            panels = self._panels(block, self.all_terms)
+            return self._stretch(block, left, panels, self.all_terms, None)
         stretch = index("stretch", blocks.stretches)
         start = self._times(stretch, blocks.depth)
         count = self.simplify(self._end(start, blocks.depth, size.terms) - start)
-        body = self._stretch(block, Terms(start, count, blocks.depth), "add")
+        terms = Terms(start, count, blocks.depth)
+        body = self._stretch(block, left, self._panels(block, terms), terms, "add")
         stop = const(blocks.stretches, INDEX)
-        return (*self._zeros(), For(stretch, ZERO, stop, body))
+        return (*self.zeros(block), For(stretch, ZERO, stop, body))
 
-    def _zeros(self) -> Body:
-        rows, columns = self.sums.extents
+    def accumulated(self, block: Block, terms: Terms, elsewhere: Relocation) -> Body:
+        """Statements that add some terms to the sums of a block, whose panels are packed here."""
+        width, batch = self.blocks.width, self._number(block)
+        panel = index("panel", self.blocks.panels)
+        (factor,) = elsewhere.expressions([self.right.factor])
+        right = replace(self.right, factor=factor).at(block.batch)
+        whole = self.size.columns % width == 0
+        lines = Lines(self._times(panel, width), width, const(self.size.columns, INDEX), whole)
+
+        def place(term: Scalar, lane: Scalar) -> Position:
+            return batch, panel, term, lane
+
+        copied = right.copied(place, self.panels, lines, terms)
+        panels = self._count(block.columns, width, self.blocks.panels)
+
+        def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
+            return load(self.panels, (batch, number, term, lane))
+
+        left = self._left(block, elsewhere)
+        return (
+            For(panel, ZERO, panels, copied),
+            *self._stretch(block, left, packed, terms, "add"),
+        )
+
+    def zeros(self, block: Block) -> Body:
+        """Loops that clear the sums of a block."""
+        *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
-        store = Store(self.sums, (row, lane), const(0, self.dtype))
+        store = Store(self.sums, (*self.before(block), row, lane), const(0, self.dtype))
         line = For(lane, ZERO, const(columns, INDEX), (store,), self.blocks.width, whole=True)
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
-    def _stretch(self, block: Block, terms: Terms, op: str | None) -> Body:
+    def stored(self, block: Block) -> Body:
+        """Loops that copy a block to where the result is in memory."""
+        root = self.root
+        _, rows, (column,) = root.sides
+        row = index("row", self.size.rows)
+        values = block.batch | self._loops(rows, row) | {column: column}
+        loops = dict(zip(root.axes, root.loops, strict=True))
+        ndim = len(root.target.shape)
+        position = tuple(values[loops[axis]] if axis in loops else ZERO for axis in range(ndim))
+        store = Store(root.target, position, load(*self.place(block)(position)))
+        width = self.blocks.width
+        inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
+        return (For(row, *block.rows, (inner,)),)
+
+    def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:
+        """Where in a block the elements of the result are, by their positions there."""
+        axes = dict(zip(self.root.loops, self.root.axes, strict=True))
+        _, rows, (column,) = self.root.sides
+
+        def place(position: Position) -> tuple[Buffer, Position]:
+            row = self.number_of({loop: position[axes[loop]] for loop in rows})
+            inner = (row - block.rows[0], position[axes[column]] - block.columns[0])
+            return self.sums, tuple(map(self.simplify, (*self.before(block), *inner)))
+
+        return place
+
+    def before(self, block: Block) -> Position:
+        """The indices in front of those of a block's sums."""
+        return (self._number(block),) if self.in_arena else ()
+
+    def number_of(self, values: Mapping[Scalar, Scalar]) -> Scalar:
+        """Which of all iterations of some loops it is."""
+        total: Scalar = ZERO
+        for loop, value in values.items():
+            total = total * extent_of(loop) + value
+        return self.simplify(total)
+
+    def _left(self, block: Block, elsewhere: Relocation | None) -> Operand:
+        """The left operand of one matrix of the stack."""
+        left = self.left
+        if elsewhere is not None:
+            (factor,) = elsewhere.expressions([left.factor])
+            left = replace(left, factor=factor)
+        return left.at(block.batch)
+
+    def _panels(self, block: Block, terms: Terms) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
+        """Elements of the right operand, all of whose terms are packed."""
+        batch, first = self._number(block), idiv(block.columns[0], self.blocks.width)
+
+        def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
+            position = batch, first + number, terms.start + term, lane
+            return load(self.panels, tuple(map(self.simplify, position)))
+
+        return packed
+
+    def _stretch(
+        self,
+        block: Block,
+        left: Operand,
+        right: Callable[[Scalar, Scalar, Scalar], Scalar],
+        terms: Terms,
+        op: str | None,
+    ) -> Body:
         """Statements that add up some terms; a panel stays in the nearest cache for all rows."""
-        blocks, left = self.blocks, self.left.at(block.batch)
+        blocks, own = self.blocks, self.before(block)
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
         panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
+        term, lane = index("k", terms.most), index("lane", blocks.width)
+        first = self._times(tile, blocks.height)
+        before: Body = ()
+        lets: Body = ()
         if self.reads_in_place:
-            before: Body = ()
             lets, rows = left.named(self._lines(block, tile))
-            body = self._tile(block, panel, tile, terms, op, lambda n, k: rows[n].of_term(terms, k))
-            body = (*lets, *body)
+            elements = [row.of_term(terms, term) for row in rows]
         elif left.along_terms:
             before = self._rows(left, block, terms, tiles)
-            first = self._times(tile, blocks.height)
-            body = self._tile(
-                block, panel, tile, terms, op,
-                lambda n, k: load(self.tiles, (self.simplify(first + n), k)),
-            )  # fmt: skip
+            elements = [
+                load(self.tiles, (*own, self.simplify(first + row), term))
+                for row in range(blocks.height)
+            ]
         else:
             before = self._packed_tiles(left, block, terms, tiles)
-            body = self._tile(
-                block, panel, tile, terms, op,
-                lambda n, k: load(self.tiles, (tile, k, const(n, INDEX))),
-            )  # fmt: skip
-        return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, body),)))
+            elements = [
+                load(self.tiles, (*own, tile, term, const(row, INDEX)))
+                for row in range(blocks.height)
+            ]
+        other = right(panel, term, lane)
+        sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
+        products = tuple(element * other for element in elements)
+        fold = Reduce(sums, ("add",) * len(sums), products, ((term, ZERO, terms.count),))
+        stores = [
+            Store(self.sums, tuple(map(self.simplify, (*own, first + row, column))), total, op)
+            for column in (self._times(panel, blocks.width) + lane,)
+            for row, total in enumerate(sums)
+        ]
+        stop = const(blocks.width, INDEX)
+        vectors = For(lane, ZERO, stop, (fold, *stores), blocks.width, whole=True)
+        return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, (*lets, vectors)),)))
 
     def _lines(self, block: Block, tile: Scalar) -> Lines:
         """The rows of a tile."""
@@ -221,42 +322,18 @@ class Product:
         height = self.blocks.height
         row = index("row", self.blocks.tiles * height)
         line = self.simplify(minimum(block.rows[0] + row, block.rows[1] - 1))
-        copied = left.copied_line(self.tiles, row, line, terms)
+        copied = left.copied_line(self.tiles, (*self.before(block), row), line, terms)
         return (For(row, ZERO, self._times(tiles, height), copied),)
 
     def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
         """Statements that copy the left operand as tiles, one term after the other."""
         tile = index("tile", self.blocks.tiles)
 
-        def place(term: Scalar, row: Scalar) -> tuple[Scalar, ...]:
-            return tile, term, row
+        def place(term: Scalar, row: Scalar) -> Position:
+            return *self.before(block), tile, term, row
 
         copied = left.copied(place, self.tiles, self._lines(block, tile), terms)
         return (For(tile, ZERO, tiles, copied),)
-
-    def _tile(
-        self,
-        block: Block,
-        panel: Scalar,
-        tile: Scalar,
-        terms: Terms,
-        op: str | None,
-        element: Callable[[int, Scalar], Scalar],
-    ) -> Body:
-        """Sums in registers: a vector of columns for each row of a tile."""
-        height, width = self.blocks.height, self.blocks.width
-        term, lane = index("k", terms.most), index("lane", width)
-        first = self.simplify(idiv(block.columns[0], width) + panel)
-        batch = self._number(self.root.sides[0], block.batch)
-        other = load(self.panels, (batch, first, self.simplify(terms.start + term), lane))
-        sums = tuple(local(self.dtype, f"sum{row}") for row in range(height))
-        products = tuple(element(row, term) * other for row in range(height))
-        fold = Reduce(sums, ("add",) * height, products, ((term, ZERO, terms.count),))
-        stores = []
-        for row, total in enumerate(sums):
-            place = self._times(tile, height) + row, self._times(panel, width) + lane
-            stores.append(Store(self.sums, tuple(map(self.simplify, place)), total, op))
-        return (For(lane, ZERO, const(width, INDEX), (fold, *stores), width, whole=True),)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -264,12 +341,9 @@ class Product:
         """What loops are at one of all their iterations."""
         return delinearised(loops, number, self.simplify) if loops else {}
 
-    def _number(self, loops: Sequence[Scalar], values: Mapping[Scalar, Scalar]) -> Scalar:
-        """Which of all iterations of loops it is."""
-        total: Scalar = ZERO
-        for loop in loops:
-            total = total * extent_of(loop) + values[loop]
-        return self.simplify(total)
+    def _number(self, block: Block) -> Scalar:
+        """Which matrix of the stack it is."""
+        return self.number_of({loop: block.batch[loop] for loop in self.root.sides[0]})
 
     def _times(self, number: Scalar, by: int) -> Scalar:
         return self.simplify(number * by)
@@ -287,3 +361,8 @@ class Product:
         if start.op == stop.op == "const":
             return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
         return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))
+
+
+def iterations(loops: Sequence[Scalar]) -> int:
+    """How many iterations loops have together."""
+    return prod(map(extent_of, loops))

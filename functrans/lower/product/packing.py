@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, minimum, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, local
@@ -20,7 +21,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values, delinearised
 
-Place = Callable[[Scalar, Scalar], tuple[Scalar, ...]]
+Place = Callable[[Scalar, Scalar], Position]
 """The position in a packed operand of a term and a line, both counted from 0."""
 
 
@@ -136,12 +137,12 @@ class Operand:
             return self._transposed(place, into, lines, terms)
         return self._as_it_lies(place, into, lines, terms)
 
-    def copied_line(self, into: Buffer, position: Scalar, line: Scalar, terms: Terms) -> Body:
+    def copied_line(self, into: Buffer, place: Position, line: Scalar, terms: Terms) -> Body:
         """Statements that copy one line, so that its terms are neighbours."""
         lets, (own,) = self.named(Lines(line, 1, line + 1, True))
         term = index("k", terms.most)
         value = own.of_term(terms, term)
-        return (*lets, self._over(term, terms, (Store(into, (position, term), value),)))
+        return (*lets, self._over(term, terms, (Store(into, (*place, term), value),)))
 
     def of_term(self, terms: Terms, term: Scalar) -> Scalar:
         """The element for a term of some, of an operand of one line."""

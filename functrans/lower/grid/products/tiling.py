@@ -19,7 +19,7 @@ from functrans.lower.select.root import Elements, Root
 
 def tiled_product(
     loop: Loop, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
-) -> list[Nest] | None:
+) -> Nest | None:
     """The kernel of a nest that begins with a product; None if it does not.
 
     Parameters
@@ -42,7 +42,7 @@ def tiled_product(
     ]
     tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
     assert target.grid is not None
-    return [tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()]
+    return tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()
 
 
 def _read_in_place(roots: Sequence[Elements]) -> bool:
