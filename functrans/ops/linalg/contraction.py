@@ -414,6 +414,10 @@ def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels)
     )
 
 
+def _is_in_order(permutation: Axes) -> bool:
+    return permutation == tuple(range(len(permutation)))
+
+
 def numpy_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
     """As `contract_labelled`, for plain arrays: for the evaluation of other primitives."""
     plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
@@ -428,6 +432,10 @@ def contract_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: L
     stands in ``out``. Sizes are equal, or 1, which is broadcast.
     """
     plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
+    turned = _labelled(y.shape, x.shape, y_labels, x_labels, out)
+    if _is_in_order(turned.permutation) and not _is_in_order(plan.permutation):
+        # the other way round, the result needs no transpose
+        x, y, plan = y, x, turned
     product = dot_general(
         reshape(x, shape=plan.x_shape), reshape(y, shape=plan.y_shape), **plan.params
     )
