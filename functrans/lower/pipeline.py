@@ -84,8 +84,9 @@ def materialisation(draft: Draft) -> Draft:
 def selection(draft: Draft) -> Draft:
     """Select how each kept value is made: pulled, element by element, or as its primitive emits it.
 
-    `select/selection.py`. Here BLAS is chosen: a contraction's definition says from which size on
-    it emits a call, and `select/root_builder.py` makes the expressions of all that is pulled.
+    `select/selection.py`. A contraction's definition says from which size on it is a product of
+    matrices, with a kernel of its own, and which are calls of BLAS; `select/root_builder.py` makes
+    the expressions of all that is pulled.
 
     Expects the values that are kept.
     Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.
@@ -117,7 +118,8 @@ def splitting(draft: Draft, rules: Splitting) -> Draft:
 def fusion(draft: Draft) -> Draft:
     """Fuse loops: a root joins the loops of what it reads, where it reads it in its own iteration.
 
-    `nest/fusion.py`. Here a softmax gets its one loop over rows.
+    `nest/fusion.py`, with the rule of `product/fusion.py`: a product begins a nest. Here a softmax
+    gets its one loop over rows.
 
     Expects roots, each after those that it reads.
     Leaves nests of loops with the roots in them.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from functrans.ir.text import variable_names
+from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Statement, Store
 from functrans.loop.text import Printer, text
 from functrans.lower.draft import Draft
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.report import outline
-from functrans.lower.select.root import Elements, Emitted, Root
+from functrans.lower.select.root import Contraction, Elements, Emitted, Root, extent_of
 
 
 def graph(draft: Draft) -> str:
@@ -34,6 +36,8 @@ def _root(root: Root) -> Iterator[str]:
     instead: tuple[Statement, ...] = ()
     if isinstance(root, Emitted):
         body = root.statements
+    elif isinstance(root, Contraction):
+        body = (_product(root),)
     elif isinstance(root, Elements):
         body = tuple(Store(root.target, position, value) for position, value in root.elements)
         instead = root.instead.statements if root.instead is not None else ()
@@ -47,6 +51,17 @@ def _root(root: Root) -> Iterator[str]:
         yield from ("  " + line for line in lines)
     for line in printer.statements(instead, 0):
         yield f"  or {line}"
+
+
+def _product(root: Contraction) -> Store:
+    """A product as the sum that it is."""
+    assert root.counter is not None
+    loops = dict(zip(root.axes, root.loops, strict=True))
+    position = tuple(loops.get(axis, ZERO) for axis in range(len(root.target.shape)))
+    left, right = root.factors
+    terms = const(extent_of(root.counter), INDEX)
+    total = Scalar("fold", (left * right, terms), left.dtype, ("add", (root.counter,)))
+    return Store(root.target, position, total)
 
 
 def loops(draft: Draft) -> str:
