@@ -41,9 +41,9 @@ def test_each_line_has_its_time(seen):
 
 def test_kernels_are_named_by_operations_and_lines(seen):
     rows = {row.what: row for row in seen.by_kernel()}
-    [tanh] = [row for what, row in rows.items() if what.startswith("tanh")]
-    assert tanh.calls == 5
-    assert {source.text for source in tanh.sources} == {"h = np.tanh(x @ w)"}
+    fused = [row for what, row in rows.items() if what.startswith("dot_general, tanh")]
+    assert {row.calls for row in fused} == {5}
+    assert {source.text for row in fused for source in row.sources} == {"h = np.tanh(x @ w)"}
     [sort] = [row for what, row in rows.items() if what.startswith("NumPy: sort, line")]
     assert sort.calls == 5
     assert {"tanh", "dot_general", "sort"} <= {row.what for row in seen.by_operation()}
@@ -51,9 +51,9 @@ def test_kernels_are_named_by_operations_and_lines(seen):
 
 def test_kernels_say_how_they_compute(seen):
     rows = [row.what for row in seen.by_kernel()]
-    assert any("vectors of" in what for what in rows if what.startswith("tanh"))
+    assert any("vectors of" in what for what in rows if "tanh" in what)
     large = RNG.normal(size=(300, 300))
-    f = jit(lambda a: np.cumsum(a @ a, axis=0))
+    f = jit(lambda a: np.cumsum(a @ a.T, axis=0))  # half of a symmetric matrix, by BLAS
     f(large)
     with debug.profile() as other:
         f(large)
@@ -156,7 +156,7 @@ def test_a_chrome_trace(seen, tmp_path):
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in events)
     names = [event["name"] for event in events]
     assert "trace loss" in names
-    assert any(name.startswith("tanh") for name in names)
+    assert any("tanh" in name for name in names)
     lines = [line for event in events for line in event.get("args", {}).get("lines", [])]
     assert any("np.sort(h, axis=0)" in line for line in lines)
 

@@ -148,7 +148,7 @@ BLAS = """
 import threadpoolctl
 from functrans.run import blas
 rows = np.ones((1500, 1500))
-product = jit(lambda a: a @ a)
+product = jit(lambda a: a @ a.T)  # half of a symmetric matrix, by BLAS
 product(rows)
 
 def limits():
