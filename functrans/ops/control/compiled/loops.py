@@ -19,6 +19,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from functrans.loop.failures import STEP_LIMIT
+from functrans.loop.messages import passes_messages
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
@@ -145,7 +146,7 @@ class _Loop:
         body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
         loop = For(self.counter, ZERO, steps, body)
-        if not self.init and not self.loop.counted:
+        if not self.init and not self.loop.counted and not passes_messages(body):
             # steps that hand nothing on are independent, with what they compute on the way
             shared = {*self.body.scratch, *self.stacks}
             private = sorted(stored(body) - shared, key=lambda each: each.name)
