@@ -1,6 +1,6 @@
 """MPI by addresses: its functions and its handles as numbers, for messages from compiled code.
 
-None of this is in code that is kept: `functrans.run.messages` asks for it in each process.
+None of this is in code that is kept: `functrans.run.code.messages` asks for it in each process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from functrans.caches import cached
 from functrans.loop.messages import MAX, MIN, NOTHING, SUM, Message
-from functrans.run import messages
+from functrans.run.code import messages
 
 CALLED = (
     "MPI_Allreduce", "MPI_Allgather", "MPI_Reduce_scatter_block", "MPI_Alltoall", "MPI_Sendrecv",
@@ -55,7 +55,7 @@ class Handles:
         self._status = np.zeros(mpi._sizeof(mpi.Status), np.uint8)
 
     def words(self, message: Message) -> list[int]:
-        """The record of a message (`functrans.run.messages`)."""
+        """The record of a message (`functrans.run.code.messages`)."""
         mpi = self._mpi
         given = [self._communicator, getattr(mpi, TYPES[message.code])]
         return [

@@ -26,8 +26,8 @@ from functrans.ir.serial import record
 from functrans.ir.text import graph_text
 from functrans.ir.types import is_inexact
 from functrans.locks import lock
-from functrans.run import messages
 from functrans.run.call import memory
+from functrans.run.code import messages
 
 Axes = tuple[tuple[str, int], ...]
 

@@ -7,13 +7,9 @@ Communicators and other handles are the process' own, and stand for the symbol w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-
-from functrans.loop.statements import Call, Statement
-from functrans.loop.walk import walk
 
 PREFIX = "mpi"
 
@@ -58,11 +54,6 @@ def message_of(symbol: str) -> Message | None:
     """The message that a symbol is of; None if it is another routine's."""
     prefix, *parts = symbol.split("_")
     return Message(*parts) if prefix == PREFIX and len(parts) == len(Message._fields) else None
-
-
-def passes_messages(statements: Iterable[Statement]) -> bool:
-    """Whether statements call the routine of a message, so that their order matters."""
-    return any(isinstance(x, Call) and message_of(x.symbol) is not None for x in walk(statements))
 
 
 def code_of(dtype: np.dtype[np.generic]) -> str:

@@ -24,8 +24,8 @@ import numpy as np
 from functrans.loop.access import NEVER, Access, Array, IndependentLoop
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import LARGEST, Fault, TooLarge
-from functrans.loop.messages import passes_messages
 from functrans.loop.statements import Buffer
+from functrans.loop.walk import passes_messages
 
 
 def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:

@@ -53,11 +53,14 @@ INVARIANT, VARYING = "invariant", "varying"
 Batched = tuple[Any, int | None]
 
 
-def _compiled(rule: str) -> dict[str, Any]:
+_applies = lazy("functrans.ops.collectives.compiled.exchange:applies")
+_operations = lazy("functrans.ops.collectives.compiled.exchange:operations")
+_emit = lazy("functrans.ops.collectives.compiled.exchange:emit")
+
+
+def _compiled(rule: Callable[..., None] = _emit) -> dict[str, Any]:
     """The slots of a collective that is a call of MPI where processes are real."""
-    home = "functrans.ops.collectives.compiled.exchange"
-    form = Emit(lazy(f"{home}:{rule}"), lazy(f"{home}:applies"), lazy(f"{home}:operations"))
-    return {"emit": form, "emit_on_grid": None}
+    return {"emit": Emit(rule, _applies, _operations), "emit_on_grid": None}
 
 
 def collective(
@@ -136,7 +139,7 @@ psum: Primitive = collective(
     lanes=_sum,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: pvary(ct, lane, **axis), None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 
 
@@ -157,7 +160,7 @@ pmax = collective(
     alone=lambda x: x,
     lanes=partial(_extreme, reduce_max),
     jvp=[_shared_by_ties, None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 
 pmin = collective(
@@ -166,7 +169,7 @@ pmin = collective(
     alone=lambda x: x,
     lanes=partial(_extreme, reduce_min),
     jvp=[_shared_by_ties, None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 
 
@@ -189,7 +192,7 @@ all_gather: Primitive = collective(
     lanes=_gathered,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: own_part(ct, lane, **axis), None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 """The values of all lanes along a new ``axis``."""
 
@@ -220,7 +223,7 @@ own_part: Primitive = collective(
     lanes=_own_part,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: all_gather(ct, lane, **axis), None],
-    **_compiled("own_part"),
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:own_part")),
 )
 """The element along ``axis`` that has the number of the lane."""
 
@@ -245,7 +248,7 @@ psum_scatter = collective(
     lanes=_scattered,
     linear=LINEAR,
     transpose=[_spread_back, None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 """The lane's own part of the sum over the lanes."""
 
@@ -273,7 +276,7 @@ all_to_all: Primitive = collective(
     lanes=_exchanged,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: all_to_all(ct, lane, **axis), None],
-    **_compiled("emit"),
+    **_compiled(),
 )
 """Along ``axis``, the part that each lane has for this one."""
 
@@ -323,7 +326,7 @@ ppermute: Primitive = collective(
     lanes=_permuted,
     linear=LINEAR,
     transpose=[_send_back, None],
-    **_compiled("permute"),
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:permute")),
 )
 """The value of the lane that sends to this one, by ``moves`` (sender, receiver); else zeros."""
 
@@ -335,7 +338,7 @@ lane_number = primitive(
     infer=lambda *, name, size, engine, dtype: Aval((), dtype),
     numpy=lambda *, name, size, engine, dtype: dtype.type(engine.number()),
     jvp=ZERO_DERIVATIVE,
-    **_compiled("rank"),
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:rank")),
 )
 """Which of the lanes of an ``engine`` this process is."""
 

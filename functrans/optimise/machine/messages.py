@@ -7,32 +7,24 @@ DistributedDataParallel has such buckets, too: Li et al., "PyTorch Distributed",
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from functrans.caches import cached
-from functrans.ir.graph import Atom, Eqn, Graph, inner_graphs
+from functrans.ir.graph import Graph
+from functrans.lazily import lazy
 from functrans.loop.target import Target
-from functrans.ops.arrays.shape import concatenate
-from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import move_axis, reshape
-from functrans.ops.collectives.collectives import all_gather, all_to_all, psum, psum_scatter
-from functrans.optimise.rewrite import Rule, replaced
-from functrans.trace.stage import Environment, apply, at_source_of, rewrite
+
+# graphs without messages have no use for these
+_along_first_axis = lazy("functrans.optimise.machine.exchanges:along_first_axis")
+_bucketed = lazy("functrans.optimise.machine.exchanges:bucketed")
 
 
 class Buckets(NamedTuple):
-    """Which sums over processes share a message."""
+    """Which sums over processes share a message. Not measured."""
 
     small: int = 1 << 16
     """Bytes of an array that is put into a bucket: to copy more takes longer than a message."""
     largest: int = 25 << 20
     """Bytes of a bucket."""
-
-
-# -- the first axis --------------------------------------------------------------------------------
 
 
 def send_along_first_axis(graph: Graph, target: Target) -> Graph:
@@ -41,31 +33,10 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
     Expects any graph.
     Leaves collectives along the axis 0, and transpositions.
     """
-    return replaced(
-        graph,
-        {
-            eqn: _along_first_axis(eqn)
-            for eqn in graph.eqns
-            if eqn.primitive in (all_gather, all_to_all, psum_scatter)
-            and eqn.params["engine"] is not None
-            and eqn.params["axis"]
-        },
-    )
-
-
-def _along_first_axis(eqn: Eqn) -> Rule:
-    def rule(values: Environment) -> Sequence[Any]:
-        x, lane = map(values.read, eqn.inputs)
-        axis: int = eqn.params["axis"]
-        params = {**eqn.params, "axis": 0}
-        moved = x if eqn.primitive is all_gather else move_axis(x, axis, 0)
-        result = eqn.primitive(moved, lane, **params)
-        return [result if eqn.primitive is psum_scatter else move_axis(result, 0, axis)]
-
-    return rule
-
-
-# -- buckets ---------------------------------------------------------------------------------------
+    if not _passes_messages(graph):
+        return graph
+    moved: Graph = _along_first_axis(graph)
+    return moved
 
 
 def bucket_sums(graph: Graph, target: Target) -> Graph:
@@ -74,112 +45,11 @@ def bucket_sums(graph: Graph, target: Target) -> Graph:
     Expects any graph.
     Leaves sums that wait for each other, or are large.
     """
-    buckets = list(_buckets(graph, target[Buckets]))
-    if not buckets:
+    if not _passes_messages(graph):
         return graph
-    of = {eqn: bucket for bucket in buckets for eqn in bucket}
-
-    def run(*inputs: Any) -> list[Any]:
-        values = Environment(zip(graph.inputs, inputs, strict=True))
-        for group in _ordered(graph, of):
-            if len(group) == 1:
-                (eqn,) = group
-                values.update(zip(eqn.outputs, apply(eqn, _read(values, eqn)), strict=True))
-            else:
-                _add_up(group, values)
-        return [values.read(atom) for atom in graph.outputs]
-
-    return rewrite(run, graph.in_avals)
+    made: Graph = _bucketed(graph, target[Buckets])
+    return made
 
 
-def _read(values: Environment, eqn: Eqn) -> list[Any]:
-    return [values.read(atom) for atom in eqn.inputs]
-
-
-Bucket = tuple[Eqn, ...]
-
-
-def _buckets(graph: Graph, limits: Buckets) -> Iterator[Bucket]:
-    """Sums that can be one message.
-
-    Those before which equally many messages must have been passed do not wait for each other.
-    """
-    if sum(eqn.primitive is psum and eqn.params["engine"] is not None for eqn in graph.eqns) < 2:
-        return
-    alike: dict[Any, list[Eqn]] = defaultdict(list)
-    passed: dict[Atom, int] = {}
-    for eqn in graph.eqns:
-        before = max((passed.get(x, 0) for x in eqn.inputs), default=0)
-        if eqn.primitive is psum:
-            dtype = eqn.outputs[0].aval.dtype
-            if eqn.params["engine"] is not None and 0 < _bytes(eqn) <= limits.small:
-                alike[before, dtype, tuple(eqn.params.values())].append(eqn)
-        passed.update(dict.fromkeys(eqn.outputs, before + _passes_messages(eqn)))
-    for eqns in alike.values():
-        bucket: list[Eqn] = []
-        for eqn in eqns:
-            bucket.append(eqn)
-            if sum(map(_bytes, bucket)) > limits.largest:
-                yield tuple(bucket)
-                bucket = []
-        if len(bucket) > 1:
-            yield tuple(bucket)
-
-
-def _bytes(eqn: Eqn) -> int:
-    aval = eqn.outputs[0].aval
-    return aval.size * aval.dtype.itemsize
-
-
-def _passes_messages(eqn: Eqn) -> bool:
-    if eqn.primitive.collective is not None:
-        return True
-    return any(map(_has_messages, inner_graphs(eqn)))
-
-
-@cached(1024)
-def _has_messages(graph: Graph) -> bool:
-    return any(map(_passes_messages, graph.eqns))
-
-
-def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
-    """The equations in order, alone or in buckets: these as late as what reads them allows."""
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    last = {bucket: bucket[-1] for bucket in of.values()}
-    done: set[Eqn] = set()
-    for wanted in graph.eqns:
-        if wanted in of and last[of[wanted]] is not wanted:
-            continue
-        stack = [wanted]
-        while stack:
-            group = of.get(stack[-1], (stack[-1],))
-            if group[0] in done:
-                stack.pop()
-                continue
-            needed = [makers[x] for eqn in group for x in eqn.inputs if x in makers]
-            missing = [eqn for eqn in needed if eqn not in done]
-            if missing:
-                stack += missing
-                continue
-            done.update(group)
-            yield group
-
-
-def _add_up(bucket: Bucket, values: Environment) -> None:
-    """The sums of a bucket, from one array with all operands in it."""
-    first = bucket[0]
-    with at_source_of(first):
-        lane = values.read(first.inputs[1])
-        parts = [_flat(values.read(eqn.inputs[0])) for eqn in bucket]
-        total = psum(concatenate(parts, axis=0), lane, **first.params)
-        start = 0
-        for eqn in bucket:
-            (var,) = eqn.outputs
-            count = prod(var.aval.shape)
-            part = read_slice(total, index=((start, count, 1),))
-            values[var] = reshape(part, shape=var.aval.shape)
-            start += count
-
-
-def _flat(x: Any) -> Any:
-    return reshape(x, shape=(prod(x.shape),))
+def _passes_messages(graph: Graph) -> bool:
+    return any(eqn.primitive.collective is not None for eqn in graph.eqns)

@@ -18,8 +18,9 @@ from functrans import config
 from functrans.ir.graph import Graph
 from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
-from functrans.run import blas, routines
+from functrans.run import blas
 from functrans.run.call import entry, memory, steps, timeline
+from functrans.run.code import routines
 from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 

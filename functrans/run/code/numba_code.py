@@ -12,7 +12,7 @@ from functrans.locks import importing
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower.plan import Plan
-from functrans.run import routines as library
+from functrans.run.code import routines as library
 
 
 @once

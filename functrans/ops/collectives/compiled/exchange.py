@@ -8,7 +8,6 @@ processes take part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -56,8 +55,9 @@ def applies(eqn: Eqn, target: Target) -> bool:
         return False
     name = eqn.primitive.name
     if name == "lane_number":
-        return eqn.params["dtype"] == INDEX
-    if max(x.aval.size for x in (eqn.inputs[0], *eqn.outputs)) > MOST:
+        return bool(eqn.params["dtype"] == INDEX)
+    largest: int = max(x.aval.size for x in (eqn.inputs[0], *eqn.outputs))
+    if largest > MOST:
         return False
     if name == "ppermute" and len(_runs(eqn.params["moves"])) > MOST_RUNS:
         return False
@@ -65,7 +65,7 @@ def applies(eqn: Eqn, target: Target) -> bool:
 
 
 def _code(eqn: Eqn) -> str | None:
-    """What elements are to MPI: those that are not computed with, bytes; None if it has not such."""
+    """What elements are to MPI: unsigned where they are only moved; None if it has no such."""
     dtype = eqn.inputs[0].aval.dtype
     operation = _FORMS[eqn.primitive.name].operation
     if operation == NOTHING or (dtype == BOOL and operation != SUM):
@@ -141,7 +141,7 @@ def _send(
     code = _code(at.eqn)
     assert code is not None
     status = at.scratch("status", INT, (1,))
-    arguments = (
+    arguments: tuple[Address | Scalar, ...] = (
         *(const(count, INT) for count in counts),
         _first(x),
         _first(out),

@@ -19,7 +19,6 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from functrans.loop.failures import STEP_LIMIT
-from functrans.loop.messages import passes_messages
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
 from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, postorder
@@ -38,7 +37,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
-from functrans.loop.walk import scalars, stored, walk
+from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest

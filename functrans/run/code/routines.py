@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functrans.lazily import lazy
 from functrans.loop.messages import message_of
-from functrans.run import blas, messages
+from functrans.run import blas
+
+# programs on one process have no use for it
+_address = lazy("functrans.run.code.messages:address")
 
 
 def address(symbol: str) -> int:
     """Where a routine is in memory."""
     message = message_of(symbol)
-    return blas.address(symbol) if message is None else messages.address(message)
+    found: int = blas.address(symbol) if message is None else _address(message)
+    return found
 
 
 def is_message(symbol: str) -> bool:
