@@ -12,7 +12,14 @@ from functrans.ir.graph import Atom, Eqn, Graph, inner_graphs
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import move_axis, reshape
-from functrans.ops.collectives.collectives import all_gather, all_to_all, psum, psum_scatter
+from functrans.ops.collectives.collectives import (
+    all_gather,
+    all_to_all,
+    own_part,
+    psum,
+    psum_scatter,
+    pvary,
+)
 from functrans.optimise.machine.messages import Buckets
 from functrans.optimise.rewrite import Rule, replaced
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
@@ -113,7 +120,7 @@ def _bytes(eqn: Eqn) -> int:
 
 def _passes_messages(eqn: Eqn) -> bool:
     if eqn.primitive.collective is not None:
-        return True
+        return eqn.primitive not in (pvary, own_part) and eqn.params["engine"] is not None
     return any(map(_has_messages, inner_graphs(eqn)))
 
 

@@ -19,7 +19,7 @@ body:
   %y.p = getelementptr NUMBER, ptr %inout, i64 %i
   %x = load NUMBER, ptr %x.p
   %y = load NUMBER, ptr %y.p
-  %z = call NUMBER @llvm.OPERATION.BITS(NUMBER %x, NUMBER %y)
+  %z = call NUMBER @llvm.OPERATIONimum.BITS(NUMBER %x, NUMBER %y)
   store NUMBER %z, ptr %y.p
   %next = add i64 %i, 1
   br label %loop

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from functrans.locks import lock
-from functrans.loop.messages import MAX, MIN, Message
+from functrans.loop.messages import Message
 from functrans.run.code import cache
 from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
@@ -84,16 +84,15 @@ def _loaded(message: Message) -> _Known:
 
 def extreme(operation: str, code: str) -> int:
     """The address of the larger or the smaller of two floats, as MPI calls its operations."""
-    name, bits, kind = _EXTREMES[operation], *_FLOATS[code]
-    symbol = f"{name}_{kind}"
+    bits, kind = _FLOATS[code]
+    symbol = f"{operation}_{kind}"
     with _lock:
         if symbol not in _operations:
-            text = joined(EXTREMES).replace("OPERATION", name)
+            text = joined(EXTREMES).replace("OPERATION", operation)
             text = text.replace("NUMBER", kind).replace("BITS", bits)
             _operations[symbol] = cache.load(text, symbol, {})
         return _operations[symbol].address
 
 
-_EXTREMES = {MAX: "maximum", MIN: "minimum"}
 _FLOATS = {"f8": ("f64", "double"), "f4": ("f32", "float")}
 _operations: dict[str, Code] = {}

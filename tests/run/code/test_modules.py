@@ -79,7 +79,7 @@ NUMBERS = {
 
 # what Python writes where these words are
 FILLED_IN = {"PLACE": "24", "CLOCK": "1", "HANDLE": "i32"}
-FILLED_IN |= {"NUMBER": "double", "BITS": "f64", "OPERATION": "maximum"}
+FILLED_IN |= {"NUMBER": "double", "BITS": "f64", "OPERATION": "max"}
 
 
 @pytest.mark.parametrize("name", FILES)
