@@ -122,9 +122,10 @@ FOR_CORES = Passes(
              is_required=True),
     ),
     machine=(
-        Pass(send_along_first_axis, "first: later passes see the transpositions", is_required=True),
-        Pass(bucket_sums, "before layouts: results are slices of one array then"),
-        Pass(distribute_sums, "early: it recognises contractions as they were written"),
+        Pass(send_along_first_axis, "first: the others see the transpositions",
+             is_required=True),
+        Pass(bucket_sums, "before what moves and joins: results are slices of one array"),
+        Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
         Pass(halve_transforms, "behind sums, which may have been all that read the other part"),
         Pass(swap_products, "before layouts are chosen, and while transposes are there"),
         Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),

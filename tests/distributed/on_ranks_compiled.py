@@ -151,7 +151,7 @@ def test_large_arrays_and_others_dtypes_have_messages_of_their_own():
     def part(a, b, c, d):
         return [lax.psum(x * 2, "data") for x in (a, b, c, d)]
 
-    given = [np.ones(1 << 14), np.ones(5), np.ones((2, 2)), np.ones(5, np.float32)]
+    given = [np.ones(1 << 15), np.ones(5), np.ones((2, 2)), np.ones(5, np.float32)]
     ours = shard_map(part, MPI_MESH, P(), P())
     for found, x in zip(jit(ours)(*given), given, strict=True):
         assert found.dtype == x.dtype

@@ -57,15 +57,15 @@ def _moved(eqn: Eqn) -> Rule:
 
 
 def bucketed(graph: Graph, limits: Buckets) -> Graph:
-    """The graph with one sum over processes in the place of several small ones."""
-    buckets = list(_buckets(graph, limits))
-    if not buckets:
+    """The graph with sums over processes as late as they can be, several small ones as one."""
+    of = {eqn: bucket for bucket in _buckets(graph, limits) for eqn in bucket}
+    order = list(_ordered(graph, of))
+    if order == [(eqn,) for eqn in graph.eqns]:
         return graph
-    of = {eqn: bucket for bucket in buckets for eqn in bucket}
 
     def run(*inputs: Any) -> list[Any]:
         values = Environment(zip(graph.inputs, inputs, strict=True))
-        for group in _ordered(graph, of):
+        for group in order:
             if len(group) == 1:
                 (eqn,) = group
                 values.update(zip(eqn.outputs, apply(eqn, _read(values, eqn)), strict=True))
@@ -130,13 +130,13 @@ def _has_messages(graph: Graph) -> bool:
 
 
 def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
-    """The equations in order, alone or in buckets: these as late as what reads them allows."""
+    """The equations in order, alone or in buckets: sums over processes before what reads them.
+
+    Until then, a process need not wait for one that is behind.
+    """
     makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    last = {bucket: bucket[-1] for bucket in of.values()}
     done: set[Eqn] = set()
-    for wanted in graph.eqns:
-        if wanted in of and last[of[wanted]] is not wanted:
-            continue
+    for wanted in sorted(graph.eqns, key=_is_sum):
         stack = [wanted]
         while stack:
             group = of.get(stack[-1], (stack[-1],))

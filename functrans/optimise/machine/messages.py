@@ -19,18 +19,22 @@ _bucketed = lazy("functrans.optimise.machine.exchanges:bucketed")
 
 
 class Buckets(NamedTuple):
-    """Which sums over processes share a message. Not measured."""
+    """Which sums over processes share a message.
 
-    small: int = 1 << 16
+    Measured: `small` (two processes of one machine: four arrays of 128 KiB take 79 us for 95, of
+    1 MiB a tenth longer than by themselves).
+    """
+
+    small: int = 1 << 17
     """Bytes of an array that is put into a bucket: to copy more takes longer than a message."""
     largest: int = 25 << 20
     """Bytes of a bucket."""
 
 
 def send_along_first_axis(graph: Graph, target: Target) -> Graph:
-    """Let processes exchange parts along the first axis, where each lies together in memory.
+    """Exchange parts of arrays along the first axis, where each lies together in memory.
 
-    Expects any graph.
+    Expects exchanges along any axis.
     Leaves collectives along the axis 0, and transpositions.
     """
     if not _passes_messages(graph):
@@ -40,9 +44,9 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
 
 
 def bucket_sums(graph: Graph, target: Target) -> Graph:
-    """Put small sums over processes into buckets: one message for several arrays.
+    """Put sums over processes off until they are read, and small ones into one message.
 
-    Expects any graph.
+    Expects sums as they were written.
     Leaves sums that wait for each other, or are large.
     """
     if not _passes_messages(graph):

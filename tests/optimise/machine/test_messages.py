@@ -104,13 +104,37 @@ def test_other_axes_and_dtypes_have_messages_of_their_own():
     def f(i, x, y):
         return [total(x, i), total(y, i, "j"), total(x.astype(np.float32), i), total(x * y, i)]
 
-    assert sums(bucket(traced(f, (3,), (3,)))) == [(3,), (3,), (6,)]
+    assert sums(bucket(traced(f, (3,), (3,)))) == [(6,), (3,), (3,)]
 
 
 def test_large_and_empty_arrays_stay_as_they_are():
     large = Buckets().small // 8 + 1
     graph = traced(lambda i, x, y, z: [total(x, i), total(y, i), total(z, i)], (large,), (0,), (5,))
     assert bucket_sums(graph, CPU) is graph
+
+
+def test_a_sum_is_passed_when_somebody_reads_it():
+    large = Buckets().small // 8 + 1
+
+    def f(i, x):
+        a = total(x, i)
+        b = np.sin(x)
+        c = total(b, i)
+        d = np.cos(b)
+        return [d, a, c * 2, d * 3]
+
+    graph = traced(f, (large,))
+    made = bucket(graph)
+    assert [eqn.primitive.name for eqn in made.eqns] == [
+        "sin",
+        "cos",
+        "psum",
+        "multiply",
+        "multiply",
+        "psum",
+    ]
+    assert made.eqns[2].inputs[0] is made.eqns[0].outputs[0]
+    assert bucket(made) is made
 
 
 def test_a_bucket_that_is_full_is_sent():
