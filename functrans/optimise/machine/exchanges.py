@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 from functrans.caches import cached
@@ -99,14 +101,12 @@ def _buckets(graph: Graph, limits: Buckets) -> Iterator[Bucket]:
             alike[before, dtype, eqn.params["name"], eqn.params["engine"]].append(eqn)
         passed.update(dict.fromkeys(eqn.outputs, before + _passes_messages(eqn)))
     for eqns in alike.values():
-        bucket: list[Eqn] = []
-        for eqn in eqns:
-            bucket.append(eqn)
-            if sum(map(_bytes, bucket)) > limits.largest:
-                yield tuple(bucket)
-                bucket = []
-        if len(bucket) > 1:
-            yield tuple(bucket)
+        ends = accumulate(map(_bytes, eqns))
+        numbers = [(end - 1) // limits.largest for end in ends]
+        for _, full in groupby(zip(numbers, eqns, strict=True), itemgetter(0)):
+            bucket = tuple(eqn for _, eqn in full)
+            if len(bucket) > 1:
+                yield bucket
 
 
 def _is_sum(eqn: Eqn) -> bool:
@@ -146,7 +146,7 @@ def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
             needed = [makers[x] for eqn in group for x in eqn.inputs if x in makers]
             missing = [eqn for eqn in needed if eqn not in done]
             if missing:
-                stack += missing
+                stack += reversed(missing)
                 continue
             done.update(group)
             yield group

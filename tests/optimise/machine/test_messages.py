@@ -141,7 +141,7 @@ def test_a_bucket_that_is_full_is_sent():
     graph = traced(lambda i, *xs: [total(x, i) for x in xs], (4,), (4,), (4,), (4,), (4,))
     made = bucketed(graph, Buckets(largest=64))
     alike(graph, made)
-    assert sums(made) == [(12,), (8,)]
+    assert sums(made) == [(8,), (8,), (4,)]
 
 
 def test_lanes_of_one_process_pass_no_messages():
