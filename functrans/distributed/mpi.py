@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans import config
-from functrans.caches import once
+from functrans.caches import cached, once
+from functrans.distributed import handles
 from functrans.ir.graph import Graph
 from functrans.ir.serial import record
 from functrans.ir.text import graph_text
 from functrans.ir.types import is_inexact
 from functrans.locks import lock
 from functrans.run.call import memory
+from functrans.run.code import messages
 
 Axes = tuple[tuple[str, int], ...]
 
@@ -45,12 +47,22 @@ def _mpi() -> Any:
         ) from error
 
 
+@cached(64)
+def _key(link: Link) -> str:
+    return sha256(repr(tuple(link)).encode()).hexdigest()[:16]
+
+
 @record
 class Link(NamedTuple):
     """The processes of a mesh along one of its axes, seen from this one."""
 
     axes: Axes
     name: str
+
+    @property
+    def key(self) -> str | None:
+        """Which processes these are, in compiled code; None if that cannot call MPI."""
+        return _key(self) if handles.functions(_mpi()) else None
 
     @property
     def _along(self) -> Any:
@@ -176,7 +188,17 @@ def connected(axes: Axes) -> tuple[int, dict[str, Link]]:
                 name: grid.Sub([i == j for j in range(len(axes))])
                 for i, (name, _) in enumerate(axes)
             }
+            _let_code_find(axes)
     return world.Get_rank(), {name: Link(axes, name) for name, _ in axes}
+
+
+def _let_code_find(axes: Axes) -> None:
+    """Let compiled code pass messages along the axes of a mesh, where it can call MPI."""
+    addresses = handles.functions(_mpi())
+    for name, communicator in _communicators[axes].items():
+        key = Link(axes, name).key
+        if addresses is not None and key is not None:
+            messages.enter(key, handles.Handles(_mpi(), communicator, addresses))
 
 
 def _share_threads(mpi: Any) -> None:

@@ -40,6 +40,8 @@ INTERRUPTED = 9
 NOT_FINITE = 10
 """A value that somebody looks for, `functrans.api.origins`, was computed."""
 
+NOT_SENT = 11
+
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
     SINGULAR: Failure(np.linalg.LinAlgError, "Singular matrix"),
@@ -50,5 +52,6 @@ FAILURES = {
     NO_SOLUTION: Failure(RuntimeError, "no solution was found"),
     STEP_LIMIT: Failure(StepLimitError, "a while_loop has not ended after max_steps steps"),
     NOT_FINITE: Failure(NonFiniteError, "a result is not finite"),
+    NOT_SENT: Failure(RuntimeError, "MPI could not pass a message between processes"),
 }
 """Every status but 0 and `INTERRUPTED`."""

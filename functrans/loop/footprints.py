@@ -1,6 +1,7 @@
-"""Footprints of library routines: which elements of their matrices BLAS and LAPACK read and write.
+"""Footprints of library routines: which elements of their operands they read and write.
 
-The arguments are those of the routines' documentation, in its order; matrices lie column by column.
+The arguments of BLAS and LAPACK are those of the routines' documentation, in its order; matrices
+lie column by column. Those of messages are in `functrans.loop.messages`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.access import Region
+from functrans.loop.messages import message_of
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Call
 
@@ -21,6 +23,9 @@ ONE = np.asarray(1)
 
 def footprint(call: Call, values: Values) -> Iterable[Region]:
     """The matrices that a call reads and writes; for an unknown routine, a `KeyError`."""
+    message = message_of(call.symbol)
+    if message is not None:
+        return _MESSAGES[message.kind](values)
     return _ROUTINES[call.symbol[1:]](values)
 
 
@@ -206,3 +211,29 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "irfft": _irfft,
 }
 """By their names without the letter for the dtype; another one is for that of operands alone."""
+
+
+def _exchange(sent: int, received: int) -> Callable[[Values], Iterable[Region]]:
+    """A message that is read from one array and written to another."""
+
+    def regions(x: Values) -> Iterable[Region]:
+        yield _vector(SENT, x[sent], reads=True)
+        yield _vector(RECEIVED, x[received], writes=True)
+        yield _vector(len(x) - 1, 1, writes=True)
+
+    return regions
+
+
+SENT, RECEIVED = 2, 3
+"""Which arguments of a message are the addresses of what is sent, and of what is received."""
+
+_MESSAGES: dict[str, Callable[[Values], Iterable[Region]]] = {
+    "allreduce": _exchange(0, 0),
+    "allgather": _exchange(0, 1),
+    "reducescatter": _exchange(1, 0),
+    "alltoall": _exchange(1, 1),
+    "sendrecv": _exchange(0, 0),
+    "rank": lambda x: [_vector(0, 1, writes=True)],
+}
+"""Messages by what they do. Their first argument counts the elements of a part, their second one
+the elements of the parts of all processes."""

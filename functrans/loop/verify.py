@@ -6,7 +6,8 @@ Checked is, on the accesses of a kernel as it is called (`functrans.loop.collect
   one, and for scratch, which belongs to a thread, in the same iteration of the band's loops;
 - the iterations of a loop that is parallel, or done in the lanes of vectors, do not meet: what one
   writes, no other reads or writes, unless all do the same to it in atomic stores;
-- a loop whose last iterations may be done twice does not read what it has overwritten.
+- a loop whose last iterations may be done twice does not read what it has overwritten;
+- no iteration of such a loop passes messages: all processes have them in one order.
 
 That indices are inside of their buffers, that locals are declared where they are used, and that
 loops keep to their extents, is checked while the accesses are collected.
@@ -24,6 +25,7 @@ from functrans.loop.access import NEVER, Access, Array, IndependentLoop
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import LARGEST, Fault, TooLarge
 from functrans.loop.statements import Buffer
+from functrans.loop.walk import passes_messages
 
 
 def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:
@@ -41,6 +43,8 @@ def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, 
         If the kernel breaks a promise.
     """
     for loop in accesses.independent:
+        if passes_messages(loop.loop.body):
+            raise Fault("iterations that may go on in any order pass messages")
         # a thread has scratch of its own
         private = accesses.kernel.scratch if loop.loop.parallel else ()
         _check_independent(loop, private)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from functrans.loop.messages import message_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
@@ -94,6 +95,11 @@ def may_fail(statements: Iterable[Statement]) -> bool:
 def routines(statements: Iterable[Statement]) -> tuple[str, ...]:
     """The library routines that are called."""
     return tuple(sorted({each.symbol for each in walk(statements) if isinstance(each, Call)}))
+
+
+def passes_messages(statements: Iterable[Statement]) -> bool:
+    """Whether statements call the routine of a message, so that their order matters."""
+    return any(isinstance(x, Call) and message_of(x.symbol) is not None for x in walk(statements))
 
 
 def carries_a_local(loop: For) -> bool:

@@ -28,6 +28,7 @@ from functrans.optimise import checks
 from functrans.optimise.loops import merge_in_loops, prune_in_loops
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
@@ -121,7 +122,10 @@ FOR_CORES = Passes(
              is_required=True),
     ),
     machine=(
-        Pass(distribute_sums, "first: it recognises contractions as they were written"),
+        Pass(send_along_first_axis, "first: the others see the transpositions",
+             is_required=True),
+        Pass(bucket_sums, "before what moves and joins: results are slices of one array"),
+        Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
         Pass(halve_transforms, "behind sums, which may have been all that read the other part"),
         Pass(swap_products, "before layouts are chosen, and while transposes are there"),
         Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),

@@ -78,7 +78,7 @@ def scaling():
     together = Mesh({"data": N}, engine="mpi")
     alone = Mesh({"data": 1})
     rng = np.random.default_rng(WORLD.Get_rank())
-    for rows in (200, 1000, 5000):
+    for rows in (200, 1000, 2000, 5000):
         x, y = rng.normal(size=(rows, 64)), rng.normal(size=rows)
         w1, w2 = rng.normal(size=(64, 64)) / 8, np.ones(64) / 8
 

@@ -58,18 +58,32 @@ def test_an_error_in_a_cluster(client):
         chunked_map(f, X, chunk_size=50, engine="dask", client=client)
 
 
-def test_a_process_that_is_killed_costs_its_chunks_again_and_nothing_else(client):
+def test_a_process_that_is_killed_costs_its_chunks_again_and_nothing_else(client, tmp_path):
     def slow(rows):
+        number = int(np.flatnonzero((X == rows[0]).all(1))[0])
+        with (tmp_path / f"{os.getpid()}").open("a") as begun:
+            begun.write(f"{number} ")
         time.sleep(0.1)
         return rows.sum(0)
 
-    killed = client.run(os.getpid)
-    victim = next(iter(killed.values()))
-    timer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
-    timer.start()
+    victim = next(iter(client.run(os.getpid).values()))
+    mine = tmp_path / f"{victim}"
+
+    def kill():
+        """In the middle of its second chunk: what it has done, and what it does, are lost."""
+        while not mine.exists() or len(mine.read_text().split()) < 2:
+            time.sleep(0.01)
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     found = chunked_map(slow, X, combine="sum", chunk_size=4, engine="dask", client=client)
-    timer.join()
+    killer.join()
     np.testing.assert_allclose(found, X.sum(0), rtol=1e-12)
+    begun = [number for file in tmp_path.iterdir() for number in file.read_text().split()]
+    again = [number for number in set(begun) if begun.count(number) > 1]
+    assert len(set(begun)) == 26
+    assert again and set(again) <= set(mine.read_text().split())
     # somebody else is in its place
     for _ in range(100):
         if victim not in client.run(os.getpid).values():

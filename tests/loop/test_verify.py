@@ -354,3 +354,46 @@ def test_what_is_added_to_in_atomic_stores_is_not_touched_otherwise(other):
 def test_an_atomic_store_reads_what_must_have_been_written():
     with pytest.raises(Fault, match=r"y\[0\] is read before it is written"):
         run([loop(K, [added(ZERO, atomic=True)], parallel=True)], [X, Y], [X])
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+I4 = np.dtype(np.int32)
+PARTS, STATUS = buffer("parts", F8, (2, 10)), buffer("status", I4, (1,))
+
+
+def message(kind, part, whole, x, out, *partners):
+    start = [Address(each, (ZERO,) * len(each.shape)) for each in (x, out)]
+    counts = (const(part, I4), const(whole, I4))
+    arguments = (*counts, *start, *partners, Address(STATUS, (ZERO,)))
+    return Call(f"mpi_{kind}_sum_f8_link", arguments, (x,), (out, STATUS))
+
+
+@pytest.mark.parametrize(
+    ("statement", "read", "written"),
+    [
+        (message("allreduce", 10, 10, X, Y), X, Y),
+        (message("allgather", 10, 20, X, PARTS), X, PARTS),
+        (message("reducescatter", 10, 20, PARTS, X), PARTS, X),
+        (message("alltoall", 5, 10, X, Y), X, Y),
+        (message("sendrecv", 10, 10, X, Y, const(1, I4), const(-1, I4)), X, Y),
+    ],
+)
+def test_what_messages_read_and_write(statement, read, written):
+    buffers = [read, written, STATUS]
+    assert run([statement], buffers, {read}) == {each.name for each in buffers}
+    with pytest.raises(Fault, match=f"{read.name}.* is read before it is written"):
+        run([statement], buffers)
+
+
+def test_a_message_that_is_longer_than_its_array():
+    with pytest.raises(Fault, match="outside"):
+        run([message("allreduce", 11, 11, X, Y)], [X, Y, STATUS], {X})
+
+
+@pytest.mark.parametrize("marks", [{"parallel": True}, {"lanes": 2}])
+def test_a_message_in_a_loop_whose_iterations_have_no_order(marks):
+    body = [Store(Z, (K,), const(0, F8)), message("allreduce", 10, 10, X, Y)]
+    with pytest.raises(Fault, match="iterations that may go on in any order pass messages"):
+        run([loop(K, body, **marks)], [X, Y, Z, STATUS], {X})

@@ -26,6 +26,7 @@ import numpy as np
 from functrans.errors import AxesError, ShapeError
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
+from functrans.lazily import lazy
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import (
@@ -40,6 +41,7 @@ from functrans.ops.arrays.structural import (
     transpose,
     zeros,
 )
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked
@@ -49,6 +51,16 @@ from functrans.ops.reductions.reduce import reduce_max, reduce_min
 INVARIANT, VARYING = "invariant", "varying"
 
 Batched = tuple[Any, int | None]
+
+
+_applies = lazy("functrans.ops.collectives.compiled.exchange:applies")
+_operations = lazy("functrans.ops.collectives.compiled.exchange:operations")
+_emit = lazy("functrans.ops.collectives.compiled.exchange:emit")
+
+
+def _compiled(rule: Callable[..., None] = _emit) -> dict[str, Any]:
+    """The slots of a collective that is a call of MPI where processes are real."""
+    return {"emit": Emit(rule, _applies, _operations), "emit_on_grid": None}
 
 
 def collective(
@@ -127,6 +139,7 @@ psum: Primitive = collective(
     lanes=_sum,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: pvary(ct, lane, **axis), None],
+    **_compiled(),
 )
 
 
@@ -147,6 +160,7 @@ pmax = collective(
     alone=lambda x: x,
     lanes=partial(_extreme, reduce_max),
     jvp=[_shared_by_ties, None],
+    **_compiled(),
 )
 
 pmin = collective(
@@ -155,6 +169,7 @@ pmin = collective(
     alone=lambda x: x,
     lanes=partial(_extreme, reduce_min),
     jvp=[_shared_by_ties, None],
+    **_compiled(),
 )
 
 
@@ -177,6 +192,7 @@ all_gather: Primitive = collective(
     lanes=_gathered,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: own_part(ct, lane, **axis), None],
+    **_compiled(),
 )
 """The values of all lanes along a new ``axis``."""
 
@@ -207,6 +223,7 @@ own_part: Primitive = collective(
     lanes=_own_part,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: all_gather(ct, lane, **axis), None],
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:own_part")),
 )
 """The element along ``axis`` that has the number of the lane."""
 
@@ -231,6 +248,7 @@ psum_scatter = collective(
     lanes=_scattered,
     linear=LINEAR,
     transpose=[_spread_back, None],
+    **_compiled(),
 )
 """The lane's own part of the sum over the lanes."""
 
@@ -258,6 +276,7 @@ all_to_all: Primitive = collective(
     lanes=_exchanged,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: all_to_all(ct, lane, **axis), None],
+    **_compiled(),
 )
 """Along ``axis``, the part that each lane has for this one."""
 
@@ -307,6 +326,7 @@ ppermute: Primitive = collective(
     lanes=_permuted,
     linear=LINEAR,
     transpose=[_send_back, None],
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:permute")),
 )
 """The value of the lane that sends to this one, by ``moves`` (sender, receiver); else zeros."""
 
@@ -318,6 +338,7 @@ lane_number = primitive(
     infer=lambda *, name, size, engine, dtype: Aval((), dtype),
     numpy=lambda *, name, size, engine, dtype: dtype.type(engine.number()),
     jvp=ZERO_DERIVATIVE,
+    **_compiled(lazy("functrans.ops.collectives.compiled.exchange:rank")),
 )
 """Which of the lanes of an ``engine`` this process is."""
 

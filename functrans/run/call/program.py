@@ -20,6 +20,7 @@ from functrans.ir.types import Aval
 from functrans.loop.failures import FAILURES, OUT_OF_MEMORY
 from functrans.run import blas
 from functrans.run.call import entry, memory, steps, timeline
+from functrans.run.code import routines
 from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 
@@ -41,7 +42,7 @@ class StepListing(NamedTuple):
     symbol : str
         The name of the function in it.
     imports : tuple of str
-        The routines of BLAS that it calls.
+        The routines that it calls: of BLAS and LAPACK, and messages.
     extent : int
         The range of its parallel loop.
     lanes : int
@@ -64,7 +65,7 @@ class StepListing(NamedTuple):
 
     def addresses(self) -> dict[str, int]:
         """Where the routines that it calls are."""
-        return {name: blas.address(name) for name in self.imports}
+        return {name: routines.address(name) for name in self.imports}
 
     @property
     def grain(self) -> int:
@@ -215,6 +216,9 @@ class NativeProgram(ArrayProgram):
     def table(self, plain: bool = False) -> steps.Table:
         """The program for `functrans.run.call.steps`; a plain one uses no lock and no threads."""
         listed, offsets, arena, _ = self.listing
+        imports = {name: routines.is_message(name) for step in listed for name in step.imports}
+        # who waits for another process lets other threads run
+        sends, computes = True in imports.values(), False in imports.values()
         calls = [
             steps.Step(
                 code.address,
@@ -232,10 +236,10 @@ class NativeProgram(ArrayProgram):
             offsets,
             arena,
             calls,
-            releases=not plain and sum(step.work for step in listed) > GIL_THRESHOLD,
+            releases=not plain and (sends or sum(step.work for step in listed) > GIL_THRESHOLD),
             threads=threads.record() if any(call.grain for call in calls) else 0,
             signals=not plain,
-            blas=blas.limiter() if not plain and any(step.imports for step in listed) else 0,
+            blas=blas.limiter() if not plain and computes else 0,
             number=0 if plain else self.number,
         )
 

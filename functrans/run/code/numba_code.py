@@ -12,7 +12,7 @@ from functrans.locks import importing
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
 from functrans.lower.plan import Plan
-from functrans.run import blas
+from functrans.run.code import routines as library
 
 
 @once
@@ -30,7 +30,7 @@ def _compiled(text: str, name: str, scope: dict[str, Any]) -> Any:
 
 @cached(1024)
 def _kernel(text: str, name: str, called: tuple[str, ...]) -> Any:
-    addresses = {symbol: blas.address(symbol) for symbol in called}
+    addresses = {symbol: library.address(symbol) for symbol in called}
     return _compiled(text, name, source.namespace(addresses))
 
 

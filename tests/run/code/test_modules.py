@@ -78,7 +78,8 @@ NUMBERS = {
 
 
 # what Python writes where these words are
-FILLED_IN = {"PLACE": "24", "CLOCK": "1"}
+FILLED_IN = {"PLACE": "24", "CLOCK": "1", "HANDLE": "i32"}
+FILLED_IN |= {"NUMBER": "double", "BITS": "f64", "OPERATION": "max"}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -37,7 +37,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
-from functrans.loop.walk import scalars, stored, walk
+from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
@@ -145,7 +145,7 @@ class _Loop:
         body = self._step(self.body, parity, self._row(steps), self.stacks)
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
         loop = For(self.counter, ZERO, steps, body)
-        if not self.init and not self.loop.counted:
+        if not self.init and not self.loop.counted and not passes_messages(body):
             # steps that hand nothing on are independent, with what they compute on the way
             shared = {*self.body.scratch, *self.stacks}
             private = sorted(stored(body) - shared, key=lambda each: each.name)

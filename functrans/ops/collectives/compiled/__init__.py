@@ -1,0 +1,1 @@
+"""Compiled forms of collectives."""

@@ -1,0 +1,98 @@
+"""Messages by the addresses of MPI's functions: what their symbols stand for in this process.
+
+Code names a message by a symbol (`functrans.loop.messages`), and is kept on disk with that. Here
+the symbol becomes the address of a few instructions that call MPI with the handles of this process,
+which they find in a record (``messages.ll``). Who has made communicators enters them by a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from functrans.locks import lock
+from functrans.loop.messages import Message
+from functrans.run.code import cache
+from functrans.run.code.loading import Code
+from functrans.run.code.modules import joined
+
+TEXT = Path(__file__).with_name("messages.ll")
+EXTREMES = TEXT.with_name("extremes.ll")
+
+WORDS = 6
+"""Of a record; ``messages.ll`` says what they are."""
+
+
+class Link(Protocol):
+    """Processes that are connected, as MPI knows them."""
+
+    handle: str
+    """The type of MPI's handles, as LLVM writes it."""
+    functions: Mapping[str, int]
+    """The addresses of MPI's functions."""
+
+    def words(self, message: Message) -> list[int]:
+        """The record of a message."""
+        ...
+
+
+class _Known(NamedTuple):
+    code: Code
+    record: np.ndarray[Any, Any]
+
+
+_links: dict[str, Link] = {}
+# for good: programs have these addresses in them
+_known: dict[str, _Known] = {}
+_lock = lock()
+
+
+def enter(key: str, link: Link) -> None:
+    """Let messages find the processes that a key stands for."""
+    _links[key] = link
+
+
+def address(message: Message) -> int:
+    """The address of a message.
+
+    Raises
+    ------
+    RuntimeError
+        If the program is of another run, and nobody has connected these processes yet.
+    """
+    with _lock:
+        if message.symbol not in _known:
+            _known[message.symbol] = _loaded(message)
+        return _known[message.symbol].code.address
+
+
+def _loaded(message: Message) -> _Known:
+    link = _links.get(message.link)
+    if link is None:
+        raise RuntimeError(
+            "a compiled program passes messages along a mesh that this process has not made: call "
+            "Mesh(..., engine='mpi') with the same axes before it is loaded or called"
+        )
+    record = np.array([word % 2**64 for word in link.words(message)], np.uint64)
+    text = joined(TEXT).replace("HANDLE", link.handle)
+    imports = {**link.functions, "record": record.ctypes.data}
+    return _Known(cache.load(text, message.kind, imports), record)
+
+
+def extreme(operation: str, code: str) -> int:
+    """The address of the larger or the smaller of two floats, as MPI calls its operations."""
+    bits, kind = _FLOATS[code]
+    symbol = f"{operation}_{kind}"
+    with _lock:
+        if symbol not in _operations:
+            text = joined(EXTREMES).replace("OPERATION", operation)
+            text = text.replace("NUMBER", kind).replace("BITS", bits)
+            _operations[symbol] = cache.load(text, symbol, {})
+        return _operations[symbol].address
+
+
+_FLOATS = {"f8": ("f64", "double"), "f4": ("f32", "float")}
+_operations: dict[str, Code] = {}
