@@ -146,14 +146,13 @@ def _nests(
 ) -> Iterator[Nest]:
     target, simplify = draft.target, draft.chosen.puller.simplify
     for each in streams(loops, readers, target):
-        members = [each]
+        together = None
         if isinstance(each, Stream):
             together = stream_nests(each, readers, bodies, target, simplify)
-            if together is not None:
-                yield from together
-                continue
-            members = each.members
-        for loop in members:
+        if together is not None:
+            yield from together
+            continue
+        for loop in each.members if isinstance(each, Stream) else (each,):
             yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
 
 

@@ -301,7 +301,7 @@ class Product:
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
         products = tuple(element * other for element in elements)
-        fold = Reduce(sums, ("add",) * len(sums), products, ((term, ZERO, terms.count),))
+        fold = Reduce(sums, ("add",) * len(sums), products, ((term, ZERO, terms.length),))
         stores = [
             Store(self.sums, tuple(map(self.simplify, (*own, first + row, column))), total, op)
             for column in (self._times(panel, blocks.width) + lane,)

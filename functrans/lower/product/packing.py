@@ -32,7 +32,7 @@ class Lines(NamedTuple):
     ----------
     first : Scalar
         The number of the first one.
-    count : int
+    side : int
         How many there are at most.
     stop : Scalar
         The number behind the last one. Beyond it, elements may be any.
@@ -41,7 +41,7 @@ class Lines(NamedTuple):
     """
 
     first: Scalar
-    count: int
+    side: int
     stop: Scalar
     whole: bool
 
@@ -50,7 +50,7 @@ class Terms(NamedTuple):
     """Terms of a sum: the first one, how many there are, and how many at most."""
 
     start: Scalar
-    count: Scalar
+    length: Scalar
     most: int
 
 
@@ -119,7 +119,7 @@ class Operand:
         lets: list[Statement] = []
         found = []
         last = self.simplify(lines.stop - 1)
-        for number in range(lines.count):
+        for number in range(lines.side):
             line = self.simplify(lines.first + number)
             if not lines.whole:
                 line = self.simplify(minimum(line, last))
@@ -155,9 +155,9 @@ class Operand:
         lanes = self.target.lanes(self.factor.dtype.itemsize)
         while lanes > terms.most:
             lanes //= 2
-        count = terms.count
-        whole = count.op == "const" and int(count.attribute) % lanes == 0
-        return For(term, ZERO, count, body, lanes, repeatable=lanes > 1, whole=whole)
+        length = terms.length
+        whole = length.op == "const" and int(length.attribute) % lanes == 0
+        return For(term, ZERO, length, body, lanes, repeatable=lanes > 1, whole=whole)
 
     def _transposed(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
         """Vectors of terms, of all lines together."""
@@ -171,19 +171,19 @@ class Operand:
 
     def _as_it_lies(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
         """Vectors of lines, of one term after the other; zeros beyond the last line."""
-        term, lane = index("k", terms.most), index("lane", lines.count)
+        term, lane = index("k", terms.most), index("lane", lines.side)
         element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))
         lanes = self.target.lanes(self.factor.dtype.itemsize)
-        while lanes // 2 >= lines.count:
+        while lanes // 2 >= lines.side:
             lanes //= 2
-        full = const(lines.count, INDEX)
+        full = const(lines.side, INDEX)
 
         def copies(stop: Scalar, value: Scalar, whole: bool) -> Body:
             store = Store(into, place(term, lane), value)
             line = For(lane, ZERO, stop, (store,), lanes, whole=whole)
-            return (For(term, ZERO, terms.count, (line,)),)
+            return (For(term, ZERO, terms.length, (line,)),)
 
-        whole = lines.count % lanes == 0
+        whole = lines.side % lanes == 0
         every = copies(full, element, whole)
         if lines.whole:
             return every

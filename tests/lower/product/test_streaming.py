@@ -8,9 +8,9 @@ from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.product.streaming import Streaming
 from functrans.lower.verify import verify
-from functrans.optimise import optimise
 from functrans.ops.linalg.compiled.blas import Products
 from functrans.ops.linalg.compiled.blocked import Blocked
+from functrans.optimise import optimise
 from functrans.run.code import host
 
 RNG = np.random.default_rng(0)

@@ -31,8 +31,7 @@ class Blocked(NamedTuple):
 
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is a kernel of our own: large, with one axis of columns, and of terms.
-    """
+    """Whether a contraction is a kernel of our own: it is large, with one axis of columns."""
     if "block_products" not in target.stages or eqn.params.get("parts") is not None:
         return False
     if eqn.params.get("symmetric", False):
