@@ -107,7 +107,8 @@ def page():
         quoted("\n".join(line.strip() for line in loop), "llvm"),
         "## Running\n\nA program is called with the addresses of its arrays "
         "(`functrans/run/call/`); its kernels' outermost loops are shared by threads "
-        "(`functrans/run/threads/`), and BLAS is called for small products (`functrans/run/blas.py`).\n",
+        "(`functrans/run/threads/`), and BLAS is called for small products "
+        "(`functrans/run/blas.py`).\n",
         quoted(
             "from functrans import jit\n\n"
             "rng = np.random.default_rng(0)\n"

@@ -61,8 +61,8 @@ def product_nests(
         own += sum(one.nbytes for one in epilogue.nest.scratch)
     if built and (epilogue is None or own > target.largest_stack):
         alone = Product(root, blocks_of(root, target, False), target, simplify)
-        return [alone.packing(), _nest(alone, None, True, simplify), *built]
-    return [product.packing(), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
+        return [*alone.packing(), _nest(alone, None, True, simplify), *built]
+    return [*product.packing(), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
 
 
 @dataclass(frozen=True)

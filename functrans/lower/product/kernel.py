@@ -36,6 +36,9 @@ from functrans.lower.select.root import Contraction, extent_of
 FEW_PANELS = 2
 """Panels for which elements are as well read with gaps: a copy is read as often as it pays from."""
 
+FEW_TILES = 4
+"""Tiles below each other for which the right operand is as well read in stretches of its rows."""
+
 
 class Block(NamedTuple):
     """A block of the result.
@@ -110,12 +113,20 @@ class Product:
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand where it is, and not a copy."""
         few = self.blocks.panels <= FEW_PANELS
-        return self.left.is_dense or (few and self.left.is_in_memory)
+        return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
+
+    @property
+    def reads_panels_in_place(self) -> bool:
+        """Whether tiles read the right operand where it is: few would read a copy of it again."""
+        few = self.size.rows <= FEW_TILES * self.blocks.height
+        return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
 
     # -- the nests ----------------------------------------------------------------------------
 
-    def packing(self) -> Nest:
-        """The nest that packs the right operand."""
+    def packing(self) -> list[Nest]:
+        """The nest that packs the right operand, if that is to be done."""
+        if self.reads_panels_in_place:
+            return []
         panels, width = self.panels.extents[1], self.blocks.width
         panel = index("panel", self.size.batch * panels)
         number, batch = self._apart(panel, panels)
@@ -129,7 +140,7 @@ class Product:
         copied = right.copied(place, self.panels, lines, self.all_terms)
         loop = For(panel, ZERO, const(panel.attribute[2], INDEX), copied, parallel=True)
         # (lines that lie side by side are transposed if it is known how many there are)
-        return Nest((loop,), (), self.panels.count, largest_constant=width, operations=0)
+        return [Nest((loop,), (), self.panels.count, largest_constant=width, operations=0)]
 
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
@@ -259,6 +270,14 @@ class Product:
     def _panels(self, block: Block, terms: Terms) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
         """Elements of the right operand, all of whose terms are packed."""
         batch, first = self._number(block), idiv(block.columns[0], self.blocks.width)
+        right = self.right.at(block.batch)
+
+        def in_place(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
+            column = block.columns[0] + self._times(number, self.blocks.width) + lane
+            return right.element(self.simplify(column), self.simplify(terms.start + term))
+
+        if self.reads_panels_in_place:
+            return in_place
 
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
             position = batch, first + number, terms.start + term, lane
@@ -307,9 +326,17 @@ class Product:
             for column in (self._times(panel, blocks.width) + lane,)
             for row, total in enumerate(sums)
         ]
-        stop = const(blocks.width, INDEX)
-        vectors = For(lane, ZERO, stop, (fold, *stores), blocks.width, whole=True)
+        vectors = self._vectors(block, panel, lane, (fold, *stores))
         return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, (*lets, vectors)),)))
+
+    def _vectors(self, block: Block, panel: Scalar, lane: Scalar, body: Body) -> For:
+        """The loop over the columns of a panel; there is nothing beyond the last one in memory."""
+        width, stop = self.blocks.width, const(self.blocks.width, INDEX)
+        whole = self.size.columns % width == 0 or not self.reads_panels_in_place
+        if not whole:
+            left = block.columns[1] - block.columns[0] - self._times(panel, width)
+            stop = self.simplify(minimum(left, width))
+        return For(lane, ZERO, stop, body, width, whole=whole)
 
     def _lines(self, block: Block, tile: Scalar) -> Lines:
         """The rows of a tile."""

@@ -92,13 +92,12 @@ class Operand:
         """Whether elements are those of an array, as they are."""
         return self.factor.op == "load"
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether elements are those of an array, in which terms are neighbours."""
+    def is_dense(self, loop: Scalar) -> bool:
+        """Whether elements are those of an array, in which those along a loop are neighbours."""
         factor = self.factor
         if not self.is_in_memory:
             return False
-        return Coefficients(self.counter).of_element(factor.attribute, factor.args) == 1
+        return Coefficients(loop).of_element(factor.attribute, factor.args) == 1
 
     def at(self, values: Values) -> Operand:
         """The operand where loops around have these values."""

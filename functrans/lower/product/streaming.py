@@ -225,7 +225,10 @@ def stream_nests(
     )
     if sum(one.nbytes for one in nest.scratch) > target.largest_stack:
         return None
-    packings = [x.product.packing() for x in members if x.product is not None and not x.is_sum]
+    packings: list[Nest] = []
+    for each in members:
+        if each.product is not None and not each.is_sum:
+            packings += each.product.packing()
     return [*packings, nest]
 
 

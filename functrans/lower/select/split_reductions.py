@@ -50,9 +50,16 @@ def iterations(root: Root) -> int:
     return prod(map(extent_of, root.loops))
 
 
+def _is_busy(root: Root, target: Target) -> bool:
+    """Whether there are iterations enough: of rows fewer, whose columns are vectors anyway."""
+    limits = target[Reductions]
+    fewest = limits.blocks if root.vectorises_folds(target) else limits.few_iterations + 1
+    return iterations(root) >= fewest
+
+
 ON_CORES = Splitting(
     blocks=lambda _, target: target[Reductions].blocks,
-    is_busy=lambda root, _, target: iterations(root) > target[Reductions].few_iterations,
+    is_busy=lambda root, _, target: _is_busy(root, target),
     blocks_first=False,
 )
 """A few threads share the blocks, and each goes along memory."""

@@ -217,9 +217,10 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
     return {"contract": contract, "batch": batch}
 
 
-_compiled = lazy("functrans.ops.linalg.compiled.blocked:emit")
+_compiled = lazy("functrans.ops.linalg.compiled.forms:emit")
 _by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
-_is_blocked = lazy("functrans.ops.linalg.compiled.blocked:is_blocked")
+_is_emitted = lazy("functrans.ops.linalg.compiled.forms:is_emitted")
+_asks_for_elements = lazy("functrans.ops.linalg.compiled.forms:asks_for_elements")
 _is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
 dot_general = primitive(
@@ -231,7 +232,7 @@ dot_general = primitive(
     batch=_batch,
     sparsity=_sparsity,
     pull=_pull,
-    emit=Emit(_compiled, applies=_is_called, by_elements=_is_blocked),
+    emit=Emit(_compiled, applies=_is_emitted, by_elements=_asks_for_elements),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(

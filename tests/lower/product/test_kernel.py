@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from functrans import config, grad, jit, vmap
 from functrans.loop.target import CPU
 from functrans.lower.product.blocking import Blocking
-from functrans.ops.linalg.compiled.blocked import Blocked
+from functrans.ops.linalg.compiled.forms import Forms
 from functrans.run.code import host
 
 RNG = np.random.default_rng(0)
@@ -74,8 +74,8 @@ PACKED = {
 def test_what_follows_reads_the_block(name):
     function, *args = FUSED[name]
     check(function, *args)
-    pack, product = kernels(function, *args)
-    assert "_right[" in pack and "_block[" in product
+    *packs, product = kernels(function, *args)
+    assert len(packs) <= 1 and "_block[" in product
 
 
 @pytest.mark.parametrize("name", PACKED)
@@ -129,7 +129,7 @@ def test_any_sizes(rows, columns, terms, batch, left, right, data):
         y = y.transpose(0, 2, 1) if right else y
         return np.maximum(x @ y, 0) + 1
 
-    host.other = CPU.having(blocking, Blocked(fewest_rows=1, least_work=1))
+    host.other = CPU.having(blocking, Forms(fewest_rows=1, least_work=1))
     try:
         found = jit(product)(x, y)
     finally:
@@ -166,3 +166,21 @@ def test_gradients():
     per_sample = vmap(grad(loss), in_axes=(None, 0, 0))
     for one, other in zip(jit(per_sample)(p, X, y), per_sample(p, X, y), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_few_columns_are_sums_along_vectors():
+    """The small operand is copied, so that its terms are neighbours."""
+    for columns in (2, 7):
+        x, w = array(402, 300), array(300, columns)
+        check(lambda x, w: x @ w, x, w)
+        copy, product = kernels(lambda x, w: x @ w, x, w)
+        assert "_turned[" in copy and "_turned[" in product
+    check(lambda x, w: x @ w.T, array(402, 300), array(2, 300))
+    check(lambda x, w: (x @ w)[..., 0], array(5, 80, 300), array(300, 2))
+
+
+def test_few_rows_read_the_right_operand_where_it_is():
+    (product,) = kernels(lambda x, w: x @ w, array(20, 300), array(300, 70))
+    assert "_right[" not in product
+    for columns in (64, 70, 10):
+        check(lambda x, w: np.tanh(x @ w), array(20, 300), array(300, columns))

@@ -9,14 +9,16 @@ from functrans.lower import pipeline
 from functrans.lower.product.streaming import Streaming
 from functrans.lower.verify import verify
 from functrans.ops.linalg.compiled.blas import Products
-from functrans.ops.linalg.compiled.blocked import Blocked
+from functrans.ops.linalg.compiled.forms import Forms
 from functrans.optimise import optimise
 from functrans.run.code import host
 
 RNG = np.random.default_rng(0)
 SMALL = CPU.having(
-    Streaming(least_bytes=1), Blocked(fewest_rows=1, least_work=1), Products(smallest_side=2, smallest_work=1)
-)  # fmt: skip
+    Streaming(least_bytes=1),
+    Forms(fewest_rows=1, least_work=1),
+    Products(smallest_side=2, smallest_work=1),
+)
 
 
 @pytest.fixture
