@@ -397,8 +397,41 @@ def _irem(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar |
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
+    x = _without_remainders(simplifier, x, int(y.attribute))
     divided = simplifier.divide(x, int(y.attribute))
-    return None if divided is None else divided[1]
+    if divided is not None:
+        return divided[1]
+    return None if x is args[0] else Scalar("irem", (x, y), dtype)
+
+
+def _without_remainders(simplifier: Simplifier, x: Scalar, divisor: int) -> Scalar:
+    """An index with the same remainder, in which there are no remainders of multiples of it."""
+    terms, constant = simplifier.terms(x)
+    if not any(_has_remainder(simplifier, term, divisor) for term in terms):
+        return x
+    sums: dict[Scalar, int] = {}
+    for term, factor in terms.items():
+        inside = term.args[0] if _has_remainder(simplifier, term, divisor) else term
+        own, more = simplifier.terms(inside)
+        for part, times in own.items():
+            sums[part] = sums.get(part, 0) + factor * times
+        constant += factor * more
+    found = {part: factor for part, factor in sums.items() if factor}
+    apart = from_terms(found, 0)
+    before, within = simplifier.bounds(x), simplifier.bounds(apart)
+    if before is None or before[0] < 0 or within is None:
+        return x
+    # not less than zero, where remainders are those of a division downwards
+    least = within[0] + constant % divisor
+    lifted = from_terms(found, constant % divisor - divisor * min(least // divisor, 0))
+    return x if simplifier.bounds(lifted) is None else lifted
+
+
+def _has_remainder(simplifier: Simplifier, term: Scalar, divisor: int) -> bool:
+    if term.op != "irem" or term.args[1].op != "const":
+        return False
+    by, within = int(term.args[1].attribute), simplifier.bounds(term.args[0])
+    return by > 0 and by % divisor == 0 and within is not None and within[0] >= 0
 
 
 def _extremum(op: str) -> Any:

@@ -152,10 +152,26 @@ def _is_materialised(
         return bool(uses) and cost > 0
     if cost <= limits.cheap:
         return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
-    if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
+    if any(patterns[eqn].by_data[i] for eqn, i in uses):
         return True
+    if len(uses) > 1:
+        return not _is_divided(var, uses, patterns)
     ((eqn, _),) = uses
     if eqn in joins:
         return False
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
     return size > limits.repeated * var.aval.size
+
+
+def _is_divided(var: Var, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern]) -> bool:
+    """Whether what is read of a value, all together, is no more than there is of it.
+
+    Then its elements are computed where they are read: in the parts that it is divided into.
+    """
+    read = 0
+    for eqn, i in uses:
+        own = patterns[eqn]
+        if eqn.primitive.scalar is not None:
+            return False
+        read += max(out.aval.size for out in eqn.outputs) * own.folds * own.reads[i]
+    return read <= var.aval.size
