@@ -1,9 +1,9 @@
 """Bands: matrices whose rows repeat from one to the next, in a cyclic colouring.
 
-Column ``j`` has the colour ``j mod period`` (as in the examples of Curtis, Powell and Reid, 1974),
-and entry ``k`` of row ``i`` stands in the product of the colour ``(i + a) mod period`` at ``i + b``.
-So the entries are some diagonals, read with arithmetic on indices; all but those of a few rows at
-both ends.
+Column ``j`` has the colour ``j mod period``, as in the examples of Curtis, Powell and Reid (1974).
+Entry ``k`` of row ``i`` stands in the product of the colour ``(i + a) mod period`` at ``i + b``, so
+the entries are some diagonals, read with arithmetic on indices; all but those of a few rows at both
+ends.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Expects a graph that has been rewritten for the machine. Leaves a set of its var
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
@@ -87,7 +87,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             if (
                 depth > limits.deepest
                 or (var in slow and _is_broadcast(var, used, joins, limits))
-                or _is_materialised(var, own, cost, used, patterns, joins, var in outputs, limits)
+                or _is_materialised(var, own, cost, uses, patterns, joins, var in outputs, limits)
             ):
                 narrow = None if var in outputs else _narrower(eqn, used, patterns, target)
                 kept = var if narrow is None else narrow
@@ -135,12 +135,13 @@ def _is_materialised(
     var: Var,
     own: Pattern,
     cost: int,
-    uses: list[tuple[Eqn, int]],
+    every_use: Mapping[Var, list[tuple[Eqn, int]]],
     patterns: dict[Eqn, Pattern],
     joins: Set[Eqn],
     is_output: bool,
     limits: Materialisation,
 ) -> bool:
+    uses = every_use.get(var, [])
     if not uses and not is_output:
         return False
     if own.folds > 1 or cost > limits.largest_expression:
@@ -155,7 +156,7 @@ def _is_materialised(
     if any(patterns[eqn].by_data[i] for eqn, i in uses):
         return True
     if len(uses) > 1:
-        return not _is_divided(var, uses, patterns)
+        return not _is_divided(var, uses, every_use, patterns, joins)
     ((eqn, _),) = uses
     if eqn in joins:
         return False
@@ -163,15 +164,21 @@ def _is_materialised(
     return size > limits.repeated * var.aval.size
 
 
-def _is_divided(var: Var, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern]) -> bool:
-    """Whether what is read of a value, all together, is no more than there is of it.
+def _is_divided(
+    var: Var,
+    uses: list[tuple[Eqn, int]],
+    every_use: Mapping[Var, list[tuple[Eqn, int]]],
+    patterns: dict[Eqn, Pattern],
+    joins: Set[Eqn],
+) -> bool:
+    """Whether a value is read in parts, no more of it than there is, each for its place in a join.
 
-    Then its elements are computed where they are read: in the parts that it is divided into.
+    Then its elements are computed once, where they are written.
     """
     read = 0
     for eqn, i in uses:
-        own = patterns[eqn]
-        if eqn.primitive.scalar is not None:
-            return False
-        read += max(out.aval.size for out in eqn.outputs) * own.folds * own.reads[i]
+        for out in eqn.outputs:
+            if any(user not in joins for user, _ in every_use.get(out, [])):
+                return False
+        read += eqn.outputs[0].aval.size * patterns[eqn].folds * patterns[eqn].reads[i]
     return read <= var.aval.size

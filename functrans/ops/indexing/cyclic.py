@@ -103,4 +103,4 @@ cyclic_diagonal: Primitive = primitive(
         ((3, 5, 2), {"shift": 0, "start": 2, "count": 2}),
     ),
 )
-"""Elements ``(i + shift) mod period, start + i``, for ``count`` numbers ``i``; further axes stay."""
+"""Elements ``(i + shift) mod period, start + i`` for ``count`` numbers ``i``; other axes stay."""
