@@ -13,6 +13,9 @@ Range = tuple[int, int]
 Terms = tuple[dict[Scalar, int], int]
 """The factor of each term, and the constant."""
 
+_LARGEST = 2**62
+"""No greater factor is written down: it might wrap."""
+
 Bounds = Callable[[Scalar], Range | None]
 
 
@@ -55,6 +58,8 @@ def without_remainders(
             sums[part] = sums.get(part, 0) + factor * times
         constant += factor * more
     found = {part: factor for part, factor in sums.items() if factor}
+    if any(abs(factor) > _LARGEST for factor in found.values()):
+        return x
     apart = bounds(from_terms(found, 0))
     if apart is None:
         return x

@@ -31,7 +31,7 @@ class Band(NamedTuple):
     ----------
     period : int
         The number of colours.
-    first, count : int
+    first, rows : int
         The rows that are alike: their first entry, and how many rows they are.
     diagonals : tuple of (int, int)
         For each entry of such a row, the colour and the element where it stands, for the first row.
@@ -43,7 +43,7 @@ class Band(NamedTuple):
 
     period: int
     first: int
-    count: int
+    rows: int
     diagonals: tuple[tuple[int, int], ...]
     apart: tuple[tuple[int, int, int], ...]
     entries: int
@@ -84,12 +84,12 @@ def band_of(pattern: Pattern, places: tuple[Any, Any], period: int) -> Band | No
     alike = np.zeros(len(lengths), bool)
     alike[same] = np.all([np.all(x == x[of_middle], axis=1) for x in own], axis=0)
     low, high = _run(alike, middle)
-    first, count = int(pattern.indptr[low]), high - low
-    others = [*range(first), *range(first + count * width, pattern.nnz)]
+    first, alike_rows = int(pattern.indptr[low]), high - low
+    others = [*range(first), *range(first + alike_rows * width, pattern.nnz)]
     if len(others) > _MOST_APART:
         return None
     return Band(
-        period, first, count,
+        period, first, alike_rows,
         tuple((int(colours[e]), int(elements[e])) for e in range(first, first + width)),
         tuple((e, int(colours[e]), int(elements[e])) for e in others),
         pattern.nnz,
@@ -108,12 +108,12 @@ def read_band(products: Any, band: Band) -> Any:
     """The entries, in their order, of products with a row for each colour."""
     width = len(band.diagonals)
     parts = [
-        cyclic_diagonal(products, shift=colour, start=element, count=band.count)
+        cyclic_diagonal(products, shift=colour, start=element, count=band.rows)
         for colour, element in band.diagonals
     ]
     parts += [
         read_slice(products, index=(colour, (element, 1, 1))) for _, colour, element in band.apart
     ]
-    indices = [((band.first + k, band.count, width),) for k in range(width)]
+    indices = [((band.first + k, band.rows, width),) for k in range(width)]
     indices += [((number, 1, 1),) for number, _, _ in band.apart]
     return assemble_p(*parts, indices=tuple(indices), shape=(band.entries,), adds=False)

@@ -18,8 +18,9 @@ from functrans.ir.types import Aval
 from functrans.loop import scalar
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import const
-from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.arrays.structural import iota, place, zeros_like
 from functrans.ops.define import primitive
+from functrans.ops.elementwise.arithmetic import add, remainder
 from functrans.ops.indexing.gather import scatter_set
 from functrans.ops.samples import cases
 
@@ -56,13 +57,9 @@ cyclic_vectors: Primitive = primitive(
 # -- a diagonal of the matrix ----------------------------------------------------------------------
 
 
-def _positions(period: int, shift: int, start: int, count: int) -> tuple[Any, Any]:
-    along = np.arange(count)
-    return (along + shift) % period, along + start
-
-
 def _diagonal(x: Any, *, shift: int, start: int, count: int) -> Any:
-    return x[_positions(x.shape[0], shift, start, count)]
+    along = np.arange(count)
+    return x[(along + shift) % x.shape[0], along + start]
 
 
 def _infer_diagonal(x: Aval, *, shift: int, start: int, count: int) -> Aval:
@@ -72,7 +69,9 @@ def _infer_diagonal(x: Aval, *, shift: int, start: int, count: int) -> Aval:
 
 
 def _transpose_diagonal(ct: Any, x: Aval, *, shift: int, start: int, count: int) -> Any:
-    positions = _positions(x.shape[0], shift, start, count)
+    along = iota(size=count, dtype=INDEX)
+    colours = remainder(add(along, np.int64(shift)), np.int64(x.shape[0]))
+    positions = colours, add(along, np.int64(start))
     return scatter_set(zeros_like(x), ct, *positions, axes=(0, 1), unique=True)
 
 
