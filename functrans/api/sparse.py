@@ -32,6 +32,14 @@ from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
 from functrans.trace.source import located, user_source
 from functrans.trace.trace import Trace
+from functrans.transform.acyclic import (
+    MOST_PATHS,
+    Substitution,
+    colour_acyclic,
+    count_paths,
+    substituted,
+    substitution,
+)
 from functrans.transform.bands import Band, band_of, cyclic_colours, read_band
 from functrans.transform.colouring import (
     colour_columns,
@@ -64,6 +72,8 @@ class Plan(NamedTuple):
         Whether the products are with rows.
     band : Band, optional
         How the entries are read if the matrix is a band, in cyclic colours.
+    substitution : Substitution, optional
+        How they follow from acyclic colours, in place of ``places``.
     """
 
     pattern: Pattern
@@ -71,6 +81,7 @@ class Plan(NamedTuple):
     places: tuple[Any, Any]
     is_reverse: bool
     band: Band | None = None
+    substitution: Substitution | None = None
 
 
 def pattern_of(point: Point, name: str) -> Pattern:
@@ -171,6 +182,8 @@ def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
         colours = colour_star(pattern)
         if (plan := _of_a_band(pattern, reverse_only, count_colours(colours))) is not None:
             return plan
+        if (plan := _by_substitution(pattern, reverse_only, count_colours(colours))) is not None:
+            return plan
         return Plan(pattern, colours, places_of_star(pattern, colours), reverse_only)
     of_rows = colour_columns(pattern.T.tocsr())
     by_columns = False
@@ -181,6 +194,23 @@ def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
     if (plan := _of_a_band(pattern, not by_columns, count_colours(colours))) is not None:
         return plan
     return Plan(pattern, colours, _places(pattern, colours, not by_columns), not by_columns)
+
+
+def _by_substitution(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
+    """The plan with acyclic colours, if they are so many less that what is added does not matter.
+
+    An entry that follows from others has their rounding errors, so a third has to be saved.
+    """
+    edges = (pattern.nnz - pattern.shape[0]) // 2
+    if fewest < 3 or count_paths(pattern) > MOST_PATHS:
+        return None
+    colours = colour_acyclic(pattern)
+    saved = fewest - count_colours(colours)
+    if 3 * saved < fewest or saved * pattern.shape[0] < edges:
+        return None
+    how = substitution(pattern, colours)
+    nowhere = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return None if how is None else Plan(pattern, colours, nowhere, is_reverse, None, how)
 
 
 def _places(pattern: Pattern, colours: Any, is_reverse: bool) -> tuple[Any, Any]:
@@ -259,10 +289,13 @@ def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> 
         for first in range(0, count, step)
     ]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)
-    elements, colours = plan.places
     width = aval_of_leaf(whole).shape[1]
+    flat = reshape(whole, shape=(count * width,))
+    if plan.substitution is not None:
+        return substituted(flat, plan.substitution)
+    elements, colours = plan.places
     positions = np.asarray(colours, np.int64) * width + elements
-    return gather(reshape(whole, shape=(count * width,)), positions, axes=(0,))
+    return gather(flat, positions, axes=(0,))
 
 
 def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) -> Any:
