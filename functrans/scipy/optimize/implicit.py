@@ -96,11 +96,11 @@ def implicit(
     --------
     >>> import numpy as np
     >>> from scipy.optimize import minimize
-    >>> from functrans import implicit, jacobian
+    >>> from functrans import grad, implicit, jacobian
     >>> def cost(x, a):
     ...     return np.sum((x - a) ** 2) + np.sum(x) ** 2
     >>> def lowest(start, a):
-    ...     return minimize(cost, start, args=(a,), method="BFGS", tol=1e-8)
+    ...     return minimize(cost, start, args=(a,), jac=grad(cost), tol=1e-8)
     >>> solution = implicit(lowest, objective=cost)
     >>> solution(np.zeros(2), np.array([1.0, 2.0])).round(6) + 0
     array([0., 1.])
