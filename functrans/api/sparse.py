@@ -289,13 +289,12 @@ def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> 
         for first in range(0, count, step)
     ]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)
-    width = aval_of_leaf(whole).shape[1]
-    flat = reshape(whole, shape=(count * width,))
     if plan.substitution is not None:
-        return substituted(flat, plan.substitution)
-    elements, colours = plan.places
-    positions = np.asarray(colours, np.int64) * width + elements
-    return gather(flat, positions, axes=(0,))
+        width = aval_of_leaf(whole).shape[1]
+        return substituted(reshape(whole, shape=(count * width,)), plan.substitution)
+    elements, colours = (np.asarray(each, np.int64) for each in plan.places)
+    # (by rows and columns: of a flat array, each element would have to find out where it is)
+    return gather(whole, colours, elements, axes=(0, 1))
 
 
 def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) -> Any:
