@@ -26,6 +26,7 @@ from functrans import (
     jit,
     jvp,
     laplacian,
+    lax,
     sparsity,
     vmap,
 )
@@ -153,7 +154,10 @@ def compare_laplacians(examples: int, rounds: int) -> None:
     xs = RNG.standard_normal((examples, 30))
     forward = jit(vmap(laplacian(network)))
     traced = jit(vmap(lambda x: np.trace(jacfwd(grad(network))(x))))
+    blocks = jit(lambda xs: lax.map(laplacian(network), xs, batch_size=32))
     calls = {"forward": lambda: forward(xs), "trace": lambda: traced(xs)}
+    if examples > 32:
+        calls["blocks of 32"] = lambda: blocks(xs)
     try:
         import jax
         import jax.numpy as jnp
