@@ -177,8 +177,8 @@ def _is_divided(
     """
     read = 0
     for eqn, i in uses:
-        for out in eqn.outputs:
-            if any(user not in joins for user, _ in every_use.get(out, [])):
-                return False
+        users = [user for out in eqn.outputs for user, _ in every_use.get(out, [])]
+        if eqn in joins or any(user not in joins for user in users):
+            return False
         read += eqn.outputs[0].aval.size * patterns[eqn].folds * patterns[eqn].reads[i]
     return read <= var.aval.size
