@@ -26,7 +26,6 @@ from functrans import (
     jit,
     jvp,
     laplacian,
-    lax,
     sparsity,
     vmap,
 )
@@ -154,10 +153,7 @@ def compare_laplacians(examples: int, rounds: int) -> None:
     xs = RNG.standard_normal((examples, 30))
     forward = jit(vmap(laplacian(network)))
     traced = jit(vmap(lambda x: np.trace(jacfwd(grad(network))(x))))
-    blocks = jit(lambda xs: lax.map(laplacian(network), xs, batch_size=32))
     calls = {"forward": lambda: forward(xs), "trace": lambda: traced(xs)}
-    if examples > 32:
-        calls["blocks of 32"] = lambda: blocks(xs)
     try:
         import jax
         import jax.numpy as jnp
