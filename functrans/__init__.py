@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from functrans.caches import clear_caches
     from functrans.ir.types import Aval
     from functrans.run.cuda.array import DeviceArray
+    from functrans.scipy.optimize.implicit import implicit
 
 __all__ = [
     "Aval",
@@ -89,6 +90,7 @@ __all__ = [
     "hessian",
     "hessian_operator",
     "hvp",
+    "implicit",
     "is_traced",
     "jacfwd",
     "jacobian",
@@ -142,6 +144,7 @@ _HOME = _homes(
         "functrans.caches": "clear_caches",
         "functrans.ir.types": "Aval",
         "functrans.run.cuda.array": "DeviceArray",
+        "functrans.scipy.optimize.implicit": "implicit",
     }
 )
 

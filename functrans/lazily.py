@@ -37,6 +37,12 @@ class Lazy:
         return self.resolve()(*args, **kwargs)
 
 
+def is_imported(name: str) -> bool:
+    """Whether a module has been imported, and to its end: it may import what asks for it."""
+    module = _loaded.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
 def lazy(path: str) -> Lazy:
     """Name a function as ``"scipy.special:erf"`` without importing its package yet."""
     return Lazy(path)

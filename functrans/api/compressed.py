@@ -99,7 +99,11 @@ class TracedSparse:
 
 def assembled(pattern: Pattern, data: Any) -> Any:
     """The sparse matrix with a pattern and the values of its entries."""
-    structure = Structure(pattern.shape, pattern.indptr.copy(), pattern.indices.copy())
+    # 32 bits where they are enough, as SciPy has it: SuperLU takes nothing else
+    largest = max(*pattern.shape, pattern.nnz)
+    integer = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+    parts = pattern.indptr.astype(integer), pattern.indices.astype(integer)
+    structure = Structure(pattern.shape, *parts)
     return _made(structure, (data,))
 
 
@@ -111,7 +115,7 @@ def _made(structure: Structure, children: Iterable[Any]) -> Any:
     # what SciPy does to a matrix in place must not reach the next one
     parts = data, structure.indices.copy(), structure.indptr.copy()
     matrix = csr_array(parts, shape=structure.shape)
-    matrix.has_sorted_indices = True
+    matrix.has_canonical_format = True
     return matrix
 
 

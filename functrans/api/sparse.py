@@ -25,12 +25,22 @@ from functrans.errors import DtypeError, ShapeError, TracerConversionError
 from functrans.ir.graph import Graph, Var
 from functrans.ir.primitive import current
 from functrans.ir.types import is_complex
-from functrans.ops.arrays.structural import cast, reshape
+from functrans.ops.arrays.structural import cast, made, reshape
 from functrans.ops.calls.custom import is_reverse_only
 from functrans.ops.dependence import Pattern, stacked
+from functrans.ops.indexing.cyclic import cyclic_vectors
 from functrans.ops.indexing.gather import gather
 from functrans.trace.source import located, user_source
 from functrans.trace.trace import Trace
+from functrans.transform.acyclic import (
+    MOST_PATHS,
+    Substitution,
+    colour_acyclic,
+    count_paths,
+    substituted,
+    substitution,
+)
+from functrans.transform.bands import Band, band_of, cyclic_colours, read_band
 from functrans.transform.colouring import (
     colour_columns,
     colour_star,
@@ -60,12 +70,18 @@ class Plan(NamedTuple):
         For each entry, which element of which colour's product it is.
     is_reverse : bool
         Whether the products are with rows.
+    band : Band, optional
+        How the entries are read if the matrix is a band, in cyclic colours.
+    substitution : Substitution, optional
+        How they follow from acyclic colours, in place of ``places``.
     """
 
     pattern: Pattern
     colours: Any
     places: tuple[Any, Any]
     is_reverse: bool
+    band: Band | None = None
+    substitution: Substitution | None = None
 
 
 def pattern_of(point: Point, name: str) -> Pattern:
@@ -164,15 +180,53 @@ def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
         pattern = pattern + pattern.T.tocsr()
         pattern.sum_duplicates()
         colours = colour_star(pattern)
+        if (plan := _of_a_band(pattern, reverse_only, count_colours(colours))) is not None:
+            return plan
+        if (plan := _by_substitution(pattern, reverse_only, count_colours(colours))) is not None:
+            return plan
         return Plan(pattern, colours, places_of_star(pattern, colours), reverse_only)
-    by_row = pattern.T.tocsr()
-    of_rows = colour_columns(by_row)
+    of_rows = colour_columns(pattern.T.tocsr())
+    by_columns = False
     if not reverse_only:
         of_columns = colour_columns(pattern)
-        if count_colours(of_columns) <= count_colours(of_rows):
-            return Plan(pattern, of_columns, places_of_columns(pattern, of_columns), False)
-    rows, _ = places_of_columns(pattern, np.zeros(pattern.shape[1], np.int64))
-    return Plan(pattern, of_rows, (pattern.indices, of_rows[rows]), True)
+        by_columns = count_colours(of_columns) <= count_colours(of_rows)
+    colours = of_columns if by_columns else of_rows
+    if (plan := _of_a_band(pattern, not by_columns, count_colours(colours))) is not None:
+        return plan
+    return Plan(pattern, colours, _places(pattern, colours, not by_columns), not by_columns)
+
+
+def _by_substitution(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
+    """The plan with acyclic colours, if they are so many less that what is added does not matter.
+
+    An entry that follows from others has their rounding errors, so a third has to be saved.
+    """
+    edges = (pattern.nnz - pattern.shape[0]) // 2
+    if fewest < 3 or count_paths(pattern) > MOST_PATHS:
+        return None
+    colours = colour_acyclic(pattern)
+    saved = fewest - count_colours(colours)
+    if 3 * saved < fewest or saved * pattern.shape[0] < edges:
+        return None
+    how = substitution(pattern, colours)
+    nowhere = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return None if how is None else Plan(pattern, colours, nowhere, is_reverse, None, how)
+
+
+def _places(pattern: Pattern, colours: Any, is_reverse: bool) -> tuple[Any, Any]:
+    """Where each entry stands, if no row has a column's colour twice (or the other way round)."""
+    rows, of_columns = places_of_columns(pattern, np.arange(pattern.shape[1]))
+    return (of_columns, colours[rows]) if is_reverse else (rows, colours[of_columns])
+
+
+def _of_a_band(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
+    """The plan for a band, whose products need no positions: with half as many colours more."""
+    colours = cyclic_colours(pattern.T.tocsr() if is_reverse else pattern, fewest + fewest // 2)
+    if colours is None:
+        return None
+    places = _places(pattern, colours, is_reverse)
+    band = band_of(pattern, places, count_colours(colours))
+    return None if band is None else Plan(pattern, colours, places, is_reverse, band)
 
 
 def sparse_blocks(
@@ -228,15 +282,19 @@ def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> 
     if not count or not plan.pattern.nnz:
         return np.zeros(0)
     step = count if chunk_size is None else min(chunk_size, count)
+    if plan.band is not None and step == count and isinstance(current.get(), Trace):
+        return read_band(_products(point, plan, sides, 0, count), plan.band)
     parts = [
         _products(point, plan, sides, first, min(step, count - first))
         for first in range(0, count, step)
     ]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=0)
-    elements, colours = plan.places
-    width = aval_of_leaf(whole).shape[1]
-    positions = np.asarray(colours, np.int64) * width + elements
-    return gather(reshape(whole, shape=(count * width,)), positions, axes=(0,))
+    if plan.substitution is not None:
+        width = aval_of_leaf(whole).shape[1]
+        return substituted(reshape(whole, shape=(count * width,)), plan.substitution)
+    elements, colours = (np.asarray(each, np.int64) for each in plan.places)
+    # (by rows and columns: of a flat array, each element would have to find out where it is)
+    return gather(whole, colours, elements, axes=(0, 1))
 
 
 def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) -> Any:
@@ -245,8 +303,11 @@ def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) ->
     nonzero = linear.nonzero[: point.count]
     flags = nonzero if plan.is_reverse else (True,) * len(sides)
     starts = accumulate((prod(shape) for shape, _ in sides), initial=0)
+    is_cyclic = plan.band is not None and count == plan.band.period and len(sides) == 1
     vectors = [
-        _vectors(plan.colours[start : start + prod(shape)], first, count, shape, dtype)
+        _cyclic(count, shape, dtype)
+        if is_cyclic
+        else _vectors(plan.colours[start : start + prod(shape)], first, count, shape, dtype)
         for (shape, dtype), start, flag in zip(sides, starts, flags, strict=False)
         if flag
     ]
@@ -276,6 +337,12 @@ def _vectors(colours: Any, first: int, count: int, shape: Any, dtype: np.dtype[A
     if vectors.size > _MOST_FOLDED and isinstance(trace, Trace):
         return trace.lift(vectors)
     return vectors
+
+
+def _cyclic(count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
+    """As `_vectors`, for cyclic colours: in a trace they are no array, but what makes one."""
+    vectors = made(cyclic_vectors, period=count, shift=0, size=prod(shape), dtype=dtype)
+    return reshape(vectors, shape=(count, *shape))
 
 
 def _divided(

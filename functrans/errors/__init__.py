@@ -9,7 +9,7 @@ from functrans.errors.advice import RecompilationWarning as RecompilationWarning
 from functrans.errors.advice import UnseenStateWarning as UnseenStateWarning
 from functrans.errors.base import FunctransError
 from functrans.errors.devices import DeviceError, DeviceMemoryError
-from functrans.errors.structure import DensePatternError
+from functrans.errors.structure import DensePatternError, NotConvergedError
 
 __all__ = [
     "ArgnumsError",
@@ -30,6 +30,7 @@ __all__ = [
     "MutationError",
     "NonFiniteError",
     "NonScalarOutputError",
+    "NotConvergedError",
     "NotDifferentiableError",
     "PathLimitError",
     "PlanError",

@@ -20,10 +20,8 @@ import numpy as np
 
 from functrans.loop.affine import interval
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, wrapped
-
-Range = tuple[int, int]
-"""The least and the greatest value that an index can have."""
+from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder
+from functrans.loop.terms import Range, Terms, from_terms, without_remainders
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -51,7 +49,7 @@ class Simplifier:
     def __init__(self) -> None:
         self._done: dict[Scalar, Scalar] = {}
         self._bounds: dict[Scalar, Range | None] = {}
-        self._terms: dict[Scalar, tuple[dict[Scalar, int], int]] = {}
+        self._terms: dict[Scalar, Terms] = {}
 
     def __call__(self, expression: Scalar) -> Scalar:
         """The expression in its simplest known form."""
@@ -132,7 +130,7 @@ class Simplifier:
         first, *others = (pair for pair in inner if pair is not None)
         return interval(node.op, first, others[0] if others else (0, 0))
 
-    def terms(self, node: Scalar) -> tuple[dict[Scalar, int], int]:
+    def terms(self, node: Scalar) -> Terms:
         """An int64 expression as a sum of factors times terms, and a constant.
 
         The sum is what the expression would be without wrapping.
@@ -244,25 +242,6 @@ class Simplifier:
                 return None
         limit = -1 if op == "lt" else 0
         return TRUE if high <= limit else FALSE if low > limit else None
-
-
-def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
-    """The sum of factors times terms and a constant, always written in the same way."""
-    total: Scalar | None = None
-    for term, unwrapped in terms.items():
-        factor = wrapped(unwrapped, INDEX)
-        if factor == 0:
-            continue
-        if total is not None and factor < 0:
-            scaled = term if factor == -1 else Scalar("mul", (term, const(-factor, INDEX)), INDEX)
-            total = Scalar("sub", (total, scaled), INDEX)
-            continue
-        scaled = term if factor == 1 else Scalar("mul", (term, const(factor, INDEX)), INDEX)
-        total = scaled if total is None else Scalar("add", (total, scaled), INDEX)
-    rest = const(constant, INDEX)
-    if total is None:
-        return rest
-    return total if rest.attribute == 0 else Scalar("add", (total, rest), INDEX)
 
 
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
@@ -397,8 +376,11 @@ def _irem(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar |
     x, y = args
     if dtype != INDEX or y.op != "const" or y.attribute <= 0:
         return None
+    x = without_remainders(x, int(y.attribute), simplifier.terms, simplifier.bounds)
     divided = simplifier.divide(x, int(y.attribute))
-    return None if divided is None else divided[1]
+    if divided is not None:
+        return divided[1]
+    return None if x is args[0] else Scalar("irem", (x, y), dtype)
 
 
 def _extremum(op: str) -> Any:

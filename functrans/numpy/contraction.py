@@ -10,6 +10,7 @@ from functrans.errors import ShapeError
 from functrans.numpy.arrays import array, axis_of
 from functrans.numpy.define import answers, refuse_keyword
 from functrans.numpy.reductions import sum
+from functrans.ops.arrays.shape import stack
 from functrans.ops.indexing import views
 from functrans.ops.linalg import einsum as einsum_ops
 from functrans.ops.linalg import products
@@ -95,6 +96,8 @@ def cross(
             "incompatible dimensions for cross product (both dimensions must be 3), found "
             f"{x.shape[-1]} and {y.shape[-1]}"
         )
-    one, two = np.array([1, 2, 0]), np.array([2, 0, 1])
-    result = x[..., one] * y[..., two] - x[..., two] * y[..., one]
+    # by slices, whose places are known to the compiler; three indices would be data
+    (x0, x1, x2), (y0, y1, y2) = ([z[..., i] for i in range(3)] for z in (x, y))
+    parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
+    result = stack(parts, axis=parts[0].ndim)
     return views.unlinked(views.moveaxis(result, -1, axis_of(axisc, result.ndim)))

@@ -16,7 +16,7 @@ from typing import Any
 from functrans import config
 from functrans.caches import Table
 from functrans.ir.primitive import current
-from functrans.lazily import Made
+from functrans.lazily import Made, is_imported
 from functrans.locks import importing, lock
 from functrans.trace import asking, protocols
 from functrans.trace.bytecode import Reads, attribute_reads
@@ -35,7 +35,7 @@ def enter(trace: Trace) -> None:
     if not config.patch_numpy:
         asking.restore()
         return
-    for name in [name for name in protocols.late if name in sys.modules]:
+    for name in [name for name in protocols.late if is_imported(name)]:
         with importing:
             protocols.late.pop(name, _nothing)()
     with _changing:

@@ -5,6 +5,8 @@ the estimation of sparse Jacobian matrices", 1974). Of a symmetric matrix, each 
 wanted once, for which a star colouring is enough: each path over four vertices has three colours
 (Coleman and Moré, "Estimation of sparse Hessian matrices and graph coloring problems", 1984). Both
 are found greedily; what colours a vertex may not have is a set of bits, a Python integer.
+`functrans.transform.acyclic` has colourings with fewer colours, `functrans.transform.bands` cyclic
+ones.
 """
 
 from __future__ import annotations

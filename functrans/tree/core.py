@@ -1,12 +1,12 @@
 """Taking pytrees apart, putting them together, and applying functions to their leaves."""
 
 from collections.abc import Callable, Iterable
-from sys import modules
 from typing import Any
 
 import optree
 
 from functrans.errors import TreeMismatchError
+from functrans.lazily import is_imported
 from functrans.tree.compare import Structure, difference, printed
 from functrans.tree.path import KeyPath
 
@@ -50,8 +50,7 @@ late: dict[str, Callable[[], object]] = {}
 
 def _make_late_ones() -> None:
     for name in list(late):
-        module = modules.get(name)
-        if module is not None and not getattr(module.__spec__, "_initializing", False):
+        if is_imported(name):
             make = late.pop(name, None)
             if make is not None:
                 make()

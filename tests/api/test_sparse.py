@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.sparse.linalg
 
 from functrans import (
     custom_jvp,
@@ -306,3 +307,86 @@ def test_the_mode_of_a_dense_jacobian():
     x = np.arange(1.0, 4.0)
     for f in (np.diff, lambda x: np.outer(x, x), np.sum):
         np.testing.assert_array_equal(jacobian(f)(x), jacrev(f)(x))
+
+
+BANDED = {
+    "a chain": chain,
+    "five diagonals": lambda x: np.sum(np.exp(-(x[2:] ** 2)) * np.sin(x[1:-1]) * x[:-2]),
+    "gaps": lambda x: np.sum(np.sin(x[3:]) * x[:-3] + x[3:] ** 2),
+    "a grid": lambda x: np.sum(np.diff(x.reshape(-1, 10), axis=0) ** 3) + np.sum(x**4),
+}
+
+
+@pytest.mark.parametrize("name", BANDED)
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_bands(name, chunk_size):
+    """Long enough that their entries are read as diagonals."""
+    x = RNG.standard_normal(300)
+    for size in (100, 300):
+        x = RNG.standard_normal(size)
+        expected = hessian(BANDED[name])(x)
+        sparse_hessian = hessian(BANDED[name], sparse=True, chunk_size=chunk_size)
+        for transform in (sparse_hessian, jit(sparse_hessian)):
+            np.testing.assert_allclose(transform(x).toarray(), expected, atol=1e-9)
+
+
+def test_bands_of_jacobians():
+    def smoothed(x):
+        return (x[2:] - 2 * x[1:-1] + x[:-2]) ** 2
+
+    xs = RNG.standard_normal((2, 300))
+    expected = jacrev(smoothed)(xs[0])
+    for transform in (jacobian(smoothed, sparse=True), jit(jacobian(smoothed, sparse=True))):
+        np.testing.assert_allclose(transform(xs[0]).toarray(), expected, atol=1e-12)
+    batch = jit(vmap(lambda x: jacobian(smoothed, sparse=True)(x).data))(xs)
+    single = np.stack([jacobian(smoothed, sparse=True)(x).data for x in xs])
+    np.testing.assert_allclose(batch, single)
+    rows = jit(jacobian(custom_vjp_squares, sparse=True))(xs[0])
+    np.testing.assert_allclose(rows.toarray(), jacrev(custom_vjp_squares)(xs[0]), atol=1e-12)
+
+
+@custom_vjp
+def squares(x):
+    return x**2
+
+
+squares.defvjp(lambda x: (x**2, x), lambda x, ct: (2 * x * ct,))
+
+
+def custom_vjp_squares(x):
+    return np.diff(squares(x))
+
+
+def test_a_band_has_no_vectors_of_zeros_and_ones():
+    """What a compiled Hessian of a band reads is the argument alone."""
+    x = RNG.standard_normal(300)
+    text = str(jit(hessian(chain, sparse=True)).lower(x).schedule())
+    assert "in0" in text
+    assert "in1" not in text
+
+
+def test_indices_of_32_bits_are_the_results_own():
+    found = jit(jacobian(lambda x: np.diff(x) ** 2, sparse=True))
+    x = RNG.standard_normal(50)
+    first = found(x)
+    assert first.indices.dtype == first.indptr.dtype == np.int32
+    first.indices[:] = 0
+    first.indptr[:] = 0
+    np.testing.assert_array_equal(found(x).toarray(), jacrev(lambda x: np.diff(x) ** 2)(x))
+
+
+def test_a_system_with_a_sparse_jacobian_inside():
+    def f(x):
+        return np.diff(x**3, prepend=0.0) + x
+
+    def step(x):
+        return x - scipy.sparse.linalg.spsolve(jacobian(f, sparse=True)(x), f(x) - 1)
+
+    x = RNG.random(5) + 1
+    expected = x - np.linalg.solve(jacrev(f)(x), f(x) - 1)
+    np.testing.assert_allclose(jit(step)(x), expected)
+
+    def dense_step(x):
+        return x - np.linalg.solve(jacrev(f)(x), f(x) - 1)
+
+    np.testing.assert_allclose(jacrev(step)(x), jacrev(dense_step)(x), atol=1e-9)

@@ -39,6 +39,7 @@ def names():
 
 
 PREPARED = {
+    "NotConvergedError": "import scipy.optimize",
     "MutationError": "",
     "StaticArgumentError": "def f(x, sizes): return x * sum(sizes)",
     "CustomRuleError": "@custom_vjp\ndef f(x, y): return x * y",

@@ -84,6 +84,16 @@ def test_private_training():
     assert not np.allclose(paths[0][-1], paths[1][-1])
 
 
+def test_sparsity_pattern():
+    program = GALLERY.program("sparsity_pattern")
+    pattern, path = program.solution()
+    # each concentration depends on its own, on four around it, and on the other substance's
+    np.testing.assert_array_equal(np.diff(pattern.indptr), 6)
+    assert path.success
+    dense = program.solve_ivp(program.reaction, (0.0, 5.0), path.y[:, 0], method="BDF", rtol=1e-6)
+    np.testing.assert_allclose(path.y[:, -1], dense.y[:, -1], atol=1e-4)
+
+
 def test_tomography():
     image, measured, found = solution("tomography")
     assert measured.shape == (18, 32)

@@ -127,6 +127,33 @@ def test_a_loop_index_is_less_than_what_follows_it():
     assert simplify(irem(i * 8 + 5, 8)) is const(5, INDEX)
 
 
+def test_remainders_that_make_no_difference():
+    i, k = index("i", 1000), index("k", 3)
+    simplify = Simplifier()
+    assert simplify(irem(i + 5 - irem(i + 1, 3), 3)) is const(1, INDEX)
+    assert simplify(irem(i + 7 - irem(i + 1, 6), 3)) is const(0, INDEX)
+    # what is a lane of vectors stays, and so does another remainder
+    assert simplify(irem(i + 3 - k, 3)).args[0].op == "add"
+    assert simplify(irem(i + 3 - irem(i, 2), 3)).args[0].args[0].args[1] is irem(i, 2)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 9), st.integers(1, 9)), max_size=3),
+    st.integers(-20, 20), st.integers(-3, 3), st.integers(1, 9),
+)  # fmt: skip
+def test_remainders_of_remainders(parts, constant, factor, divisor):
+    """Sums of remainders leave the remainder that they left before."""
+    i = index("i", 50)
+    total = i * factor + constant
+    for times, more, by in parts:
+        total = total + irem(i + more, by) * times
+    expression = irem(total, divisor)
+    values = {i: np.arange(50)}
+    np.testing.assert_array_equal(
+        evaluate(Simplifier()(expression), values), evaluate(expression, values)
+    )
+
+
 def test_sums_that_leave_int64_are_not_divided():
     i = index("i", 2**62)
     simplify = Simplifier()

@@ -81,7 +81,7 @@ NOT_MAPPED = {
     "library_fft", "eigh_of_parts", "eigvalsh_of_parts",
 }  # fmt: skip
 
-NO_OPERANDS = {"constant", "full", "iota", "lane_number", "turns", "unused"}
+NO_OPERANDS = {"constant", "cyclic_vectors", "full", "iota", "lane_number", "turns", "unused"}
 
 NO_SAMPLES = {
     "external": "it is any function of the user's: see the tests of external functions",

@@ -290,6 +290,20 @@ def test_without_the_columns_of_the_source(tmp_path):
     assert (done.stdout, done.stderr) == ("2.0\n", "")
 
 
+def test_what_a_traced_function_imports_meanwhile():
+    """A module that is half imported has not all of its names yet."""
+    code = """
+import numpy as np
+from functrans import jit
+def f(x):
+    import scipy.sparse
+    return np.sum(x)
+print(jit(f)(np.ones(3)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("3.0\n", "")
+
+
 def test_what_is_read_to_be_called():
     def function(x):
         parts = [np.zeros(3).max(), np.add.reduce(x).T, map(np.sum, x), np.prod, np.min is x]

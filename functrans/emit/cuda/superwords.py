@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from functrans.loop.affine import divisor
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Store
+from functrans.loop.terms import from_terms
 
 WIDEST = 16
 """Bytes of a load or store at most."""

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functrans.loop.nodes import INDEX, combine_pairwise, index
 from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
+from functrans.loop.terms import from_terms
 
 
 def with_accumulators(

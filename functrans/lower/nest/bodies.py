@@ -16,7 +16,7 @@ from typing import NamedTuple
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.simplify import Simplifier, from_terms
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -31,6 +31,7 @@ from functrans.loop.statements import (
     serial,
 )
 from functrans.loop.target import Target
+from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Fusion, Loop

@@ -79,7 +79,9 @@ class _DisjointParts:
         for place, x in parts:
             root = self._part_root(place, x, len(parts))
             loops = root.loops
-            if len(place) - 1 in root.axes or root.folds:
+            # (what goes to every third element, say, is written with what goes between)
+            is_row = len(place) - 1 in root.axes and abs(_step(place)) == 1
+            if is_row or root.folds:
                 self.roots.all.append(root)
                 continue
             most = limits.together_in_loop if loops else limits.together
@@ -109,6 +111,12 @@ class _DisjointParts:
             elements = tuple(element for root in self.together for element in root.elements)
             self.roots.all.append(replace(self.together[0], elements=elements))
             self.together.clear()
+
+
+def _step(place: Index) -> int:
+    """The stride along the last axis."""
+    last = place[-1]
+    return last[2] if isinstance(last, tuple) else 0
 
 
 def _in_whole(roots: RootBuilder, place: Index, position: Position) -> Position:

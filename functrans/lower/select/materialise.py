@@ -6,7 +6,7 @@ Expects a graph that has been rewritten for the machine. Leaves a set of its var
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
@@ -87,7 +87,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             if (
                 depth > limits.deepest
                 or (var in slow and _is_broadcast(var, used, joins, limits))
-                or _is_materialised(var, own, cost, used, patterns, joins, var in outputs, limits)
+                or _is_materialised(var, own, cost, uses, patterns, joins, var in outputs, limits)
             ):
                 narrow = None if var in outputs else _narrower(eqn, used, patterns, target)
                 kept = var if narrow is None else narrow
@@ -135,12 +135,13 @@ def _is_materialised(
     var: Var,
     own: Pattern,
     cost: int,
-    uses: list[tuple[Eqn, int]],
+    every_use: Mapping[Var, list[tuple[Eqn, int]]],
     patterns: dict[Eqn, Pattern],
     joins: Set[Eqn],
     is_output: bool,
     limits: Materialisation,
 ) -> bool:
+    uses = every_use.get(var, [])
     if not uses and not is_output:
         return False
     if own.folds > 1 or cost > limits.largest_expression:
@@ -152,10 +153,32 @@ def _is_materialised(
         return bool(uses) and cost > 0
     if cost <= limits.cheap:
         return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
-    if len(uses) > 1 or any(patterns[eqn].by_data[i] for eqn, i in uses):
+    if any(patterns[eqn].by_data[i] for eqn, i in uses):
         return True
+    if len(uses) > 1:
+        return not _is_divided(var, uses, every_use, patterns, joins)
     ((eqn, _),) = uses
     if eqn in joins:
         return False
     size = max(out.aval.size for out in eqn.outputs) * patterns[eqn].folds
     return size > limits.repeated * var.aval.size
+
+
+def _is_divided(
+    var: Var,
+    uses: list[tuple[Eqn, int]],
+    every_use: Mapping[Var, list[tuple[Eqn, int]]],
+    patterns: dict[Eqn, Pattern],
+    joins: Set[Eqn],
+) -> bool:
+    """Whether a value is read in parts, no more of it than there is, each for its place in a join.
+
+    Then its elements are computed once, where they are written.
+    """
+    read = 0
+    for eqn, i in uses:
+        users = [user for out in eqn.outputs for user, _ in every_use.get(out, [])]
+        if eqn in joins or any(user not in joins for user in users):
+            return False
+        read += eqn.outputs[0].aval.size * patterns[eqn].folds * patterns[eqn].reads[i]
+    return read <= var.aval.size

@@ -6,9 +6,8 @@ with a start that is not negative and a step that may be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from math import prod
+from collections.abc import Iterable, Sequence
+from math import gcd, prod
 
 from functrans.ir.types import Shape
 
@@ -42,22 +41,43 @@ def disjoint(indices: Sequence[Index]) -> bool:
             by_entry: dict[object, list[Index]] = {}
             for index in group:
                 by_entry.setdefault(index[axis], []).append(index)
-            ends = sorted(map(_ends, by_entry))
-            if any(first[1] >= second[0] for first, second in pairwise(ends)):
+            if _meet(map(_strided, by_entry)):
                 return False
             inner += [same for same in by_entry.values() if len(same) > 1]
         groups = inner
     return not groups
 
 
-def _ends(entry: object) -> tuple[int, int]:
-    """The first and the last index along an axis."""
+_MOST_INTERLEAVED = 32
+"""So many strided entries are compared with each other, where they reach over each other."""
+
+
+def _meet(entries: Iterable[Range]) -> bool:
+    """Whether two ranges, of those with their first and last index and stride, share an index.
+
+    True where that is not easily known.
+    """
+    open_ones: list[Range] = []
+    for first, last, stride in sorted(entries):
+        open_ones = [each for each in open_ones if each[1] >= first]
+        if len(open_ones) > _MOST_INTERLEAVED:
+            return True
+        for other, _, step in open_ones:
+            common = gcd(stride, step)
+            if first == other or (common and (first - other) % common == 0):
+                return True
+        open_ones.append((first, last, stride))
+    return False
+
+
+def _strided(entry: object) -> Range:
+    """The first and the last index along an axis, and the distance between neighbours."""
     if isinstance(entry, int):
-        return entry, entry
+        return entry, entry, 0
     assert isinstance(entry, tuple)
     start, size, step = entry
     last = start + (size - 1) * step
-    return min(start, last), max(start, last)
+    return min(start, last), max(start, last), abs(step) if size > 1 else 0
 
 
 def covers(indices: Sequence[Index], shape: Shape) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from functrans.api.compressed import Structure
+from functrans.api.compressed import Structure, TracedSparse
 from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lax.loops import fori_loop, while_loop
@@ -34,7 +34,7 @@ from functrans.scipy.sparse.iterative import (
     tfqmr,
 )
 from functrans.scipy.sparse.products import product
-from functrans.scipy.sparse.traced import SparseMethods
+from functrans.scipy.sparse.traced import SparseMethods, as_traced
 from functrans.trace.asking import own
 from functrans.trace.tracer import Tracer
 
@@ -47,8 +47,8 @@ Solve = Callable[[Any], Any]
 
 def _solver(matrix: Any, name: str) -> Solve:
     """From a right-hand side to the solution, with the factors of a matrix."""
-    if isinstance(matrix, SparseMethods):
-        return _solver_of_traced(matrix, name)
+    if isinstance(matrix, (SparseMethods, TracedSparse)):
+        return _solver_of_traced(as_traced(matrix), name)
     if not scipy.sparse.issparse(matrix):
         refuse(f"scipy.sparse.linalg.{name} of a matrix that is not sparse", "use np.linalg.solve")
     factors: dict[Any, Any] = {}

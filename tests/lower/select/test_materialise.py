@@ -101,3 +101,21 @@ def test_a_product_of_our_own_packs_what_it_alone_reads():
     inputs = "x:f64[64,64], y:f64[64,64]"
     assert "a" not in kept("a = exp x", product, inputs=inputs)
     assert "a" in kept("a = exp x", product, "c = add a b", inputs=inputs)
+
+
+def test_what_is_read_in_parts_for_the_places_of_a_join():
+    """Each element is computed once, where it is written, if no more is read than there is."""
+    equations = [
+        "a = exp x",
+        "b = sin a",
+        "c = slice[index=((0, 500, 2),)] b",
+        "d = slice[index=((1, 500, 2),)] b",
+        "e = assemble[indices=(((0, 500, 2),), ((1, 500, 2),)), shape=(1000,), adds=False] d c",
+    ]
+    assert kept(*equations) == {"e"}
+    # read by something else as well, or more of it
+    also = ["f = cos b"]
+    assert "b" in kept(*equations, *also, returns="e, f")
+    more = [each.replace("500, 2", "750, 1").replace("(1, 7", "(250, 7") for each in equations[:4]]
+    joined = "indices=(((0, 750, 1),), ((750, 750, 1),)), shape=(1500,), adds=False"
+    assert "b" in kept(*more, f"e = assemble[{joined}] d c")

@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import functrans as ft
 from functrans.ir.types import aval_of
@@ -147,6 +149,28 @@ def test_places():
     assert disjoint([((0, 2, 1), 0), ((0, 2, 1), 1), ((2, 2, 1), (0, 3, 1))])
     assert not disjoint([((0, 2, 1),), ((1, 2, 1),)])
     assert not disjoint([((0, 2, 1), 0), ((0, 2, 1), 0)])
+
+
+RANGES = st.tuples(st.integers(0, 9), st.integers(1, 5), st.sampled_from([1, 2, 3, 4, -1, -2]))
+
+
+@given(st.lists(st.one_of(RANGES, st.integers(0, 9)), min_size=1, max_size=4))
+def test_which_strided_places_are_disjoint(entries):
+    """What is said to be disjoint is; and of strides that are alike all that is disjoint."""
+
+    def indices(entry):
+        return (
+            {entry}
+            if isinstance(entry, int)
+            else {entry[0] + i * entry[2] for i in range(entry[1])}
+        )
+
+    taken = [indices(entry) for entry in entries]
+    apart = sum(map(len, taken)) == len(set().union(*taken))
+    found = disjoint([(entry,) for entry in entries])
+    assert not found or apart
+    if len({abs(e[2]) for e in entries if not isinstance(e, int) and e[1] > 1}) <= 1:
+        assert found == apart
     assert covers([((0, 2, 1), 0), ((0, 2, 1), 1)], (2, 2))
     assert not covers([((0, 2, 1), 0)], (2, 2))
 

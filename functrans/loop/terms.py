@@ -1,0 +1,77 @@
+"""Sums of index expressions: factors times terms, and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from functrans.loop.nodes import INDEX
+from functrans.loop.scalar import Scalar, const, wrapped
+
+Range = tuple[int, int]
+"""The least and the greatest value that an index can have."""
+
+Terms = tuple[dict[Scalar, int], int]
+"""The factor of each term, and the constant."""
+
+_LARGEST = 2**62
+"""No greater factor is written down: it might wrap."""
+
+Bounds = Callable[[Scalar], Range | None]
+
+
+def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
+    """The sum of factors times terms and a constant, always written in the same way."""
+    total: Scalar | None = None
+    for term, unwrapped in terms.items():
+        factor = wrapped(unwrapped, INDEX)
+        if factor == 0:
+            continue
+        if total is not None and factor < 0:
+            scaled = term if factor == -1 else Scalar("mul", (term, const(-factor, INDEX)), INDEX)
+            total = Scalar("sub", (total, scaled), INDEX)
+            continue
+        scaled = term if factor == 1 else Scalar("mul", (term, const(factor, INDEX)), INDEX)
+        total = scaled if total is None else Scalar("add", (total, scaled), INDEX)
+    rest = const(constant, INDEX)
+    if total is None:
+        return rest
+    return total if rest.attribute == 0 else Scalar("add", (total, rest), INDEX)
+
+
+def without_remainders(
+    x: Scalar, divisor: int, terms_of: Callable[[Scalar], Terms], bounds: Bounds
+) -> Scalar:
+    """An index with the same remainder by the divisor, without those that make no difference.
+
+    ``i - (i + 1) mod 3`` leaves the same remainder by 3 as ``-1`` and as 2. It stays as it is where
+    it might be negative, or anything might wrap.
+    """
+    terms, constant = terms_of(x)
+    redundant = {term for term in terms if _is_remainder(term, divisor, bounds)}
+    own = bounds(x)
+    if not redundant or own is None or own[0] < 0:
+        return x
+    sums: dict[Scalar, int] = {}
+    for term, factor in terms.items():
+        inner, more = terms_of(term.args[0]) if term in redundant else ({term: 1}, 0)
+        for part, times in inner.items():
+            sums[part] = sums.get(part, 0) + factor * times
+        constant += factor * more
+    found = {part: factor for part, factor in sums.items() if factor}
+    if any(abs(factor) > _LARGEST for factor in found.values()):
+        return x
+    apart = bounds(from_terms(found, 0))
+    if apart is None:
+        return x
+    # not less than 0, where truncating and rounding down are the same
+    least = apart[0] + constant % divisor
+    lifted = from_terms(found, constant % divisor - divisor * min(least // divisor, 0))
+    return x if bounds(lifted) is None else lifted
+
+
+def _is_remainder(term: Scalar, divisor: int, bounds: Bounds) -> bool:
+    """Whether a term is the remainder, by a multiple of the divisor, of what is not negative."""
+    if term.op != "irem" or term.args[1].op != "const":
+        return False
+    by, within = int(term.args[1].attribute), bounds(term.args[0])
+    return by > 0 and by % divisor == 0 and within is not None and within[0] >= 0

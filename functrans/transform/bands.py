@@ -1,0 +1,119 @@
+"""Bands: matrices whose rows repeat from one to the next, in a cyclic colouring.
+
+Column ``j`` has the colour ``j mod period``, as in the examples of Curtis, Powell and Reid (1974).
+Entry ``k`` of row ``i`` stands in the product of the colour ``(i + a) mod period`` at ``i + b``, so
+the entries are some diagonals, read with arithmetic on indices; all but those of a few rows at both
+ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ops.arrays.slicing import assemble_p, read_slice
+from functrans.ops.dependence import Pattern
+from functrans.ops.indexing.cyclic import cyclic_diagonal
+
+_WIDEST = 16
+"""So many entries in a row are written out."""
+_MOST_APART = 64
+"""So many entries at the ends are written out, one by one."""
+_SHORTEST = 256
+"""Fewer entries are as quickly read by their positions."""
+
+
+class Band(NamedTuple):
+    """How the entries of a matrix are read off its products with cyclic vectors.
+
+    Parameters
+    ----------
+    period : int
+        The number of colours.
+    first, rows : int
+        The rows that are alike: their first entry, and how many rows they are.
+    diagonals : tuple of (int, int)
+        For each entry of such a row, the colour and the element where it stands, for the first row.
+    apart : tuple of (int, int, int)
+        The other entries: number, colour, element.
+    entries : int
+        The number of all entries.
+    """
+
+    period: int
+    first: int
+    rows: int
+    diagonals: tuple[tuple[int, int], ...]
+    apart: tuple[tuple[int, int, int], ...]
+    entries: int
+
+
+def cyclic_colours(pattern: Pattern, most: int) -> Any:
+    """The fewest colours ``j mod period``, up to ``most``, of which no row has one twice; or None.
+
+    As `colour_columns`, for a band.
+    """
+    rows, columns = pattern.shape
+    longest = int(np.diff(pattern.indptr).max(initial=0))
+    if pattern.nnz < _SHORTEST or not 0 < longest <= _WIDEST:
+        return None
+    row = np.repeat(np.arange(rows), np.diff(pattern.indptr))
+    for period in range(longest, min(most, 2 * _WIDEST) + 1):
+        held = np.bincount(row * period + pattern.indices % period)
+        if held.max() == 1:
+            return np.arange(columns) % period
+    return None
+
+
+def band_of(pattern: Pattern, places: tuple[Any, Any], period: int) -> Band | None:
+    """The band of a matrix whose entries, row by row, stand at those places: elements and colours.
+
+    None if too few rows are alike.
+    """
+    elements, colours = places
+    lengths = np.diff(pattern.indptr)
+    middle = len(lengths) // 2
+    width = int(lengths[middle]) if len(lengths) else 0
+    if pattern.nnz < _SHORTEST or not 0 < width <= _WIDEST:
+        return None
+    same = np.flatnonzero(lengths == width)
+    at = pattern.indptr[same][:, None] + np.arange(width)
+    own = elements[at] - same[:, None], (colours[at] - same[:, None]) % period
+    of_middle = np.searchsorted(same, middle)
+    alike = np.zeros(len(lengths), bool)
+    alike[same] = np.all([np.all(x == x[of_middle], axis=1) for x in own], axis=0)
+    low, high = _run(alike, middle)
+    first, alike_rows = int(pattern.indptr[low]), high - low
+    others = [*range(first), *range(first + alike_rows * width, pattern.nnz)]
+    if len(others) > _MOST_APART:
+        return None
+    return Band(
+        period, first, alike_rows,
+        tuple((int(colours[e]), int(elements[e])) for e in range(first, first + width)),
+        tuple((e, int(colours[e]), int(elements[e])) for e in others),
+        pattern.nnz,
+    )  # fmt: skip
+
+
+def _run(flags: Any, middle: int) -> tuple[int, int]:
+    """The longest range around the middle where all flags are set."""
+    unset = np.flatnonzero(~flags)
+    place = int(np.searchsorted(unset, middle))
+    low = int(unset[place - 1]) + 1 if place else 0
+    return low, int(unset[place]) if place < len(unset) else len(flags)
+
+
+def read_band(products: Any, band: Band) -> Any:
+    """The entries, in their order, of products with a row for each colour."""
+    width = len(band.diagonals)
+    parts = [
+        cyclic_diagonal(products, shift=colour, start=element, count=band.rows)
+        for colour, element in band.diagonals
+    ]
+    parts += [
+        read_slice(products, index=(colour, (element, 1, 1))) for _, colour, element in band.apart
+    ]
+    indices = [((band.first + k, band.rows, width),) for k in range(width)]
+    indices += [((number, 1, 1),) for number, _, _ in band.apart]
+    return assemble_p(*parts, indices=tuple(indices), shape=(band.entries,), adds=False)
