@@ -28,6 +28,7 @@ from functrans.ops.linalg.compiled.blas import (
     matrix,
     sides,
 )
+from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
 
@@ -45,6 +46,9 @@ class SplitSums(NamedTuple):
     """The longest side of such a matrix: the parts of a larger one are long to add up."""
     least_part: int = 128
     """Terms of a part of such a sum at least."""
+    fewest_elements: int = 4096
+    """Elements of a blocked product that are blocks enough for threads, which all read the right
+    operand: if the cache holds that, its sum is not cut."""
     most_parts: int = 8
     """Parts of such a sum at most."""
 
@@ -208,6 +212,10 @@ def _parts(eqn: Eqn, target: Target) -> int | None:
     """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
     size, limits = counts(eqn), target[SplitSums]
     if sides(eqn)[0].batch or size.multiplications < target[Products].worth_splitting:
+        return None
+    packed = size.summed * size.columns * eqn.inputs[1].aval.dtype.itemsize
+    has_blocks = size.rows * size.columns >= limits.fewest_elements
+    if is_blocked(eqn, target) and has_blocks and packed <= target.cache:
         return None
     side = max(size.rows, size.columns)
     if side > limits.largest_in_parts:
