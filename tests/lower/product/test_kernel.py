@@ -184,3 +184,13 @@ def test_few_rows_read_the_right_operand_where_it_is():
     assert "_right[" not in product
     for columns in (64, 70, 10):
         check(lambda x, w: np.tanh(x @ w), array(20, 300), array(300, columns))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "u4", "u8"])
+def test_integers_wrap(dtype):
+    top = np.iinfo(dtype).max
+    x, w = (RNG.integers(0, top, shape, dtype=dtype) for shape in ((40, 70), (70, 33)))
+    (found, expected) = jit(lambda x, w: x @ w)(x, w), x @ w
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+    assert "_block[" in kernels(lambda x, w: x @ w, x, w)[-1]

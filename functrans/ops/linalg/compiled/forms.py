@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from functrans.ir.graph import Eqn
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, ZERO, fold, index
@@ -27,11 +29,14 @@ from functrans.ops.linalg.compiled.blas import (
     Sides,
     calls,
     counts,
-    fits_blas,
     is_called,
     sides,
     work_of,
 )
+
+
+NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
+"""Whose products are added up in their own dtype: half floats are not."""
 
 
 class Forms(NamedTuple):
@@ -100,7 +105,8 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is one of numbers that have kernels, along one axis of each kind."""
     if "block_products" not in target.stages or eqn.params.get("parts") is not None:
         return False
-    if not fits_blas(eqn, target):
+    given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
+    if given != made or made not in NUMBERS:
         return False
     x, y = (operand.aval.shape for operand in eqn.inputs)
     left, right = sides(eqn)
