@@ -49,11 +49,14 @@ class Block(NamedTuple):
         The loops of the stack.
     rows, columns : tuple of Scalar
         The number of the first one, and the one behind the last.
+    own : tuple of Scalar
+        The indices in front of those of its scratch: a thread's part, if that is in the arena.
     """
 
     batch: Values
     rows: tuple[Scalar, Scalar]
     columns: tuple[Scalar, Scalar]
+    own: Position = ()
 
 
 class Product:
@@ -65,9 +68,8 @@ class Product:
     blocks : Blocks
     target : Target
     simplify : Simplifier
-    in_arena : bool
-        Whether what is read again and again is in the program's memory, for each matrix of the
-        stack, and not on a thread's stack.
+    parts : int
+        How many threads at most have scratch of their own in the arena; 0 if it is on their stacks.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Product:
         blocks: Blocks,
         target: Target,
         simplify: Simplifier,
-        in_arena: bool = False,
+        parts: int = 0,
     ) -> None:
         assert root.counter is not None
         self.root = root
@@ -84,21 +86,23 @@ class Product:
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
-        self.in_arena = in_arena
+        self.in_arena = parts > 0
         _, rows, columns = root.sides
         left, right = root.factors
         self.left = Operand(left, rows, root.counter, target, simplify)
         self.right = Operand(right, columns, root.counter, target, simplify)
         height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
         panels = -(-self.size.columns // blocks.width)
-        name, own = root.target.name, (self.size.batch,) * in_arena
+        name, own = root.target.name, (parts,) * self.in_arena
         rows_or_tiles = (
             (height, blocks.depth)
             if self.left.along_terms
             else (blocks.tiles, blocks.depth, blocks.height)
         )
-        shape = self.size.batch, panels, self.size.terms, blocks.width
-        self.panels = buffer(f"{name}_right", self.dtype, shape)
+        all_terms = self.size.batch, panels, self.size.terms, blocks.width
+        self.panels = buffer(f"{name}_right", self.dtype, all_terms)
+        few_terms = (*own, panels, blocks.depth, blocks.width)
+        self.few_terms = buffer(f"{name}_right", self.dtype, few_terms)
         self.tiles = buffer(f"{name}_left", self.dtype, (*own, *rows_or_tiles))
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
@@ -192,7 +196,7 @@ class Product:
 
     def accumulated(self, block: Block, terms: Terms, elsewhere: Relocation) -> Body:
         """Statements that add some terms to the sums of a block, whose panels are packed here."""
-        width, batch = self.blocks.width, self._number(block)
+        width = self.blocks.width
         panel = index("panel", self.blocks.panels)
         (factor,) = elsewhere.expressions([self.right.factor])
         right = replace(self.right, factor=factor).at(block.batch)
@@ -200,13 +204,13 @@ class Product:
         lines = Lines(self._times(panel, width), width, const(self.size.columns, INDEX), whole)
 
         def place(term: Scalar, lane: Scalar) -> Position:
-            return batch, panel, term, lane
+            return *block.own, panel, term, lane
 
-        copied = right.copied(place, self.panels, lines, terms)
+        copied = right.copied(place, self.few_terms, lines, terms)
         panels = self._count(block.columns, width, self.blocks.panels)
 
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
-            return load(self.panels, (batch, number, term, lane))
+            return load(self.few_terms, (*block.own, number, term, lane))
 
         left = self._left(block, elsewhere)
         return (
@@ -218,7 +222,7 @@ class Product:
         """Loops that clear the sums of a block."""
         *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
-        store = Store(self.sums, (*self.before(block), row, lane), const(0, self.dtype))
+        store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
         line = For(lane, ZERO, const(columns, INDEX), (store,), self.blocks.width, whole=True)
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
@@ -244,13 +248,9 @@ class Product:
         def place(position: Position) -> tuple[Buffer, Position]:
             row = self.number_of({loop: position[axes[loop]] for loop in rows})
             inner = (row - block.rows[0], position[axes[column]] - block.columns[0])
-            return self.sums, tuple(map(self.simplify, (*self.before(block), *inner)))
+            return self.sums, tuple(map(self.simplify, (*block.own, *inner)))
 
         return place
-
-    def before(self, block: Block) -> Position:
-        """The indices in front of those of a block's sums."""
-        return (self._number(block),) if self.in_arena else ()
 
     def number_of(self, values: Mapping[Scalar, Scalar]) -> Scalar:
         """Which of all iterations of some loops it is."""
@@ -294,7 +294,7 @@ class Product:
         op: str | None,
     ) -> Body:
         """Statements that add up some terms; a panel stays in the nearest cache for all rows."""
-        blocks, own = self.blocks, self.before(block)
+        blocks, own = self.blocks, block.own
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
         panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
@@ -349,7 +349,7 @@ class Product:
         height = self.blocks.height
         row = index("row", self.blocks.tiles * height)
         line = self.simplify(minimum(block.rows[0] + row, block.rows[1] - 1))
-        copied = left.copied_line(self.tiles, (*self.before(block), row), line, terms)
+        copied = left.copied_line(self.tiles, (*block.own, row), line, terms)
         return (For(row, ZERO, self._times(tiles, height), copied),)
 
     def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
@@ -357,7 +357,7 @@ class Product:
         tile = index("tile", self.blocks.tiles)
 
         def place(term: Scalar, row: Scalar) -> Position:
-            return *self.before(block), tile, term, row
+            return *block.own, tile, term, row
 
         copied = left.copied(place, self.tiles, self._lines(block, tile), terms)
         return (For(tile, ZERO, tiles, copied),)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.operations import operations_of
 from functrans.loop.relocation import Position, Relocation
 from functrans.loop.scalar import Scalar, const, minimum, postorder
@@ -27,7 +27,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.blocking import blocks_by_rows
 from functrans.lower.product.epilogue import Epilogue, epilogue_of, without
 from functrans.lower.product.kernel import Block, Product
@@ -49,6 +49,8 @@ class Streaming(NamedTuple):
     most_rows: int = 48
     """Rows of a block at most; their number is a multiple of `multiple`."""
     multiple: int = 8
+    most_parts: int = 16
+    """Threads at most that have blocks of their own."""
 
 
 @dataclass
@@ -207,18 +209,21 @@ def stream_nests(
     """The nests of a stream: packing, and one for all the rest; None if there is no such one."""
     passing = stream.passing(readers)
     rows = _rows(stream, passing, target)
+    count = prod(map(extent_of, stream.batch))
+    parts = min(count, target[Streaming].most_parts)
     members = []
     for loop in stream.members:
-        member = _member(stream, loop, rows, bodies, target, simplify)
+        member = _member(stream, loop, rows, parts, bodies, target, simplify)
         if member is None:
             return None
         members.append(member)
-    count = prod(map(extent_of, stream.batch))
-    number = index("matrix", count)
-    batch = delinearised(stream.batch, number, simplify)
-    body = _in_blocks(stream, members, passing, rows, number, batch, readers, simplify)
+    part, number = index("part", parts), index("matrix", count)
+    here = _Here(part, number, delinearised(stream.batch, number, simplify), rows)
+    body = _in_blocks(stream, members, passing, here, simplify)
+    start, stop = block_range(part, -(-count // parts), const(count, INDEX))
+    matrices = For(number, start, stop, body)
     nest = Nest(
-        (For(number, ZERO, const(count, INDEX), body, parallel=True),),
+        (For(part, ZERO, const(parts, INDEX), (matrices,), parallel=True),),
         tuple(row for each in members if each.epilogue for row in each.epilogue.nest.scratch),
         sum(root.work for loop in stream.members for root in loop.roots),
         operations=sum(operations_of(each.epilogue.nest.body) for each in members if each.epilogue),
@@ -230,6 +235,15 @@ def stream_nests(
         if each.product is not None and not each.is_sum:
             packings += each.product.packing()
     return [*packings, nest]
+
+
+class _Here(NamedTuple):
+    """Where statements of a stream are: in which part, at which matrix, in blocks of some rows."""
+
+    part: Scalar
+    number: Scalar
+    batch: Values
+    rows: int
 
 
 def _rows(stream: Stream, passing: Mapping[Buffer, Elements], target: Target) -> int:
@@ -245,6 +259,7 @@ def _member(
     stream: Stream,
     loop: Loop,
     rows: int,
+    parts: int,
     bodies: NestBuilder,
     target: Target,
     simplify: Simplifier,
@@ -254,7 +269,7 @@ def _member(
     product = None
     if isinstance(first, Contraction):
         blocks = blocks_by_rows(first, target, rows, is_sum)
-        product = Product(first, blocks, target, simplify, in_arena=True)
+        product = Product(first, blocks, target, simplify, parts)
         loop = without(loop, first)
     if not loop.roots:
         return _Member(product, None, is_sum)
@@ -266,32 +281,29 @@ def _in_blocks(
     stream: Stream,
     members: Sequence[_Member],
     passing: Mapping[Buffer, Elements],
-    rows: int,
-    number: Scalar,
-    batch: dict[Scalar, Scalar],
-    readers: Readers,
+    here: _Here,
     simplify: Simplifier,
 ) -> Body:
     """What is done for one matrix of the stack: a loop over blocks of rows, sums around it."""
     extent = extent_of(stream.row)
-    block = index("block", -(-extent // rows))
-    start = simplify(block * rows)
-    stop = simplify(minimum(start + rows, extent))
+    block = index("block", -(-extent // here.rows))
+    start = simplify(block * here.rows)
+    stop = simplify(minimum(start + here.rows, extent))
     relocation = Relocation(simplify)
     body: list[Body] = []
     before: list[Body] = []
     after: list[Body] = []
     for one, root in passing.items():
         if not isinstance(root, Contraction):
-            relocation.placed[one] = _place(stream, root, rows, number, start)
+            relocation.placed[one] = _place(stream, root, here, start)
     for member in members:
         product = member.product
         if product is not None:
             columns = ZERO, const(product.size.columns, INDEX)
-            own = Block(batch, (start, stop), columns)
+            own = Block(here.batch, (start, stop), columns, (here.part,))
             if member.is_sum:
                 own = own._replace(rows=(ZERO, const(product.size.rows, INDEX)))
-                terms = Terms(start, simplify(stop - start), rows)
+                terms = Terms(start, simplify(stop - start), here.rows)
                 before.append(product.zeros(own))
                 body.append(product.accumulated(own, terms, relocation))
                 after.append(product.stored(own))
@@ -301,7 +313,7 @@ def _in_blocks(
                     body.append(product.stored(own))
                 relocation.placed[product.root.target] = product.place(own)
         if member.epilogue is not None:
-            own = Block(batch, (start, stop), (ZERO, ZERO))
+            own = Block(here.batch, (start, stop), (ZERO, ZERO), (here.part,))
             body.append(member.epilogue.of_block(own, relocation, simplify))
     inside = tuple(each for part in body for each in part)
     loop = For(block, ZERO, const(block.attribute[2], INDEX), inside)
@@ -310,17 +322,17 @@ def _in_blocks(
 
 
 def _place(
-    stream: Stream, root: Elements, rows: int, number: Scalar, start: Scalar
+    stream: Stream, root: Elements, here: _Here, start: Scalar
 ) -> Callable[[Position], tuple[Buffer, Position]]:
     """Where the rows of a block are kept, of what passes from nest to nest."""
     around = root.axes[: len(stream.around)]
     others = [axis for axis in range(len(root.target.shape)) if axis not in around]
     shape = [root.target.extents[axis] for axis in others]
-    count = prod(map(extent_of, stream.batch))
-    kept = buffer(f"{root.target.name}_rows", root.target.dtype, (count, rows, *shape))
+    parts: int = here.part.attribute[2]
+    kept = buffer(f"{root.target.name}_rows", root.target.dtype, (parts, here.rows, *shape))
 
     def place(position: Position) -> tuple[Buffer, Position]:
         inner = (position[axis] for axis in others)
-        return kept, (number, position[around[-1]] - start, *inner)
+        return kept, (here.part, position[around[-1]] - start, *inner)
 
     return place

@@ -34,7 +34,6 @@ from functrans.ops.linalg.compiled.blas import (
     work_of,
 )
 
-
 NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 """Whose products are added up in their own dtype: half floats are not."""
 
