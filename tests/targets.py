@@ -12,6 +12,8 @@ from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
 from functrans.lower.nest.tiling import Tiling
+from functrans.lower.product.blocking import Blocking
+from functrans.lower.product.streaming import Streaming
 from functrans.lower.select.assembly import Assembly
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.recomputation import Recomputation
@@ -21,6 +23,7 @@ from functrans.ops.control.compiled.loops import Carries
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.fft.compiled.ways import Transforms
 from functrans.ops.linalg.compiled.blas import Products
+from functrans.ops.linalg.compiled.forms import Forms
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.matrices import Matrices
 from functrans.optimise.grid.library_transforms import LibraryTransforms
@@ -32,9 +35,10 @@ from functrans.run.code import host
 RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
-        Arena, Assembly, BatchPartition, Carries, Convolutions, Fission, Fusion, Joins, Kernels,
-        LibraryTransforms, Materialisation, Matrices, Motion, Outlining, Pieces, Products,
-        Recomputation, Reductions, Teams, Tiling, Transforms, Unrolling, Vectors,
+        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Fission, Forms, Fusion,
+        Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion, Outlining, Pieces,
+        Products, Recomputation, Reductions, Streaming, Teams, Tiling, Transforms, Unrolling,
+        Vectors,
     )
 }  # fmt: skip
 

@@ -63,6 +63,27 @@ LOW = {
         "smallest_work": (1, 8192),
         "worth_splitting": (64, 1 << 20),
     },
+    "forms": {
+        "fewest_rows": (1, 4, 16),
+        "shortest": (2, 4),
+        "least_work": (1, 100, 1 << 14),
+        "largest_factor": (1, 24),
+        "most_thin": (0, 3, 7),
+        "shortest_thin": (1, 64),
+    },
+    "blocking": {
+        "depth_bytes": (32, 128, 1536),
+        "rows": (4, 16, 48),
+        "columns": (8, 32, 512),
+        "fewest_blocks": (1, 8),
+    },
+    "streaming": {
+        "fewest_matrices": (1, 2, 4),
+        "least_bytes": (1, 1, 1 << 20),
+        "block_bytes": (64, 1 << 19),
+        "most_rows": (8, 48),
+        "most_parts": (2, 16),
+    },
     "transforms": {
         "long": (12, 100, 4096),
         "short": (2, 64),
