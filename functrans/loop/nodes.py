@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.failures import FAILURES
-from functrans.loop.scalar import BOOL, Number, Scalar, const, convert, where
+from functrans.loop.scalar import (
+    BOOL,
+    Number,
+    Scalar,
+    const,
+    convert,
+    lookup,
+    maximum,
+    minimum,
+    where,
+)
 
 INDEX = np.dtype(np.int64)
 
@@ -118,6 +128,17 @@ def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
         odd = terms[len(terms) - len(terms) % 2 :]
         terms = [Scalar(op, pair, terms[0].dtype) for pair in pairs] + odd
     return terms[0]
+
+
+def entry(table: Sequence[int], position: Scalar) -> Scalar:
+    """An entry of a table of integers: the nearest one, if a guard around it will not ask for any.
+
+    The limits go where the position is known to be within the table.
+    """
+    if not table:
+        return ZERO
+    last = const(len(table) - 1, INDEX)
+    return lookup(tuple(table), minimum(maximum(position, ZERO), last), INDEX)
 
 
 def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:
