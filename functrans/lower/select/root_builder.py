@@ -77,6 +77,7 @@ class RootBuilder:
         self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
         self.all: list[Root] = []
+        self._written_out: dict[Buffer, Elements] = {}
         self.evaluations: list[Evaluation] = []
         self.outputs: list[Buffer] = []
         self.inner: list[Inner] = []
@@ -141,9 +142,23 @@ class RootBuilder:
             if node_count(nodes) >= limits.much_work and not branches_on(nodes, trial[-1]):
                 return (len(shape) - 1,)
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
-            if shape not in self.folded and not branches_on(nodes, trial[-1]):
+            if shape not in self.folded and not self._is_made_by_elements(nodes, trial):
                 unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+
+    def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:
+        """Whether vectors had better not go along the last axis, though it would fill one.
+
+        They cannot where its elements are made differently; and would have to wait for all that
+        has been written out element by element along the axes in front.
+        """
+        return branches_on(nodes, trial[-1]) or any(
+            bool(maker.axes)
+            and len(maker.target.shape) - 1 not in maker.axes
+            and all(load.args[axis] in trial[:-1] for axis in maker.axes)
+            for load in nodes
+            if load.op == "load" and (maker := self._written_out.get(load.attribute)) is not None
+        )
 
     def name(self) -> str:
         """A name for what the next root makes."""
@@ -164,7 +179,10 @@ class RootBuilder:
         streams = output and self.whole and self.target.lanes_are_threads and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.evaluated(atom, axes)
-        self.all.append(Elements(target, loops, axes, elements, output))
+        root = Elements(target, loops, axes, elements, output)
+        self.all.append(root)
+        if not output and len(elements) > 1:
+            self._written_out[target] = root
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
