@@ -207,7 +207,7 @@ def _entry(table: np.ndarray[Any, Any], position: Value) -> Value:
     """An entry of a constant table; nobody asks for one outside, in an iteration that there is."""
     if isinstance(position, Unknown):
         return Unknown(int(table.min()), int(table.max()))
-    return table[np.clip(position, 0, table.size - 1)]
+    return np.asarray(table[np.clip(position, 0, table.size - 1)])
 
 
 def bounds(value: Value) -> Unknown:

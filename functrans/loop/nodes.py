@@ -21,6 +21,8 @@ from functrans.loop.scalar import (
     Scalar,
     const,
     convert,
+    idiv,
+    irem,
     lookup,
     maximum,
     minimum,
@@ -128,6 +130,23 @@ def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
         odd = terms[len(terms) - len(terms) % 2 :]
         terms = [Scalar(op, pair, terms[0].dtype) for pair in pairs] + odd
     return terms[0]
+
+
+def linear(position: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
+    """The number of an element, in the order that they lie in."""
+    number = ZERO
+    for i, extent in zip(position, shape, strict=True):
+        number = number * extent + i
+    return number
+
+
+def separated(number: Scalar, shape: Sequence[int]) -> tuple[Scalar, ...]:
+    """The position of an element, by its number: the inverse of `linear`."""
+    position: list[Scalar] = []
+    for extent in reversed(shape):
+        position.insert(0, irem(number, extent))
+        number = idiv(number, extent)
+    return tuple(position)
 
 
 def entry(table: Sequence[int], position: Scalar) -> Scalar:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Graph, Var
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, linear, separated
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
@@ -29,6 +29,7 @@ from functrans.lower.select.unrolling import (
 )
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
+from functrans.ops.compiled.regrouping import regrouped
 
 LoopsAndElements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
 """Loops over some axes of a value, and inside of them its elements with their indices."""
@@ -71,9 +72,8 @@ class RootBuilder:
         self.target = target
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
-        self.puller = Recorder(
-            {var: eqn for eqn in graph.eqns for var in eqn.outputs}, self.buffers
-        )
+        self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self.puller = Recorder(self._producers, self.buffers)
         self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
         self.all: list[Root] = []
@@ -100,6 +100,15 @@ class RootBuilder:
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
+
+    def regrouped(self, atom: Atom) -> Atom:
+        """What lies in memory as a value does, but has the axes that are good to go along."""
+        found = regrouped(atom, self._producers, self.buffers)
+        if found is None or self.target.lanes_are_threads:
+            return atom
+        var, eqn = found
+        self._producers[var] = eqn
+        return var
 
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops; the others are unrolled.
@@ -176,6 +185,12 @@ class RootBuilder:
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
+        whole = atom if copied else self.regrouped(atom)
+        if whole is not atom and isinstance(atom, Var):
+            self.all.append(self.along_other_axes(whole, target, output))
+            if not output:
+                self.puller.keep(atom, target)
+            return target
         streams = output and self.whole and self.target.lanes_are_threads and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.evaluated(atom, axes)
@@ -186,6 +201,28 @@ class RootBuilder:
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
+
+    def along_other_axes(
+        self,
+        whole: Atom,
+        target: Buffer,
+        output: bool = False,
+        place: Callable[[Scalar], Index] | None = None,
+    ) -> Elements:
+        """The root of a value that has more axes to go along than its target.
+
+        ``place`` says where in the target an element is, by its number; it may be a part.
+        """
+        own = self.loop_axes(whole) or tuple(range(whole.aval.ndim))
+        loops, elements = self.evaluated(whole, own)
+        extents = [int(extent.attribute) for extent in target.shape]
+        find = place or (lambda number: separated(number, extents))
+        placed = tuple(
+            (tuple(map(self.puller.simplify, find(linear(at, whole.aval.shape)))), value)
+            for at, value in elements
+        )
+        # it is in none of the loops of what reads it, which are along the axes of the target
+        return Elements(target, loops, (0,) * len(own), placed, output, part=True, distant=True)
 
     def _streams(self, atom: Atom) -> bool:
         """Whether an element is made of those at its own place: threads go along memory then."""

@@ -12,8 +12,7 @@ from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import ZERO_DERIVATIVE
 from functrans.ir.types import Aval, Shape
-from functrans.loop import scalar
-from functrans.loop.nodes import entry
+from functrans.loop.nodes import entry, linear
 from functrans.loop.scalar import Scalar
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
@@ -28,10 +27,7 @@ def _infer(*, shape: Shape, entries: tuple[int, ...]) -> Aval:
 
 
 def _pull(read: Any, index: Any, *, shape: Shape, entries: tuple[int, ...]) -> Scalar:
-    number: Scalar = scalar.const(0, INDEX)
-    for i, extent in zip(index, shape, strict=True):
-        number = number * extent + i
-    return entry(entries, number)
+    return entry(entries, linear(index, shape))
 
 
 known_integers = primitive(
