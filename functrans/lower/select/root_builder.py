@@ -138,7 +138,9 @@ class RootBuilder:
         reduces = any(node.op == "fold" for node in nodes)
         if reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads each
-        most = limits.sums if reduces else limits.elements
+        tabulated = any(node.op == "lookup" for node in nodes)
+        most = limits.tabulated if tabulated else limits.elements
+        most = limits.sums if reduces else most
         most = min(most, limits.body_bytes // atom.aval.dtype.itemsize)
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)

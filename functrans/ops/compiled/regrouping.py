@@ -48,10 +48,21 @@ def reshape_in(atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[At
             seen.update(own)
         elif eqn.primitive.regroups is not None:
             shape = eqn.inputs[0].aval.shape
-            if _without_units(shape) != _without_units(atom.aval.shape):
+            if _are_merged(shape, atom.aval.shape):
                 found[shape] = eqn
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _without_units(shape: Shape) -> Shape:
-    return tuple(n for n in shape if n != 1)
+def _are_merged(before: Shape, after: Shape) -> bool:
+    """Whether a reshape makes single axes of several ones: only these have to be taken apart."""
+    left = [n for n in before if n != 1]
+    merged = False
+    for extent in (n for n in after if n != 1):
+        count, product = 0, 1
+        while product < extent and left:
+            product *= left.pop(0)
+            count += 1
+        if product != extent:
+            return False
+        merged |= count > 1
+    return merged and not left
