@@ -82,7 +82,8 @@ NOT_MAPPED = {
 }  # fmt: skip
 
 NO_OPERANDS = {
-    "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns", "unused",
+    "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns",
+    "unused",
 }  # fmt: skip
 
 NO_SAMPLES = {
