@@ -25,6 +25,7 @@ from functrans.ir.observe import observer
 from functrans.ir.primitive import current
 from functrans.lazily import lazy
 from functrans.locks import lock
+from functrans.ops.arrays.known import with_known_integers
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
 from functrans.trace.source import located
@@ -77,7 +78,7 @@ class Path:
     graph : Graph
         Its first outputs are the guards.
     captures : sequence
-        What the graph takes behind the function's arguments.
+        What the graph takes behind the function's arguments; a few integers become part of it.
     structure : Structure
         Where the other outputs go.
     decisions : sequence of Decision
@@ -110,8 +111,7 @@ class Path:
         self.made = Made()
         self.backend = backend
         self.donated = () if decisions else donated
-        self.graph = graph
-        self.captures = captures
+        self.graph, self.captures = with_known_integers(graph, captures)
         self.structure = structure
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)

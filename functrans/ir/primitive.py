@@ -31,6 +31,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     primitive may have it for large operands, and ``pull`` for small ones.
 ``emit_on_grid``
     the same for a grid of threads, where that is done otherwise; None if it has no such form there.
+``regroups(shape)``
+    for a primitive whose result has the elements of its operand in their order, in another shape:
+    the parameters that give this shape.
 ``at_position(old, new)``
     for a primitive that is its first operand but at one position, where the second is combined with
     what is there (the other operands are the position along the ``axes``): the element there, as a
@@ -99,7 +102,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from functrans.ir.on_device import appliers, is_any_on_device
-from functrans.ir.types import Aval, interned, is_bfloat16
+from functrans.ir.types import Aval, Shape, interned, is_bfloat16
 from functrans.lazily import Catalogue
 from functrans.locks import lock
 
@@ -198,6 +201,7 @@ class Primitive:
     emit: Any = None
     emit_on_grid: Any = Same
     at_position: Callable[[Any, Any], Any] | None = None
+    regroups: Callable[[Shape], dict[str, Any]] | None = None
     parts: Callable[..., Any] | None = None
     host: Callable[[Eqn, Sequence[Any], Compile], Sequence[Any] | None] | None = None
     split: Callable[..., EqnSplit] | None = None

@@ -161,6 +161,8 @@ class Values:
             return _checked(*args)
         if node.op == "required":
             return args[1]
+        if node.op == "lookup":
+            return _entry(np.asarray(node.attribute, node.dtype), args[0])
         if node.op in _CHOICES and isinstance(args[0], Unknown):
             return _union(
                 self.assuming(node.args[0], True, node.args[1]),
@@ -180,7 +182,7 @@ class Values:
 def _is_enumerated(node: Scalar) -> bool:
     """Whether a value follows from loops and sizes, if its operands do."""
     return node.dtype.kind in "biu" and (
-        node.op in OPERATIONS or node.op in ("convert", "checked", "required", "guard")
+        node.op in OPERATIONS or node.op in ("convert", "checked", "required", "guard", "lookup")
     )
 
 
@@ -199,6 +201,13 @@ def _checked(position: Value, size: Value) -> Value:
     if isinstance(position, Unknown):
         return Unknown(max(position.low, 0), min(position.high, most - 1))
     return np.clip(position, 0, max(int(most) - 1, 0))
+
+
+def _entry(table: np.ndarray[Any, Any], position: Value) -> Value:
+    """An entry of a constant table; nobody asks for one outside, in an iteration that there is."""
+    if isinstance(position, Unknown):
+        return Unknown(int(table.min()), int(table.max()))
+    return np.asarray(table[np.clip(position, 0, table.size - 1)])
 
 
 def bounds(value: Value) -> Unknown:

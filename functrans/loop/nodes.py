@@ -15,7 +15,19 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.failures import FAILURES
-from functrans.loop.scalar import BOOL, Number, Scalar, const, convert, where
+from functrans.loop.scalar import (
+    BOOL,
+    Number,
+    Scalar,
+    const,
+    convert,
+    idiv,
+    irem,
+    lookup,
+    maximum,
+    minimum,
+    where,
+)
 
 INDEX = np.dtype(np.int64)
 
@@ -118,6 +130,34 @@ def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
         odd = terms[len(terms) - len(terms) % 2 :]
         terms = [Scalar(op, pair, terms[0].dtype) for pair in pairs] + odd
     return terms[0]
+
+
+def linear(position: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
+    """The number of an element, in the order that they lie in."""
+    number = ZERO
+    for i, extent in zip(position, shape, strict=True):
+        number = number * extent + i
+    return number
+
+
+def separated(number: Scalar, shape: Sequence[int]) -> tuple[Scalar, ...]:
+    """The position of an element, by its number: the inverse of `linear`."""
+    position: list[Scalar] = []
+    for extent in reversed(shape):
+        position.insert(0, irem(number, extent))
+        number = idiv(number, extent)
+    return tuple(position)
+
+
+def entry(table: Sequence[int], position: Scalar) -> Scalar:
+    """An entry of a table of integers: the nearest one, if a guard around it will not ask for any.
+
+    The limits go where the position is known to be within the table.
+    """
+    if not table:
+        return ZERO
+    last = const(len(table) - 1, INDEX)
+    return lookup(tuple(table), minimum(maximum(position, ZERO), last), INDEX)
 
 
 def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:

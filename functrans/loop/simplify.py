@@ -119,6 +119,8 @@ class Simplifier:
         if node.op == "checked":
             size = self._bounds[node.args[1]]
             return None if size is None else (0, max(size[1] - 1, 0))
+        if node.op == "lookup" and node.dtype == INDEX:
+            return int(min(node.attribute)), int(max(node.attribute))
         if node.op == "where":
             sides = [self._bounds[arg] for arg in node.args[1:]]
             if None in sides:
@@ -404,6 +406,15 @@ def _checked(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scala
     return position if inside else None
 
 
+def _lookup(_: Simplifier, args: Args, dtype: Dtype, table: Any) -> Scalar | None:
+    """An entry of a table that is known, or the position where each entry is its own."""
+    (position,) = args
+    if position.op in ("const", "zero"):
+        return const(table[int(position.attribute or 0)], dtype)
+    is_counting = dtype == INDEX and table == tuple(range(len(table)))
+    return position if is_counting else None
+
+
 def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> Scalar | None:
     op, indices = attribute
     value, *extents = args
@@ -452,5 +463,6 @@ _RULES: dict[str, Any] = {
     "min": _extremum("min"),
     "max": _extremum("max"),
     "checked": _checked,
+    "lookup": _lookup,
     "fold": _fold,
 }

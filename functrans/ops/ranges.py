@@ -76,6 +76,12 @@ def _axis(value: Any, given: Given) -> bool:
     return _whole(value, 0, given.avals[0].ndim)
 
 
+def _position(value: Any, given: Given) -> bool:
+    """A place along the one axis that is indexed."""
+    axis = given.params["axis"]
+    return _axis(axis, given) and _whole(value, 0, given.avals[0].shape[axis])
+
+
 def _axes(value: Any, given: Given) -> bool:
     # windows that are added up have a shape of their own
     shape = given.params.get("shape", given.avals[0].shape)
@@ -149,6 +155,7 @@ RANGES: dict[str, Range] = {
     "cond": _graph,
     "contract": _pairs,
     "dtype": _dtype,
+    "entries": _each(lambda value, given: _whole(value, -(2**63), 2**63)),
     "full": _truth,
     "graph": _graph,
     "hermitian": _truth,
@@ -171,6 +178,7 @@ RANGES: dict[str, Range] = {
     "permutation": _axes,
     "permuted": _truth,
     "points": _count,
+    "positions": _each(_position),
     "residuals": _count,
     "reverse": _truth,
     # what is known when the steps have been counted, and never before

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ops.arrays.known import known_integers
 from functrans.ops.control.cond import cond_p
 from functrans.ops.control.layout import Scan
 from functrans.ops.control.while_loop import While, while_p
@@ -180,6 +181,64 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
             results[one.result] = first_stacked.result
     loop.stacked = list(stacked.values())
     return results
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+
+def propagate_into_loops(graph: Graph) -> Graph:
+    """Propagate constants into loops and branches: a few integers, which are often indices.
+
+    Expects any graph.
+    Leaves no loop or branch with an operand that is one of a few known integers.
+    """
+    makers = {eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is known_integers}
+    if not makers:
+        return graph
+    eqns = []
+    for eqn in graph.eqns:
+        if not makers.keys().isdisjoint(eqn.inputs):
+            if is_loop(eqn):
+                eqn = _loop_with(Loop(eqn), makers)
+            elif eqn.primitive is cond_p:
+                eqn = _cond_with(eqn, makers)
+        eqns.append(eqn)
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _inside(maker: Eqn, var: Var) -> Eqn:
+    """The equation of a constant, under its name in an inner graph."""
+    return Eqn(maker.primitive, (), (var,), maker.params, maker.source)
+
+
+def _loop_with(loop: Loop, makers: Mapping[Any, Eqn]) -> Eqn:
+    known = [const for const in loop.consts if const.outer in makers]
+    loop.consts = [const for const in loop.consts if const.outer not in makers]
+    loop.body = [*(_inside(makers[const.outer], const.inner[0]) for const in known), *loop.body]
+    if loop.cond is not None:
+        own = [_inside(makers[const.outer], const.inner[1]) for const in known]
+        loop.cond = Graph((), [*own, *loop.cond.eqns], loop.cond.outputs)
+    return loop.rebuilt()
+
+
+def _cond_with(eqn: Eqn, makers: Mapping[Any, Eqn]) -> Eqn:
+    index, *operands = eqn.inputs
+    left = [i for i, x in enumerate(operands) if x not in makers]
+    branches = []
+    for each in eqn.params["branches"]:
+        own = [
+            _inside(makers[x], var)
+            for var, x in zip(each.inputs, operands, strict=True)
+            if x in makers
+        ]
+        branches.append(Graph([each.inputs[i] for i in left], [*own, *each.eqns], each.outputs))
+    return Eqn(
+        eqn.primitive,
+        [index, *(operands[i] for i in left)],
+        eqn.outputs,
+        {**eqn.params, "branches": tuple(branches)},
+        eqn.source,
+    )
 
 
 # -- dead code -------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ from functrans.ir.graph import Eqn, Graph, prune
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
-from functrans.optimise.loops import merge_in_loops, prune_in_loops
+from functrans.optimise.constant_indices import index_by_constants
+from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
@@ -101,12 +102,14 @@ SIMPLIFICATION: tuple[Pass, ...] = (
     Pass(merge_in_loops, "before pruning: of two operands alike, one is not needed then",
          checks.loops_are_lean),
     Pass(prune_in_loops, "before bodies are simplified: what nobody needs costs no time there"),
+    Pass(propagate_into_loops, "before bodies are simplified, which then know these constants"),
     Pass(optimise_inner, "before the graph itself: a body may lose its last use of an operand"),
     Pass(eliminate_dead_code, "before what looks at each equation", checks.has_no_dead_code),
     Pass(fold_constants, "before algebra, which recognises numbers", checks.has_no_constants),
     Pass(simplify, "before common subexpressions, which are alike in their simplest form"),
     Pass(merge_equal, "before the second round, which sees that operands are the same",
          checks.has_no_duplicates),
+    Pass(index_by_constants, "before the second round, which undoes the transposes it writes"),
     Pass(fold_constants, "again: an equation that algebra made may be of numbers alone",
          checks.has_no_constants),
     Pass(simplify, "again: what folding made a number is one to algebra"),

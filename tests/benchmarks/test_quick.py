@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmarks.adjoint import compare
 from tests.benchmarks.door import one_number, solvers
+from tests.benchmarks.forms import forms
 from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
 from tests.benchmarks.watching import WATCHES, WORK, rows
@@ -20,6 +21,15 @@ def test_it_runs(name):
     results = flat(compiled(job.function)(*job.arguments))
     assert results
     assert all(np.isfinite(result).all() for result in results)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", forms(functrans_library()[0]))
+def test_forms(name):
+    library, compiled, flat = functrans_library()
+    function, args = forms(library)[name]
+    for one, other in zip(flat(compiled(function)(*args)), flat(function(*args)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.full

@@ -79,6 +79,12 @@ RECURRENT = drawn(40, 40), drawn(40), drawn(20, 40)
 FUNCTIONS = {
     "inline": (lambda x: called(x) * 2.0, drawn(5)),
     "merge_in_loops": (stepping, *RECURRENT),
+    "propagate_into_loops": (
+        lambda h, xs: lax.scan(lambda c, x: (c[[2, 0, 1]] + x, None), h, xs)[0],
+        drawn(3),
+        drawn(5, 3),
+    ),
+    "index_by_constants": (lambda x: x[:, [2, 0, 0, 1]] * 2.0, drawn(5, 3)),
     "prune_in_loops": (lambda *args: stepping(*args)[0][0], *RECURRENT),
     "optimise_inner": (
         lambda h, xs: lax.scan(lambda c, x: (c * 1.0 + x * np.sin(x) * np.sin(x), None), h, xs)[0],

@@ -81,7 +81,10 @@ NOT_MAPPED = {
     "library_fft", "eigh_of_parts", "eigvalsh_of_parts",
 }  # fmt: skip
 
-NO_OPERANDS = {"constant", "cyclic_vectors", "full", "iota", "lane_number", "turns", "unused"}
+NO_OPERANDS = {
+    "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns",
+    "unused",
+}  # fmt: skip
 
 NO_SAMPLES = {
     "external": "it is any function of the user's: see the tests of external functions",

@@ -92,6 +92,11 @@ class _DisjointParts:
         self._flush()
 
     def _part_root(self, place: Index, x: Atom, parts: int) -> Elements:
+        whole = self.roots.regrouped(x) if x.aval.ndim == 1 else x
+        if whole is not x:
+            return self.roots.along_other_axes(
+                whole, self.target, place=lambda number: _in_whole(self.roots, place, (number,))
+            )
         limits = self.roots.target[Assembly]
         own = self.roots.loop_axes(x)
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:

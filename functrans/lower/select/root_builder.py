@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Graph, Var
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, linear, separated
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
@@ -29,6 +29,7 @@ from functrans.lower.select.unrolling import (
 )
 from functrans.ops.compiled.elements import Index
 from functrans.ops.compiled.emission import Inner
+from functrans.ops.compiled.regrouping import regrouped
 
 LoopsAndElements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
 """Loops over some axes of a value, and inside of them its elements with their indices."""
@@ -71,12 +72,12 @@ class RootBuilder:
         self.target = target
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
-        self.puller = Recorder(
-            {var: eqn for eqn in graph.eqns for var in eqn.outputs}, self.buffers
-        )
+        self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self.puller = Recorder(self._producers, self.buffers)
         self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
         self.all: list[Root] = []
+        self._written_out: dict[Buffer, Elements] = {}
         self.evaluations: list[Evaluation] = []
         self.outputs: list[Buffer] = []
         self.inner: list[Inner] = []
@@ -99,6 +100,15 @@ class RootBuilder:
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
+
+    def regrouped(self, atom: Atom) -> Atom:
+        """What lies in memory as a value does, but has the axes that are good to go along."""
+        found = regrouped(atom, self._producers, self.buffers)
+        if found is None or self.target.lanes_are_threads:
+            return atom
+        var, eqn = found
+        self._producers[var] = eqn
+        return var
 
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops; the others are unrolled.
@@ -128,7 +138,9 @@ class RootBuilder:
         reduces = any(node.op == "fold" for node in nodes)
         if reduces and prod(shape) <= limits.sums:
             return tuple(range(len(shape)))  # a team of threads each
-        most = limits.sums if reduces else limits.elements
+        tabulated = any(node.op == "lookup" for node in nodes)
+        most = limits.tabulated if tabulated else limits.elements
+        most = limits.sums if reduces else most
         most = min(most, limits.body_bytes // atom.aval.dtype.itemsize)
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
         unrolled, front = axes_to_unroll(shape, limits.longest, most)
@@ -141,9 +153,23 @@ class RootBuilder:
             if node_count(nodes) >= limits.much_work and not branches_on(nodes, trial[-1]):
                 return (len(shape) - 1,)
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
-            if shape not in self.folded and not branches_on(nodes, trial[-1]):
+            if shape not in self.folded and not self._is_made_by_elements(nodes, trial):
                 unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
+
+    def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:
+        """Whether vectors had better not go along the last axis, though it would fill one.
+
+        They cannot where its elements are made differently; and would have to wait for all that
+        has been written out element by element along the axes in front.
+        """
+        return branches_on(nodes, trial[-1]) or any(
+            bool(maker.axes)
+            and len(maker.target.shape) - 1 not in maker.axes
+            and all(load.args[axis] in trial[:-1] for axis in maker.axes)
+            for load in nodes
+            if load.op == "load" and (maker := self._written_out.get(load.attribute)) is not None
+        )
 
     def name(self) -> str:
         """A name for what the next root makes."""
@@ -161,13 +187,44 @@ class RootBuilder:
         target = buffer(name, atom.aval.dtype, shape)
         if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
             return target
+        whole = atom if copied else self.regrouped(atom)
+        if whole is not atom and isinstance(atom, Var):
+            self.all.append(self.along_other_axes(whole, target, output))
+            if not output:
+                self.puller.keep(atom, target)
+            return target
         streams = output and self.whole and self.target.lanes_are_threads and self._streams(atom)
         axes = tuple(range(len(shape))) if streams else self.loop_axes(atom)
         loops, elements = self.evaluated(atom, axes)
-        self.all.append(Elements(target, loops, axes, elements, output))
+        root = Elements(target, loops, axes, elements, output)
+        self.all.append(root)
+        if not output and len(elements) > 1:
+            self._written_out[target] = root
         if not output and not copied and isinstance(atom, Var):
             self.puller.keep(atom, target)
         return target
+
+    def along_other_axes(
+        self,
+        whole: Atom,
+        target: Buffer,
+        output: bool = False,
+        place: Callable[[Scalar], Index] | None = None,
+    ) -> Elements:
+        """The root of a value that has more axes to go along than its target.
+
+        ``place`` says where in the target an element is, by its number; it may be a part.
+        """
+        own = self.loop_axes(whole) or tuple(range(whole.aval.ndim))
+        loops, elements = self.evaluated(whole, own)
+        extents = [int(extent.attribute) for extent in target.shape]
+        find = place or (lambda number: separated(number, extents))
+        placed = tuple(
+            (tuple(map(self.puller.simplify, find(linear(at, whole.aval.shape)))), value)
+            for at, value in elements
+        )
+        # it is in none of the loops of what reads it, which are along the axes of the target
+        return Elements(target, loops, (0,) * len(own), placed, output, part=True, distant=True)
 
     def _streams(self, atom: Atom) -> bool:
         """Whether an element is made of those at its own place: threads go along memory then."""

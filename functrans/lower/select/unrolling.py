@@ -36,6 +36,8 @@ class Unrolling(NamedTuple):
     """Long sums at most that are written out in a loop's body; vectors go along more of them."""
     elements: int = 64
     """Elements of small axes at most that are written out in a loop's body."""
+    tabulated: int = 128
+    """The same where tables say what each of them is made of, which are then not read."""
     alone: int = 7
     """Elements of a program's value at most that are written out even if nothing else needs them:
     code without a loop. On a grid each has a team of threads instead."""
@@ -87,11 +89,11 @@ def axes_to_unroll(
 
 
 def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression has conditions or divisions that depend on an index."""
+    """Whether an expression has conditions, divisions or tables that depend on an index."""
     depends: set[Scalar] = set()
     for node in nodes:
         if node is index or not depends.isdisjoint(node.args):
-            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem"):
+            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem", "lookup"):
                 return True
             if node.dtype == INDEX and node.op != "load":
                 depends.add(node)

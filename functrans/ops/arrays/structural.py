@@ -13,7 +13,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval, Shape, is_complex
 from functrans.loop import scalar
-from functrans.loop.nodes import fold
+from functrans.loop.nodes import fold, linear, separated
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.samples import cases, complexes, integers, reals
 from functrans.trace import protocols
@@ -37,14 +37,7 @@ def _batch_reshape(operands: Any, axes: Any, *, shape: Shape) -> tuple[Any, int]
 
 
 def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
-    position = scalar.const(0, np.int64)
-    for i, extent in zip(index, shape, strict=True):
-        position = position * extent + i
-    own: list[Any] = []
-    for extent in reversed(x.shape):
-        own.insert(0, scalar.irem(position, extent))
-        position = scalar.idiv(position, extent)
-    return read(0, tuple(own))
+    return read(0, separated(linear(index, shape), x.shape))
 
 
 # What is written often is by short ways: NumPy's functions ask whether an argument is of a class
@@ -67,6 +60,7 @@ reshape_p = primitive(
     transpose_moves=True,
     batch=_batch_reshape,
     pull=_pull_reshape,
+    regroups=lambda shape: {"shape": shape},
     stores=True,
     samples=cases(
         ((2, 3), {"shape": (3, 2)}), ((4,), {"shape": (2, 2)}), ((1,), {"shape": ()}),

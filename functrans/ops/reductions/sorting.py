@@ -39,10 +39,43 @@ def _batch(sort: Primitive, operands: Any, mapped: Any, axis: int) -> tuple[Any,
     return sort(operands[0], axis=axis + (axis >= mapped[0])), mapped[0]
 
 
+LONG = 2048
+"""Rows of so many elements are sorted by vectors, and ties are broken behind that."""
+
+
+def _argsort(x: Any, *, axis: int) -> Any:
+    if x.dtype.kind not in "iuf" or x.ndim == 0 or x.shape[axis] < LONG:
+        return np.argsort(x, axis=axis, kind="stable")
+    return np.moveaxis(_stable(np.moveaxis(x, axis, -1)), -1, axis)
+
+
+def _stable(x: Any) -> Any:
+    """Decorate-sort-undecorate: an unstable order of the last axis, whose ties are sorted again.
+
+    NumPy's unstable sort goes by vectors. The places of equal elements are the only ones that it
+    may have confused: they are put in order by sorting them behind the number of their value.
+    """
+    order = np.argsort(x, axis=-1)
+    ordered = np.take_along_axis(x, order, axis=-1)
+    before, after = ordered[..., :-1], ordered[..., 1:]
+    starts = before != after
+    if x.dtype.kind == "f":
+        starts &= (before == before) | (after == after)  # (NaNs are one value)
+    if starts.all():
+        return order
+    groups = np.zeros(x.shape, np.int64)
+    np.cumsum(starts, axis=-1, out=groups[..., 1:])
+    groups *= x.shape[-1]
+    order += groups
+    order.sort(axis=-1)
+    order -= groups
+    return order
+
+
 argsort: Primitive = primitive(
     "argsort",
     infer=lambda x, *, axis: x.update(dtype=INDEX),
-    numpy=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
+    numpy=_argsort,
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
     emit_on_grid=Emit(_emit_argsort, operations=_operations),

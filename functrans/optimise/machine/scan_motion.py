@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.loop.target import Target
+from functrans.ops.arrays.known import known_integers
 from functrans.ops.arrays.structural import full_p, reduce_sum, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
@@ -239,6 +240,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
     makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
     invariant: set[Atom] = {c.inner[0] for c in loop.consts}
+    invariant.update(v for v, eqn in makers.items() if eqn.primitive is known_integers)
     found: list[Sum] = []
     for carry in loop.carry:
         (own,), out = carry.inner, carry.out

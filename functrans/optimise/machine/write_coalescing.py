@@ -17,6 +17,7 @@ from functrans.ops.arrays.shape import Joins, concatenate_p
 from functrans.ops.arrays.slicing import assemble_p, embed_p, update_slice_p
 from functrans.ops.arrays.structural import full_p
 from functrans.ops.compiled.places import Index, is_whole, sliced_shape, whole
+from functrans.ops.compiled.regrouping import reshape_in
 from functrans.ops.elementwise.arithmetic import add
 
 
@@ -76,9 +77,24 @@ class _Coalescing:
             return maker.primitive is eqn.primitive and maker.params == eqn.params
 
         parts = self.leaves(eqn, goes_on)
+        if any(map(self.has_axes_of_its_own, parts)):
+            axis, start = eqn.params["axis"], 0
+            placed: list[tuple[Index, Atom]] = []
+            for part in parts:
+                index = list(map(whole, part.aval.shape))
+                index[axis] = (start, part.aval.shape[axis], 1)
+                start += part.aval.shape[axis]
+                placed.append((tuple(index), part))
+            return [_assembled(eqn, placed, adds=False)]
         if len(parts) == len(eqn.inputs) or len(parts) <= self.limits.few:
             return None
         return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
+
+    def has_axes_of_its_own(self, part: Atom) -> bool:
+        """Whether a part is better written along the axes that it had before a reshape."""
+        if part.aval.ndim != 1 or part.aval.size <= self.limits.small:
+            return False
+        return reshape_in(part, self.makers, self.graph.inputs) is not None
 
     def sum(self, eqn: Eqn) -> list[Eqn] | None:
         """A sum of many embedded slices: each is added where it goes."""

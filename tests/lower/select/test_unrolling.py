@@ -68,3 +68,17 @@ def test_sums_down_columns_do_not_join_the_rows_that_use_them(width):
     outside = schedule.split("out0[")[0].rsplit("nest", 1)[1]
     assert "add over" not in outside
     np.testing.assert_allclose(jit(function)(d, x), function(d, x), rtol=1e-10, atol=1e-12)
+
+
+def test_triangles_are_written_out_and_no_table_is_left():
+    rows, columns = np.triu_indices(9)
+
+    def triangle(v):
+        whole = np.zeros((len(v), 9, 9))
+        whole[:, rows, columns] = v
+        return whole
+
+    v = RNG.standard_normal((300, 45))
+    kernels = jit(triangle).lower(v).stages().split("== kernel construction")[1]
+    assert "lookup" not in kernels
+    np.testing.assert_array_equal(jit(triangle)(v), triangle(v))

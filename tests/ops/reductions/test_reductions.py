@@ -1,12 +1,14 @@
 """Reductions, running results and sorting, over any axes of any shape."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
+from functrans.ops.reductions.sorting import argsort
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
 from tests.amount import examples
@@ -130,3 +132,19 @@ def test_the_derivative_of_a_product_leaves_one_factor_out(shape, data):
     back = pulled_back(tangent, [x], [x], [np.float64(1)])[0]
     others = [np.prod(np.delete(x.ravel(), i)) for i in range(x.size)]
     np.testing.assert_allclose(back.ravel(), others, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "u1", "?"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (2047,), (2600,), (5000,), (3, 2600), (2, 2600, 3)])
+def test_equal_elements_keep_their_order(dtype, shape):
+    rng = np.random.default_rng(0)
+    for most in (3, 500, 10_000):
+        x = rng.integers(0, most, shape).astype(dtype)
+        if x.dtype.kind == "f":
+            x[rng.random(shape) < 0.1] = np.nan
+            x[rng.random(shape) < 0.1] = -0.0
+            x[rng.random(shape) < 0.01] = -np.inf
+        for axis in range(x.ndim):
+            found = argsort(x, axis=axis)
+            np.testing.assert_array_equal(found, np.argsort(x, axis=axis, kind="stable"))
+            assert found.dtype == np.int64

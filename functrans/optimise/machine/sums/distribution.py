@@ -8,6 +8,7 @@ from functrans.ir.graph import Eqn, Graph
 from functrans.loop.target import Target
 from functrans.optimise.machine.sums.factored import of_products
 from functrans.optimise.machine.sums.joined import of_joined_arrays
+from functrans.optimise.machine.sums.reshaped import of_reshaped_arrays
 from functrans.optimise.machine.sums.scattered import of_scatters
 from functrans.optimise.rewrite import Rule, replaced
 
@@ -15,6 +16,7 @@ LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
     of_joined_arrays,
     of_scatters,
     of_products,
+    of_reshaped_arrays,
 )
 """Each says which sums are computed otherwise. What one leaves, another takes apart: the part of a
 joined array may be a scatter, and the rows of that outer products."""

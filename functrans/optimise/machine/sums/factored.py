@@ -129,8 +129,9 @@ def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], targe
     before += target.through_memory * sum(m.outputs[0].aval.size for m in kept)
     if before < target[Factoring].worth_factoring:
         return False
-    shapes = tuple(each.axes.shape(each.axes.whole(f.labels)) for f in each.product.factors)
+    shapes = tuple(map(each.shape, each.product.factors))
     after = multiplications(each.text(), shapes)
+    after += sum(f.atom.aval.size for f in each.product.factors if each.alone(f))
     after += sum(len(f.scalings) * f.atom.aval.size for f in each.product.factors)
     if each.is_balanced:
         after += BALANCING * sum(f.atom.aval.size for f in {*each.product.factors} if f.outer)
@@ -168,8 +169,16 @@ def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> list[Any]:
                     values_of[x], each.axes.whole(x.labels), values_of[y], each.axes.whole(y.labels)
                 )
             operands[first], operands[second] = done[x, y]
+    operands = [_summed(x, each, f) for x, f in zip(operands, factors, strict=True)]
     product = einsum(each.text(), *operands)
     return [reshape(product, shape=eqn.outputs[0].aval.shape)]
+
+
+def _summed(value: Any, each: Sum, factor: Factor) -> Any:
+    """A factor's value, summed over the axes that nothing else has."""
+    names, alone = each.axes.whole(factor.labels), each.alone(factor)
+    axes = tuple(axis for axis, name in enumerate(names) if name in alone)
+    return reduce_sum(value, axes=axes) if axes else value
 
 
 def _value(factor: Factor, axes: Axes, values: Environment) -> Any:

@@ -146,6 +146,14 @@ class Sum(NamedTuple):
         """Whether factors of one outer product meet those of another."""
         return len(self.outer_products()) > 1
 
+    def alone(self, factor: Factor) -> Names:
+        """The axes that no other factor has, nor the sum: they can be summed over at once."""
+        if self.is_balanced:
+            return ()
+        others = [each.labels for each in self.product.factors if each is not factor]
+        taken = {name for labels in (*others, self.labels) for name in self.axes.whole(labels)}
+        return tuple(name for name in self.axes.whole(factor.labels) if name not in taken)
+
     @property
     def can_be_written(self) -> bool:
         """Whether there are letters for all axes, each of them one of some factor's."""
@@ -154,12 +162,22 @@ class Sum(NamedTuple):
         return named == {*everything} and len(self.axes.extents) <= len(ascii_letters)
 
     def text(self) -> str:
-        """The subscripts for `einsum`."""
-        *operands, out = [
-            "".join(ascii_letters[label] for label in self.axes.whole(labels))
-            for labels in (*(factor.labels for factor in self.product.factors), self.labels)
-        ]
+        """The subscripts for `einsum`, of factors that are summed over the axes `alone`."""
+        operands = [self.written(factor) for factor in self.product.factors]
+        out = "".join(ascii_letters[label] for label in self.axes.whole(self.labels))
         return f"{','.join(operands)}->{out}"
+
+    def written(self, factor: Factor) -> str:
+        """The subscripts of a factor."""
+        alone = self.alone(factor)
+        names = (name for name in self.axes.whole(factor.labels) if name not in alone)
+        return "".join(ascii_letters[name] for name in names)
+
+    def shape(self, factor: Factor) -> tuple[int, ...]:
+        """The shape of a factor after that."""
+        alone = self.alone(factor)
+        names = (name for name in self.axes.whole(factor.labels) if name not in alone)
+        return self.axes.shape(tuple(names))
 
 
 # -- finding the factors ---------------------------------------------------------------------------
@@ -170,6 +188,8 @@ class Search(NamedTuple):
 
     producers: Mapping[Atom, Eqn]
     axes: Axes
+    sums_up: bool = False
+    """Whether it is for a sum, and not for a contraction."""
 
     def product(self, atom: Atom, labels: Labels, depth: int = 0) -> Product:
         """The factors of an array."""
@@ -254,12 +274,16 @@ def is_contracted(eqn: Eqn) -> bool:
 
 
 def _contracted(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | None:
-    """An outer product, or a sum of such that is larger than what it is made of."""
+    """An outer product, or a sum of such that is summed up or is larger than its operands.
+
+    The order of other chains of products is the user's own.
+    """
     own = _labels_of_operands(eqn, labels, search.axes)
     x, y = (Product((Factor(*each),)) for each in zip(eqn.inputs, own, strict=True))
     if not is_contracted(eqn):
         return _outer(eqn, x, y, search.axes)
-    if eqn.outputs[0].aval.size <= max(operand.aval.size for operand in eqn.inputs):
+    largest = max(operand.aval.size for operand in eqn.inputs)
+    if eqn.outputs[0].aval.size <= largest and not search.sums_up:
         return None
     return Product((*x.factors, *y.factors), contracted=True)
 
@@ -331,7 +355,7 @@ def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
         return None
     if any(x.aval.size == 0 for x in eqn.inputs):
         return None
-    search = Search(producers, Axes())
+    search = Search(producers, Axes(), eqn.primitive is reduce_sum)
     if eqn.primitive is reduce_sum:
         (x,) = eqn.inputs
         own = search.axes.named(x.aval.shape)

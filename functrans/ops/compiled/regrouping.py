@@ -1,0 +1,68 @@
+"""Delinearisation: loops over the axes that a value had before a reshape.
+
+Where each element of what was reshaped comes from is told by divisions, and which part of a join it
+is of by conditions on what they give. In loops over the axes before the reshape nothing is divided,
+and what lies behind one another is written behind one another all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from functrans.ir.graph import Atom, Eqn, Var
+from functrans.ir.types import Shape
+
+MOST_BETWEEN = 32
+"""Equations at most that are looked at between a value and the reshape that it is made of."""
+
+
+def regrouped(
+    atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[Atom]
+) -> tuple[Var, Eqn] | None:
+    """A value that is made of reshaped ones, in the shape that these had; and how it is made so.
+
+    None if there is no such shape, or it is another one in different operands.
+    """
+    found = reshape_in(atom, producers, in_memory)
+    if found is None or not isinstance(atom, Var):
+        return None
+    shape = found.inputs[0].aval.shape
+    assert found.primitive.regroups is not None
+    var = Var(atom.aval.update(shape=shape))
+    return var, Eqn(found.primitive, (atom,), (var,), found.primitive.regroups(shape))
+
+
+def reshape_in(atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[Atom]) -> Eqn | None:
+    """The reshape that an elementwise value is made of, if all of them are from one shape."""
+    waiting, seen = [atom], {atom}
+    found: dict[Shape, Eqn] = {}
+    while waiting and len(seen) <= MOST_BETWEEN:
+        one = waiting.pop()
+        eqn = producers.get(one) if isinstance(one, Var) and one not in in_memory else None
+        if eqn is None:
+            continue
+        if eqn.primitive.scalar is not None:
+            own = [x for x in eqn.inputs if x.aval.shape == atom.aval.shape and x not in seen]
+            waiting += own
+            seen.update(own)
+        elif eqn.primitive.regroups is not None:
+            shape = eqn.inputs[0].aval.shape
+            if _are_merged(shape, atom.aval.shape):
+                found[shape] = eqn
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _are_merged(before: Shape, after: Shape) -> bool:
+    """Whether a reshape makes single axes of several ones: only these have to be taken apart."""
+    left = [n for n in before if n != 1]
+    merged = False
+    for extent in (n for n in after if n != 1):
+        count, product = 0, 1
+        while product < extent and left:
+            product *= left.pop(0)
+            count += 1
+        if product != extent:
+            return False
+        merged |= count > 1
+    return merged and not left

@@ -1,0 +1,64 @@
+"""Sums over what was reshaped, along the axes before it: where no index is divided.
+
+A sum of all elements is the same in any shape. That of a join which was made flat is told by
+conditions on quotients and remainders which part each element is of; in its own shape it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.types import Shape
+from functrans.loop.target import Target
+from functrans.ops.arrays.shape import Joins
+from functrans.ops.arrays.structural import reduce_sum, reshape, reshape_p
+from functrans.ops.compiled.regrouping import reshape_in
+from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.reductions.reduce import reduce_max, reduce_min
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment
+
+REDUCTIONS = (reduce_sum, reduce_max, reduce_min)
+
+
+def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How sums of all elements of reshaped arrays are taken along the axes that these had."""
+    if not any(eqn.primitive is reshape_p for eqn in graph.eqns):
+        return {}
+    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    rules: dict[Eqn, Rule] = {}
+    for eqn in graph.eqns:
+        if _takes_all(eqn) and eqn.inputs[0].aval.size > target[Joins].small:
+            shape = _shape_before(eqn, producers)
+            if shape is not None:
+                rules[eqn] = partial(_reduced, eqn, shape)
+    return rules
+
+
+def _takes_all(eqn: Eqn) -> bool:
+    """Whether an equation reduces all elements of flat operands to one number."""
+    if eqn.primitive is dot_general:
+        return all(x.aval.ndim == 1 for x in eqn.inputs) and not eqn.outputs[0].aval.shape
+    return eqn.primitive in REDUCTIONS and eqn.outputs[0].aval.size == 1
+
+
+def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Shape | None:
+    """The one shape that operands had before they were reshaped, but for arrays in memory."""
+    found = [reshape_in(x, producers, ()) for x in eqn.inputs]
+    # what is in memory as it is may be read in any shape
+    shapes = {each.inputs[0].aval.shape for each in found if each is not None}
+    computed = any(each is not None and each.inputs[0] in producers for each in found)
+    return shapes.pop() if len(shapes) == 1 and computed else None
+
+
+def _reduced(eqn: Eqn, shape: Shape, values: Environment) -> list[Any]:
+    operands = [reshape(values.read(x), shape=shape) for x in eqn.inputs]
+    axes = tuple(range(len(shape)))
+    if eqn.primitive is dot_general:
+        return [dot_general(*operands, contract=(axes, axes), batch=((), ()))]
+    (out,) = eqn.outputs
+    result = eqn.primitive(*operands, **{**eqn.params, "axes": axes})
+    return [reshape(result, shape=out.aval.shape)]
