@@ -51,7 +51,7 @@ from functrans.loop.walk import loaded, may_fail, stored, walk
 
 ENTRY = "kernel"
 
-MOST_WRITTEN_OUT = 128
+MOST_WRITTEN_OUT = 256
 """Unrolling: operations in the innermost of several loops of a sum, if its extent is known.
 
 A tile of a 3x3 convolution is summed up a sixth faster so.

@@ -7,6 +7,7 @@ channels and features are neighbours in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -18,6 +19,14 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.compiled.copies import (
+    Copy,
+    Position,
+    Range,
+    all_of,
+    cleared,
+    inside,
+)
 from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
 from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import (
@@ -29,7 +38,7 @@ from functrans.ops.convolution.compiled.tiles import (
     region,
 )
 from functrans.ops.convolution.convolution import extents, roles
-from functrans.ops.convolution.windows import Window, from_taps, where_all
+from functrans.ops.convolution.windows import Window, from_taps
 
 
 class Accumulation(NamedTuple):
@@ -180,6 +189,7 @@ class _Accumulated:
         clear = Store(sums, (part, *loops), const(0, self.dtype))
         body = (
             *nest(loops[:-1], vectorised(loops[-1], clear, self.at.target)),
+            *cleared(seen, (part,), self.at.target),
             *share(part, of.number, block),
         )
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
@@ -198,42 +208,35 @@ class _Accumulated:
         self.at.call(body, work=parts * self.out.count)
 
     def _seen(self, seen: Buffer, part: Scalar, outer: At, start: Scalar) -> Body:
-        """Loops that copy what a block of taps is multiplied by, with zeros where there is none."""
-        labels = (*self.block, self.of.row.label)
-        loops = {
-            label: index("i", extent)
-            for label, extent in zip(labels, seen.extents[1:], strict=True)
-        }
-        own, conditions = outer | loops, []
-        for label, window in self.windows.items():
-            low, _ = self.regions[label]
-            begin = start * window.dilation if label == self.of.taps[0].label else ZERO
-            own[label] = loops[label] + begin + (window.offset + low)
-            extent = self.x.extents[self.x_labels.index(label)]
-            conditions += [own[label] >= 0, own[label] < extent]
-        value = where_all(conditions, load(self.x, [own[label] for label in self.x_labels]))
-        store = Store(seen, (part, *loops.values()), self.at.simplify(value))
-        return self._copy(store, loops, self.x_labels)
+        """Statements that copy what a block of taps is multiplied by, with zeros around it."""
+        row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
+        ranges = {}
+        for label, (low, positions) in self.regions.items():
+            window, extent = self.windows[label], self.x.extents[self.x_labels.index(label)]
+            begin = start * window.dilation if label == first else ZERO
+            shift = simplify(begin + (window.offset + low))
+            ranges[label] = inside(positions, shift, extent, simplify)
+        ranges[row.label] = all_of(row.extent)
+
+        def place(at: Mapping[int, Scalar]) -> Position:
+            return part, *(at[label] for label in (*self.block, row.label))
+
+        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, row.label)
+        every = (copy, *copy.around(first, self.regions[first][1]))
+        return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
     def _given(self, given: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar) -> Body:
-        """Loops that copy what of the other operand belongs to a block."""
-        labels = (*self.block, self.of.column.label)
-        loops = {
-            label: index("i", extent)
-            for label, extent in zip(labels, given.extents[1:], strict=True)
-        }
-        first = self.of.taps[0].label
-        # the rest of the last block is not looked at
-        own = outer | loops | {first: minimum(loops[first] + start, self.of.taps[0].extent - 1)}
-        value = load(self.y, [own[label] for label in self.y_labels])
-        store = Store(given, (part, *loops.values()), self.at.simplify(value))
-        return self._copy(store, loops, self.y_labels)
+        """Statements that copy what of the other operand belongs to a block."""
+        column, first = self.of.column, self.of.taps[0].label
+        ranges = {label: all_of(extent) for label, extent in self.block.items()}
+        ranges[first] = Range(ZERO, size, start)
+        ranges[column.label] = all_of(column.extent)
 
-    def _copy(self, store: Store, loops: At, source: tuple[int, ...]) -> Body:
-        """Loops around a copy: vectors go along what is dense in the source."""
-        order = sorted(loops, key=source.index)
-        *outer, last = (loops[label] for label in order)
-        return nest(outer, vectorised(last, store, self.at.target))
+        def place(at: Mapping[int, Scalar]) -> Position:
+            return part, *(at[label] for label in (*self.block, column.label))
+
+        copy = Copy(self.y, self.y_labels, outer, ranges, given, place, column.label)
+        return copy.statements(self.at.target, self.at.simplify)
 
     def _tiled(
         self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar

@@ -1,14 +1,15 @@
-"""Copies of what a block sees, into scratch memory: zeros, and inside of them what there is.
+"""Copies of what a block sees, into scratch memory, with zeros around the images.
 
-Ranges of loops are cut at the edges of the images (loop peeling), so no element asks whether it is
-there. Where neighbours in the source are none in the copy, a few vectors are stored together,
-which transposes them in registers (`functrans.emit.llvm.interleave`).
+Ranges of loops are cut at the edges of the images (index set splitting), so no element asks whether
+it is there; the zeros along all axes but that of the blocks are written once for many of them. Where
+neighbours in the source are none in the copy, a few vectors are stored together, which transposes
+them in registers (`functrans.emit.llvm.interleave`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, maximum, minimum
@@ -41,6 +42,11 @@ class Range:
         return None
 
 
+def all_of(extent: int) -> Range:
+    """All positions along an axis."""
+    return Range(ZERO, const(extent, INDEX), ZERO)
+
+
 def inside(positions: int, shift: Scalar, extent: int, simplify: Simplifier) -> Range:
     """Those of the first positions that lie in an axis so long, where they are shifted."""
     start = simplify(maximum(const(0, INDEX) - shift, ZERO))
@@ -66,6 +72,8 @@ class Copy:
         The position in the copy, by the positions along those axes.
     last : int
         The label along which neighbours are neighbours in the copy.
+    is_zero : bool
+        Whether there is nothing in the source: zeros are written.
     """
 
     source: Buffer
@@ -75,9 +83,22 @@ class Copy:
     target: Buffer
     place: Callable[[Mapping[int, Scalar]], Position]
     last: int
+    is_zero: bool = False
+
+    def around(self, label: int, positions: int) -> tuple[Copy, Copy]:
+        """The zeros before and behind what there is along an axis, of which a block is a part."""
+        part, end = self.ranges[label], const(positions, INDEX)
+        bounds = (ZERO, part.start), (part.stop, end)
+        before, behind = (
+            replace(self, ranges={**self.ranges, label: Range(*each, part.shift)}, is_zero=True)
+            for each in bounds
+        )
+        return before, behind
 
     def statements(self, machine: Target, simplify: Simplifier) -> Body:
         """Loops in the order of the source, with vectors along its last axis."""
+        if any(part.extent == 0 for part in self.ranges.values()):
+            return ()
         order = sorted(self.ranges, key=self.labels.index)
         dense = order[-1]
         if dense == self.last or self.ranges[self.last].extent is None:
@@ -111,9 +132,11 @@ class Copy:
         return body
 
     def _store(self, at: Mapping[int, Scalar], simplify: Simplifier) -> Store:
-        own = dict(self.fixed)
-        own |= {label: at[label] + part.shift for label, part in self.ranges.items()}
-        value = load(self.source, [simplify(own[label]) for label in self.labels])
+        value = const(0, self.target.dtype)
+        if not self.is_zero:
+            own = dict(self.fixed)
+            own |= {label: at[label] + part.shift for label, part in self.ranges.items()}
+            value = load(self.source, [simplify(own[label]) for label in self.labels])
         return Store(self.target, tuple(map(simplify, self.place(at))), value)
 
     def _around(

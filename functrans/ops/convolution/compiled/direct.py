@@ -22,7 +22,6 @@ from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.shares import At, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, all_tiles, region
 from functrans.ops.convolution.convolution import Labels
-from functrans.ops.convolution.windows import sees_margins
 
 
 def emit(at: Emission, tiles: Tiles) -> None:
@@ -107,7 +106,10 @@ class _Direct:
             here = _Block(part, outer, start, size, seen, weights, labels)
             return (*self._copied(here), *self._tiled(here))
 
-        body = share(part, tiles.number, block)
+        body = (
+            *cleared(seen, (part,), self.at.target),
+            *share(part, tiles.number, block),
+        )
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
         self.at.call((loop,), work=self._work())
 
@@ -161,10 +163,9 @@ class _Direct:
             return (block.part, *position)
 
         copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, self.kept[-1])
-        body = copy.statements(self.at.target, self.at.simplify)
-        if pitch or sees_margins(list(self.windows.values()), [sizes[i] for i in self.windows]):
-            body = (*cleared(block.seen, (block.part,), self.at.target), *body)
-        return body
+        every = (copy, *copy.around(first, self.regions[first][1]))
+        machine, simplify = self.at.target, self.at.simplify
+        return tuple(each for one in every for each in one.statements(machine, simplify))
 
     # -- tiles --------------------------------------------------------------------------------
 
