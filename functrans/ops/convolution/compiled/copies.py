@@ -1,9 +1,9 @@
 """Copies of what a block sees, into scratch memory, with zeros around the images.
 
 Ranges of loops are cut at the edges of the images (index set splitting), so no element asks whether
-it is there; the zeros along all axes but that of the blocks are written once for many of them. Where
-neighbours in the source are none in the copy, a few vectors are stored together, which transposes
-them in registers (`functrans.emit.llvm.interleave`).
+it is there; the zeros along all axes but that of the blocks are written once for many of them.
+Where neighbours in the source are none in the copy, a few vectors are stored together, which
+transposes them in registers (`functrans.emit.llvm.interleave`).
 """
 
 from __future__ import annotations
