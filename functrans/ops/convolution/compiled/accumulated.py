@@ -8,6 +8,7 @@ channels and features are neighbours in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -60,6 +61,9 @@ class Accumulation(NamedTuple):
         Channels, neighbours of which are a tile, and features, along which vectors go.
     lanes, height : int
         The extents of tiles.
+    along_taps : bool
+        Whether vectors go along the last axis of taps instead, since there are few channels or
+        features: a tile is some features, and all places along the last axis of them.
     """
 
     apart: tuple[Axis, ...]
@@ -71,6 +75,7 @@ class Accumulation(NamedTuple):
     column: Axis
     lanes: int
     height: int
+    along_taps: bool = False
 
     @property
     def pieces(self) -> int:
@@ -105,12 +110,19 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     dtype = eqn.outputs[0].aval.dtype
     registers = target.lanes(dtype.itemsize)
     limits = target[Convolutions]
-    lanes = lanes_of(column.extent, registers, limits)
-    if row.extent < limits.fewest_rows or column.extent < limits.filled * registers:
-        return None
+    order = [label for label in own if label in windows]
+    lanes, height = lanes_of(column.extent, registers, limits), height_of(row.extent, limits)
+    along_taps = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    if along_taps:
+        last = windows[order[-1]]
+        if not order[-1] == own[-1] == other[-1] or last.dilation != 1:
+            return None
+        if last.places > limits.most_sums_in_registers or last.taps < limits.filled * registers:
+            return None
+        lanes = registers
+        height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
     if eqn.outputs[0].aval.size * limits.most_sums > limits.largest_sums:
         return None
-    order = [label for label in own if label in windows]
     length = length_of(
         [from_taps(windows[label]) for label in order],
         max(row.extent, column.extent),
@@ -127,7 +139,8 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         row,
         column,
         lanes,
-        height_of(row.extent, limits),
+        height,
+        along_taps,
     )
 
 
@@ -161,10 +174,13 @@ class _Accumulated:
         shape = [axis.extent for axis in of.results]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))
         regions = [size for _, size in self.regions.values()]
-        seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
-        given = self.at.scratch(
-            "given", self.dtype, (parts, *self.block.values(), of.column.extent)
-        )
+        if of.along_taps:
+            seen = self.at.scratch("seen", self.dtype, (parts, of.row.extent, *regions))
+            given = self.y
+        else:
+            seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
+            lines = (*self.block.values(), of.column.extent)
+            given = self.at.scratch("given", self.dtype, (parts, *lines))
 
         def block(number: Scalar) -> Body:
             outer = numbers(idiv(number, of.pieces), of.outer)
@@ -177,6 +193,9 @@ class _Accumulated:
             def group(g: Scalar) -> Body:
                 here = outer | numbers(g, of.apart)
                 here = {label: self.at.simplify(i) for label, i in here.items()}
+                if of.along_taps:
+                    copied = self._seen(seen, part, here, start)
+                    return (*copied, *self._along_taps(sums, seen, part, here, start, size))
                 return (
                     *self._seen(seen, part, here, start),
                     *self._given(given, part, here, start, size),
@@ -218,10 +237,12 @@ class _Accumulated:
             ranges[label] = inside(positions, shift, extent, simplify)
         ranges[row.label] = all_of(row.extent)
 
-        def place(at: Mapping[int, Scalar]) -> Position:
-            return part, *(at[label] for label in (*self.block, row.label))
+        labels = (row.label, *self.block) if self.of.along_taps else (*self.block, row.label)
 
-        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, row.label)
+        def place(at: Mapping[int, Scalar]) -> Position:
+            return part, *(at[label] for label in labels)
+
+        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
         return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
@@ -272,3 +293,40 @@ class _Accumulated:
 
         body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
         return nest(list(places.values()), body)
+
+    def _along_taps(
+        self, sums: Buffer, seen: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar
+    ) -> Body:
+        """Loops that add the sums of a block, of which each lane has a part, to those of a part."""
+        of, simplify = self.of, self.at.simplify
+        *around, last = of.places
+        places = {axis.label: index("p", axis.extent) for axis in around}
+        row = index("row", of.row.extent)
+        taps = {label: index("k", extent) for label, extent in self.block.items()}
+        stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
+        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        first = of.taps[0].label
+        own = outer | taps | {first: taps[first] + start}
+        groups = [outer[axis.label] for axis in of.apart]
+
+        def one(tile: Tile) -> Body:
+            totals, values, stores = [], [], []
+            for n, p in product(range(tile.height), range(last.extent)):
+                here = places | {last.label: const(p, INDEX)}
+                where = []
+                for label, k in taps.items():
+                    window, (low, _) = self.windows[label], self.regions[label]
+                    where.append(here[label] * window.stride + k * window.dilation - low)
+                column = own | {of.column.label: tile.first + n}
+                other = load(self.y, [simplify(column[label]) for label in self.y_labels])
+                values.append(simplify(load(seen, (part, row, *where)) * other))
+                totals.append(local(self.dtype, f"sum{n}_{p}"))
+                position = (part, *groups, *here.values(), row, tile.first + n)
+                stores.append(Store(sums, tuple(map(simplify, position)), totals[-1], "add"))
+            whole = of.taps[-1].extent % of.lanes == 0 and len(of.taps) > 1
+            ops = ("add",) * len(totals)
+            fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)
+            return (fold, *stores)
+
+        body = tuple(each for make in all_tiles(of.column.extent, of.height) for each in make(one))
+        return nest([*places.values(), row], body)

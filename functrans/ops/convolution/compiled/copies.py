@@ -100,6 +100,8 @@ class Copy:
         if any(part.extent == 0 for part in self.ranges.values()):
             return ()
         order = sorted(self.ranges, key=self.labels.index)
+        if self.is_zero:
+            order = [*(label for label in order if label != self.last), self.last]
         dense = order[-1]
         if dense == self.last or self.ranges[self.last].extent is None:
             loops = {label: _loop(self.ranges[label], label, self) for label in order}

@@ -180,9 +180,9 @@ def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
     return whole
 
 
-def height_of(extent: int, limits: Convolutions) -> int:
-    """The height of tiles: one that leaves no rest, if it is not too small."""
-    most = limits.most_sums_in_registers
+def height_of(extent: int, limits: Convolutions, most: int = 0) -> int:
+    """The height of tiles, that has a limit: one that leaves no rest, if it is not too small."""
+    most = most or limits.most_sums_in_registers
     for height in range(min(extent, most), most // 2 - 1, -1):
         if extent % height == 0:
             return height
