@@ -12,6 +12,8 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
@@ -21,6 +23,7 @@ from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.convolution.compiled.copies import (
+    SIDE_BY_SIDE,
     Copy,
     Position,
     Range,
@@ -219,12 +222,33 @@ class _Accumulated:
     def _add_up(self, sums: Buffer, parts: int) -> None:
         """The sums of all parts, in the order of the result's axes."""
         here = {axis.label: index("i", axis.extent) for axis in self.of.results}
-        terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
-        position = tuple(here[label] for label in self.out_labels)
-        total = Store(self.out, position, combine_pairwise("add", terms))
-        *outer, last = position
-        body = nest(outer, vectorised(last, total, self.at.target))
+        together = self._together()
+        stores = []
+        for numbers in np.ndindex(*(axis.extent for axis in together)):
+            here |= {axis.label: const(n, INDEX) for axis, n in zip(together, numbers, strict=True)}
+            terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
+            position = tuple(here[label] for label in self.out_labels)
+            stores.append(Store(self.out, position, combine_pairwise("add", terms)))
+        # what is dense in the sums is the inner loop
+        loops = [here[axis.label] for axis in self.of.results if axis not in together]
+        if not together:
+            loops = [here[label] for label in self.out_labels]
+        *outer, last = loops
+        body = nest(outer, vectorised(last, stores, self.at.target))
         self.at.call(body, work=parts * self.out.count)
+
+    def _together(self) -> tuple[Axis, ...]:
+        """The axes that are dense in the result and not in the sums, if they are short.
+
+        Their elements are stored together.
+        """
+        for number in range(len(self.of.places)):
+            axes = self.of.places[number:]
+            labels = tuple(axis.label for axis in axes)
+            short = prod(axis.extent for axis in axes) <= SIDE_BY_SIDE
+            if short and self.out_labels[-len(labels) :] == labels:
+                return axes
+        return ()
 
     def _seen(self, seen: Buffer, part: Scalar, outer: At, start: Scalar) -> Body:
         """Statements that copy what a block of taps is multiplied by, with zeros around it."""

@@ -134,7 +134,10 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         wide = pitch_of(windows[last], x[own.index(last)])
         flat = (rows - 1) * wide + along
         by_lines = rows * _registers(along, lanes, registers)
-        if _registers(flat, 2 * registers, registers) <= limits.worth_joining * by_lines:
+        if lanes > registers:
+            # pairs of registers already, for each of which fewer weights are loaded
+            by_lines *= limits.worth_joining
+        if _registers(flat, 2 * registers, registers) <= by_lines:
             lanes, pitch = 2 * registers, wide
     if 2 * lanes < registers:
         return None
@@ -160,7 +163,7 @@ def _are_rows(own: Labels, places: Sequence[int], windows: Mapping[int, Window])
     )
 
 
-def _registers(extent: int, lanes: int, registers: int) -> int:
+def _registers(extent: int, lanes: int, registers: int) -> float:
     """How many registers the vectors of an axis take, whether they are full or not."""
     return -(-extent // lanes) * -(-lanes // registers)
 
