@@ -35,6 +35,7 @@ def functrans_library() -> tuple[Library, Any, Any]:
         functrans.random,
         functrans.scipy.special,
         functrans.scipy.stats,
+        functrans.scipy.linalg,
     )
     return library, functrans.jit, lambda result: [np.asarray(x) for x in tree.leaves(result)]
 
@@ -59,6 +60,7 @@ def jax_library(platforms: str | None = "cpu") -> tuple[Library, Any, Any]:
         jax.random,
         jax.scipy.special,
         jax.scipy.stats,
+        jax.scipy.linalg,
     )
 
     def compiled(function: Any) -> Any:

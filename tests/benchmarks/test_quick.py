@@ -5,9 +5,12 @@ import sys
 import numpy as np
 import pytest
 
+from functrans import tree
 from tests.benchmarks.adjoint import compare
+from tests.benchmarks.contractions import DRAWN, ROWS, drawn, run_once
 from tests.benchmarks.door import one_number, solvers
 from tests.benchmarks.forms import forms
+from tests.benchmarks.layers import product
 from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
 from tests.benchmarks.watching import WATCHES, WORK, rows
@@ -30,6 +33,26 @@ def test_forms(name):
     function, args = forms(library)[name]
     for one, other in zip(flat(compiled(function)(*args)), flat(function(*args)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.small is not row.make])
+def test_contractions(name):
+    library = functrans_library()[0]
+    job = ROWS[name].small(library)
+    results, expected = run_once(ROWS[name].small), job.function(*job.arguments)
+    for one, other in zip(results, tree.leaves(expected), strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn_products(name):
+    for shape in drawn(3, 100):
+        job = product(shape, DRAWN[name])(functrans_library()[0])
+        (found,) = run_once(product(shape, DRAWN[name]))
+        np.testing.assert_allclose(found, np.matmul(*job.arguments), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.full

@@ -29,6 +29,7 @@ class Library(NamedTuple):
     random: Any
     special: Any
     stats: Any
+    linalg: Any
 
 
 class Job(NamedTuple):

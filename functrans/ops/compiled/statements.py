@@ -22,15 +22,19 @@ def nest(
     return tuple(body)
 
 
-def vectorised(loop: Scalar, store: Store, target: Target) -> tuple[Statement, ...]:
+def vectorised(
+    loop: Scalar, stores: Store | Sequence[Store], target: Target
+) -> tuple[Statement, ...]:
     """A loop of independent iterations, which are done as vectors, and none of them twice."""
     extent: int = loop.attribute[2]
-    lanes = target.lanes(max(store.target.dtype.itemsize, store.value.dtype.itemsize))
+    body = (stores,) if isinstance(stores, Store) else tuple(stores)
+    largest = max(max(x.target.dtype.itemsize, x.value.dtype.itemsize) for x in body)
+    lanes = target.lanes(largest)
     while lanes > max(extent, 1):
         lanes //= 2
     lanes = max(lanes, 1)
     stop = const(extent, INDEX)
-    return (For(loop, ZERO, stop, (store,), lanes=lanes, whole=extent % lanes == 0),)
+    return (For(loop, ZERO, stop, body, lanes=lanes, whole=extent % lanes == 0),)
 
 
 def dealt(

@@ -158,3 +158,16 @@ def test_every_other_and_backwards(stride, first, dtype, lanes):
     out = np.zeros(count, dtype)
     by_llvm(made, [given, out], [])
     np.testing.assert_array_equal(out, given[first::2] if stride == 2 else given[first:][::-1])
+
+
+def test_the_innermost_loop_of_a_sum_is_unrolled_if_it_is_short():
+    table, other = buffer("t", F8, (N, 3)), index("j")
+
+    def loops(stop):
+        total = local(F8, "total")
+        bounds = ((K, ZERO, N), (other, ZERO, stop))
+        fold = Reduce((total,), ("add",), (load(table, (K, other)),), bounds)
+        return text(fold, Store(Y, (ZERO,), total), buffers=(table, Y)).count("phi i64")
+
+    assert loops(const(3, INDEX)) == 1
+    assert loops(const(300, INDEX)) == loops(N) == 2

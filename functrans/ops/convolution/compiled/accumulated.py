@@ -7,8 +7,12 @@ channels and features are neighbours in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
 from math import prod
 from typing import NamedTuple
+
+import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
@@ -18,6 +22,15 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.compiled.copies import (
+    SIDE_BY_SIDE,
+    Copy,
+    Position,
+    Range,
+    all_of,
+    cleared,
+    inside,
+)
 from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
 from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
 from functrans.ops.convolution.compiled.tiles import (
@@ -29,7 +42,7 @@ from functrans.ops.convolution.compiled.tiles import (
     region,
 )
 from functrans.ops.convolution.convolution import extents, roles
-from functrans.ops.convolution.windows import Window, from_taps, where_all
+from functrans.ops.convolution.windows import Window, from_taps
 
 
 class Accumulation(NamedTuple):
@@ -51,6 +64,9 @@ class Accumulation(NamedTuple):
         Channels, neighbours of which are a tile, and features, along which vectors go.
     lanes, height : int
         The extents of tiles.
+    along_taps : bool
+        Whether vectors go along the last axis of taps instead, since there are few channels or
+        features: a tile is some features, and all places along the last axis of them.
     """
 
     apart: tuple[Axis, ...]
@@ -62,6 +78,7 @@ class Accumulation(NamedTuple):
     column: Axis
     lanes: int
     height: int
+    along_taps: bool = False
 
     @property
     def pieces(self) -> int:
@@ -96,12 +113,19 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     dtype = eqn.outputs[0].aval.dtype
     registers = target.lanes(dtype.itemsize)
     limits = target[Convolutions]
-    lanes = lanes_of(column.extent, registers, limits)
-    if row.extent < limits.fewest_rows or column.extent < limits.filled * registers:
-        return None
+    order = [label for label in own if label in windows]
+    lanes, height = lanes_of(column.extent, registers, limits), height_of(row.extent, limits)
+    along_taps = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    if along_taps:
+        last = windows[order[-1]]
+        if not order[-1] == own[-1] == other[-1] or last.dilation != 1:
+            return None
+        if last.places > limits.most_sums_in_registers or last.taps < limits.filled * registers:
+            return None
+        lanes = registers
+        height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
     if eqn.outputs[0].aval.size * limits.most_sums > limits.largest_sums:
         return None
-    order = [label for label in own if label in windows]
     length = length_of(
         [from_taps(windows[label]) for label in order],
         max(row.extent, column.extent),
@@ -118,7 +142,8 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         row,
         column,
         lanes,
-        height_of(row.extent, limits),
+        height,
+        along_taps,
     )
 
 
@@ -152,10 +177,13 @@ class _Accumulated:
         shape = [axis.extent for axis in of.results]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))
         regions = [size for _, size in self.regions.values()]
-        seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
-        given = self.at.scratch(
-            "given", self.dtype, (parts, *self.block.values(), of.column.extent)
-        )
+        if of.along_taps:
+            seen = self.at.scratch("seen", self.dtype, (parts, of.row.extent, *regions))
+            given = self.y
+        else:
+            seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
+            lines = (*self.block.values(), of.column.extent)
+            given = self.at.scratch("given", self.dtype, (parts, *lines))
 
         def block(number: Scalar) -> Body:
             outer = numbers(idiv(number, of.pieces), of.outer)
@@ -168,6 +196,9 @@ class _Accumulated:
             def group(g: Scalar) -> Body:
                 here = outer | numbers(g, of.apart)
                 here = {label: self.at.simplify(i) for label, i in here.items()}
+                if of.along_taps:
+                    copied = self._seen(seen, part, here, start)
+                    return (*copied, *self._along_taps(sums, seen, part, here, start, size))
                 return (
                     *self._seen(seen, part, here, start),
                     *self._given(given, part, here, start, size),
@@ -180,6 +211,7 @@ class _Accumulated:
         clear = Store(sums, (part, *loops), const(0, self.dtype))
         body = (
             *nest(loops[:-1], vectorised(loops[-1], clear, self.at.target)),
+            *cleared(seen, (part,), self.at.target),
             *share(part, of.number, block),
         )
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
@@ -190,50 +222,66 @@ class _Accumulated:
     def _add_up(self, sums: Buffer, parts: int) -> None:
         """The sums of all parts, in the order of the result's axes."""
         here = {axis.label: index("i", axis.extent) for axis in self.of.results}
-        terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
-        position = tuple(here[label] for label in self.out_labels)
-        total = Store(self.out, position, combine_pairwise("add", terms))
-        *outer, last = position
-        body = nest(outer, vectorised(last, total, self.at.target))
+        together = self._together()
+        stores = []
+        for place in np.ndindex(*(axis.extent for axis in together)):
+            here |= {axis.label: const(n, INDEX) for axis, n in zip(together, place, strict=True)}
+            terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
+            position = tuple(here[label] for label in self.out_labels)
+            stores.append(Store(self.out, position, combine_pairwise("add", terms)))
+        # what is dense in the sums is the inner loop
+        loops = [here[axis.label] for axis in self.of.results if axis not in together]
+        if not together:
+            loops = [here[label] for label in self.out_labels]
+        *outer, last = loops
+        body = nest(outer, vectorised(last, stores, self.at.target))
         self.at.call(body, work=parts * self.out.count)
 
+    def _together(self) -> tuple[Axis, ...]:
+        """The axes that are dense in the result and not in the sums, if they are short.
+
+        Their elements are stored together.
+        """
+        for number in range(len(self.of.places)):
+            axes = self.of.places[number:]
+            labels = tuple(axis.label for axis in axes)
+            short = prod(axis.extent for axis in axes) <= SIDE_BY_SIDE
+            if short and self.out_labels[-len(labels) :] == labels:
+                return axes
+        return ()
+
     def _seen(self, seen: Buffer, part: Scalar, outer: At, start: Scalar) -> Body:
-        """Loops that copy what a block of taps is multiplied by, with zeros where there is none."""
-        labels = (*self.block, self.of.row.label)
-        loops = {
-            label: index("i", extent)
-            for label, extent in zip(labels, seen.extents[1:], strict=True)
-        }
-        own, conditions = outer | loops, []
-        for label, window in self.windows.items():
-            low, _ = self.regions[label]
-            begin = start * window.dilation if label == self.of.taps[0].label else ZERO
-            own[label] = loops[label] + begin + (window.offset + low)
-            extent = self.x.extents[self.x_labels.index(label)]
-            conditions += [own[label] >= 0, own[label] < extent]
-        value = where_all(conditions, load(self.x, [own[label] for label in self.x_labels]))
-        store = Store(seen, (part, *loops.values()), self.at.simplify(value))
-        return self._copy(store, loops, self.x_labels)
+        """Statements that copy what a block of taps is multiplied by, with zeros around it."""
+        row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
+        ranges = {}
+        for label, (low, positions) in self.regions.items():
+            window, extent = self.windows[label], self.x.extents[self.x_labels.index(label)]
+            begin = start * window.dilation if label == first else ZERO
+            shift = simplify(begin + (window.offset + low))
+            ranges[label] = inside(positions, shift, extent, simplify)
+        ranges[row.label] = all_of(row.extent)
+
+        labels = (row.label, *self.block) if self.of.along_taps else (*self.block, row.label)
+
+        def place(at: Mapping[int, Scalar]) -> Position:
+            return part, *(at[label] for label in labels)
+
+        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
+        every = (copy, *copy.around(first, self.regions[first][1]))
+        return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
     def _given(self, given: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar) -> Body:
-        """Loops that copy what of the other operand belongs to a block."""
-        labels = (*self.block, self.of.column.label)
-        loops = {
-            label: index("i", extent)
-            for label, extent in zip(labels, given.extents[1:], strict=True)
-        }
-        first = self.of.taps[0].label
-        # the rest of the last block is not looked at
-        own = outer | loops | {first: minimum(loops[first] + start, self.of.taps[0].extent - 1)}
-        value = load(self.y, [own[label] for label in self.y_labels])
-        store = Store(given, (part, *loops.values()), self.at.simplify(value))
-        return self._copy(store, loops, self.y_labels)
+        """Statements that copy what of the other operand belongs to a block."""
+        column, first = self.of.column, self.of.taps[0].label
+        ranges = {label: all_of(extent) for label, extent in self.block.items()}
+        ranges[first] = Range(ZERO, size, start)
+        ranges[column.label] = all_of(column.extent)
 
-    def _copy(self, store: Store, loops: At, source: tuple[int, ...]) -> Body:
-        """Loops around a copy: vectors go along what is dense in the source."""
-        order = sorted(loops, key=source.index)
-        *outer, last = (loops[label] for label in order)
-        return nest(outer, vectorised(last, store, self.at.target))
+        def place(at: Mapping[int, Scalar]) -> Position:
+            return part, *(at[label] for label in (*self.block, column.label))
+
+        copy = Copy(self.y, self.y_labels, outer, ranges, given, place, column.label)
+        return copy.statements(self.at.target, self.at.simplify)
 
     def _tiled(
         self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar
@@ -269,3 +317,40 @@ class _Accumulated:
 
         body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
         return nest(list(places.values()), body)
+
+    def _along_taps(
+        self, sums: Buffer, seen: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar
+    ) -> Body:
+        """Loops that add the sums of a block, of which each lane has a part, to those of a part."""
+        of, simplify = self.of, self.at.simplify
+        *around, last = of.places
+        places = {axis.label: index("p", axis.extent) for axis in around}
+        row = index("row", of.row.extent)
+        taps = {label: index("k", extent) for label, extent in self.block.items()}
+        stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
+        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        first = of.taps[0].label
+        own = outer | taps | {first: taps[first] + start}
+        groups = [outer[axis.label] for axis in of.apart]
+
+        def one(tile: Tile) -> Body:
+            totals, values, stores = [], [], []
+            for n, p in product(range(tile.height), range(last.extent)):
+                here = places | {last.label: const(p, INDEX)}
+                where = []
+                for label, k in taps.items():
+                    window, (low, _) = self.windows[label], self.regions[label]
+                    where.append(here[label] * window.stride + k * window.dilation - low)
+                column = own | {of.column.label: tile.first + n}
+                other = load(self.y, [simplify(column[label]) for label in self.y_labels])
+                values.append(simplify(load(seen, (part, row, *where)) * other))
+                totals.append(local(self.dtype, f"sum{n}_{p}"))
+                position = (part, *groups, *here.values(), row, tile.first + n)
+                stores.append(Store(sums, tuple(map(simplify, position)), totals[-1], "add"))
+            whole = of.taps[-1].extent % of.lanes == 0 and len(of.taps) > 1
+            ops = ("add",) * len(totals)
+            fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)
+            return (fold, *stores)
+
+        body = tuple(each for make in all_tiles(of.column.extent, of.height) for each in make(one))
+        return nest([*places.values(), row], body)

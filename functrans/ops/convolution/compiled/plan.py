@@ -31,6 +31,8 @@ class Convolutions(NamedTuple):
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     filled: float = 0.6
     """Vectors are twice as long if so much of them is filled."""
+    worth_joining: float = 0.95
+    """Vectors go along two axes of places as one, if this part of them is left then."""
     fewest_rows: int = 4
     """This many channels are worth being summed up side by side, where results are few."""
     part_of_cache: int = 4

@@ -7,7 +7,7 @@ copied first, with the zeros around it, so that a sum has no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
-from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.convolution.windows import Window
 
 
@@ -48,6 +48,9 @@ class Tiles(NamedTuple):
     features_last : bool
         Whether vectors go along the features, and neighbouring places are a tile. Else it is the
         other way around.
+    pitch : int
+        If it is not 0, vectors go along the last two axes of places as one: by so much are rows
+        apart in what a block sees, zeros of their margins included.
     """
 
     outer: tuple[Axis, ...]
@@ -58,6 +61,7 @@ class Tiles(NamedTuple):
     lanes: int
     height: int
     features_last: bool
+    pitch: int = 0
 
     @property
     def pieces(self) -> int:
@@ -73,6 +77,17 @@ class Tiles(NamedTuple):
     def block(self) -> Shape:
         """The extents of a block of places."""
         return (self.length, *(axis.extent for axis in self.places[1:]))
+
+    @property
+    def rows(self) -> int:
+        """How many lines of images are in a block, if vectors go along them as one."""
+        return self.block[-2]
+
+    @property
+    def joined(self) -> int:
+        """How long these lines are as one, in whole vectors."""
+        extent = (self.rows - 1) * self.pitch + self.places[-1].extent
+        return -(-extent // self.lanes) * self.lanes
 
 
 def tiles(eqn: Eqn, target: Target) -> Tiles | None:
@@ -102,9 +117,6 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     else:
         return None
     limits = target[Convolutions]
-    lanes = lanes_of(along, target.lanes(dtype.itemsize), limits)
-    if 2 * lanes < target.lanes(dtype.itemsize):
-        return None
     summed = [label for label in own if label in found.summed or label in windows]
     outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
     length = length_of(
@@ -115,6 +127,20 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     if length is None or (features_last and len(places) == 1 and sizes[last] % length):
         # neighbours of a tile are counted before
         return None
+    registers = target.lanes(dtype.itemsize)
+    lanes, pitch = lanes_of(along, registers, limits), 0
+    if not features_last and _are_rows(own, places, windows):
+        rows = length if len(places) == 2 else sizes[places[-2]]
+        wide = pitch_of(windows[last], x[own.index(last)])
+        flat = (rows - 1) * wide + along
+        by_lines = rows * _registers(along, lanes, registers)
+        if lanes > registers:
+            # pairs of registers already, for each of which fewer weights are loaded
+            by_lines *= limits.worth_joining
+        if _registers(flat, 2 * registers, registers) <= by_lines:
+            lanes, pitch = 2 * registers, wide
+    if 2 * lanes < registers:
+        return None
     return Tiles(
         tuple(Axis(label, sizes[label]) for label in outer),
         tuple(Axis(label, sizes[label]) for label in places),
@@ -124,7 +150,29 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         lanes,
         height_of(across, limits),
         features_last,
+        pitch,
     )
+
+
+def _are_rows(own: Labels, places: Sequence[int], windows: Mapping[int, Window]) -> bool:
+    """Whether the last two axes of places are lines of images, and no line is skipped."""
+    return (
+        len(places) > 1
+        and own[-2:] == tuple(places[-2:])
+        and all(windows[label].stride == 1 for label in places[-2:])
+    )
+
+
+def _registers(extent: int, lanes: int, registers: int) -> float:
+    """How many registers the vectors of an axis take, whether they are full or not."""
+    return -(-extent // lanes) * -(-lanes // registers)
+
+
+def pitch_of(window: Window, extent: int) -> int:
+    """By how much lines are apart, if the margin behind one is the margin before the next."""
+    low, high = window.reach()
+    before, behind = max(-low, 0), max(high - extent + 1, 0)
+    return high - low + 1 - min(before, behind)
 
 
 def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
@@ -135,9 +183,9 @@ def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
     return whole
 
 
-def height_of(extent: int, limits: Convolutions) -> int:
-    """The height of tiles: one that leaves no rest, if it is not too small."""
-    most = limits.most_sums_in_registers
+def height_of(extent: int, limits: Convolutions, most: int = 0) -> int:
+    """The height of tiles, that has a limit: one that leaves no rest, if it is not too small."""
+    most = most or limits.most_sums_in_registers
     for height in range(min(extent, most), most // 2 - 1, -1):
         if extent % height == 0:
             return height

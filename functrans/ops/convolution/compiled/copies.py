@@ -1,0 +1,183 @@
+"""Copies of what a block sees, into scratch memory, with zeros around the images.
+
+Ranges of loops are cut at the edges of the images (index set splitting), so no element asks whether
+it is there; the zeros along all axes but that of the blocks are written once for many of them.
+Where neighbours in the source are none in the copy, a few vectors are stored together, which
+transposes them in registers (`functrans.emit.llvm.interleave`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import Scalar, const, maximum, minimum
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, For, Store, load
+from functrans.loop.target import Target
+from functrans.loop.walk import Body
+from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.convolution import Labels
+
+SIDE_BY_SIDE = 16
+"""So many neighbours in the copy, which are none in the source, are copied together."""
+
+Position = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range of positions in a copy, and by how much further on they lie in the source."""
+
+    start: Scalar
+    stop: Scalar
+    shift: Scalar
+
+    @property
+    def extent(self) -> int | None:
+        """How many they are, if that is known."""
+        if self.start.op == self.stop.op == "const":
+            return max(int(self.stop.attribute - self.start.attribute), 0)
+        return None
+
+
+def all_of(extent: int) -> Range:
+    """All positions along an axis."""
+    return Range(ZERO, const(extent, INDEX), ZERO)
+
+
+def inside(positions: int, shift: Scalar, extent: int, simplify: Simplifier) -> Range:
+    """Those of the first positions that lie in an axis so long, where they are shifted."""
+    start = simplify(maximum(const(0, INDEX) - shift, ZERO))
+    stop = simplify(minimum(const(extent, INDEX) - shift, const(positions, INDEX)))
+    return Range(start, stop, shift)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a part of an array.
+
+    Parameters
+    ----------
+    source : Buffer
+    labels : tuple of int
+        Of its axes.
+    fixed : dict
+        Where the part is along axes that the copy has not.
+    ranges : dict
+        What is copied, along the others.
+    target : Buffer
+    place : callable
+        The position in the copy, by the positions along those axes.
+    last : int
+        The label along which neighbours are neighbours in the copy.
+    is_zero : bool
+        Whether there is nothing in the source: zeros are written.
+    """
+
+    source: Buffer
+    labels: Labels
+    fixed: Mapping[int, Scalar]
+    ranges: Mapping[int, Range]
+    target: Buffer
+    place: Callable[[Mapping[int, Scalar]], Position]
+    last: int
+    is_zero: bool = False
+
+    def around(self, label: int, positions: int) -> tuple[Copy, Copy]:
+        """The zeros before and behind what there is along an axis, of which a block is a part."""
+        part, end = self.ranges[label], const(positions, INDEX)
+        bounds = (ZERO, part.start), (part.stop, end)
+        before, behind = (
+            replace(self, ranges={**self.ranges, label: Range(*each, part.shift)}, is_zero=True)
+            for each in bounds
+        )
+        return before, behind
+
+    def statements(self, machine: Target, simplify: Simplifier) -> Body:
+        """Loops in the order of the source, with vectors along its last axis."""
+        if any(part.extent == 0 for part in self.ranges.values()):
+            return ()
+        order = sorted(self.ranges, key=self.labels.index)
+        if self.is_zero:
+            order = [*(label for label in order if label != self.last), self.last]
+        dense = order[-1]
+        if dense == self.last or self.ranges[self.last].extent is None:
+            loops = {label: _loop(self.ranges[label], label, self) for label in order}
+            body: Body = (self._store(loops, simplify),)
+            return self._around(order, loops, body, machine)
+        return self._side_by_side(order, machine, simplify)
+
+    def _side_by_side(self, order: Sequence[int], machine: Target, simplify: Simplifier) -> Body:
+        """Vectors of several neighbours in the copy at a time."""
+        extent, start = self.ranges[self.last].extent, self.ranges[self.last].start
+        assert extent is not None
+        loops = {label: _loop(self.ranges[label], label, self) for label in order}
+        others = [label for label in order if label != self.last]
+        whole, rest = divmod(extent, SIDE_BY_SIDE)
+
+        def together(first: Scalar, count: int) -> Body:
+            stores = tuple(
+                self._store(loops | {self.last: simplify(first + n)}, simplify)
+                for n in range(count)
+            )
+            return self._around(others, loops, stores, machine)
+
+        body: Body = ()
+        if whole:
+            group = index("group", whole)
+            stores = together(group * SIDE_BY_SIDE + start, SIDE_BY_SIDE)
+            body = (For(group, ZERO, const(whole, INDEX), stores),)
+        if rest:
+            body = (*body, *together(start + whole * SIDE_BY_SIDE, rest))
+        return body
+
+    def _store(self, at: Mapping[int, Scalar], simplify: Simplifier) -> Store:
+        value = const(0, self.target.dtype)
+        if not self.is_zero:
+            own = dict(self.fixed)
+            own |= {label: at[label] + part.shift for label, part in self.ranges.items()}
+            value = load(self.source, [simplify(own[label]) for label in self.labels])
+        return Store(self.target, tuple(map(simplify, self.place(at))), value)
+
+    def _around(
+        self,
+        order: Sequence[int],
+        loops: Mapping[int, Scalar],
+        body: Body,
+        machine: Target,
+    ) -> Body:
+        """Loops around stores, the innermost one with vectors."""
+        *outer, last = order
+        body = (_vectors(loops[last], self.ranges[last], body, machine, self.source),)
+        for label in reversed(outer):
+            part = self.ranges[label]
+            body = (For(loops[label], part.start, part.stop, body),)
+        return body
+
+
+def _loop(part: Range, label: int, of: Copy) -> Scalar:
+    extent = part.extent
+    if extent is None:
+        extent = of.source.extents[of.labels.index(label)]
+    return index("i", extent)
+
+
+def _vectors(loop: Scalar, part: Range, body: Body, machine: Target, source: Buffer) -> For:
+    """A loop with vectors, of which the last one may overlap the one before."""
+    lanes, extent = machine.lanes(source.dtype.itemsize), part.extent
+    if extent is None:
+        return For(loop, part.start, part.stop, body, lanes)
+    while lanes > max(extent, 1):
+        lanes //= 2
+    lanes = max(lanes, 1)
+    whole = extent % lanes == 0
+    return For(loop, part.start, part.stop, body, lanes, repeatable=not whole, whole=whole)
+
+
+def cleared(target: Buffer, before: Position, machine: Target) -> Body:
+    """Loops that fill a part of an array with zeros."""
+    loops = [index("i", extent) for extent in target.extents[len(before) :]]
+    store = Store(target, (*before, *loops), const(0, target.dtype))
+    return nest(loops[:-1], vectorised(loops[-1], store, machine))

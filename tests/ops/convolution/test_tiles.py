@@ -1,0 +1,111 @@
+"""Convolutions in registers: which axes vectors go along, and blocks that are cut anywhere."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, lax, trace
+from functrans.loop.target import CPU
+from functrans.ops.convolution.compiled.accumulated import accumulation
+from functrans.ops.convolution.compiled.tiles import pitch_of, tiles
+from functrans.ops.convolution.windows import Window
+
+rng = np.random.default_rng(0)
+
+
+def planned(way, x, k, padding="SAME", wrt=None):
+    """How the convolution in a function of images and a kernel is done, if it is done that way."""
+
+    def apply(x, k):
+        return lax.conv(x, k, (1,) * (x.ndim - 2), padding)
+
+    given = rng.normal(size=apply(x, k).shape)
+    pulled = grad(lambda x, k: np.sum(apply(x, k) * given), argnums=wrt or 0)
+    graph = trace(apply if wrt is None else pulled)(x, k)
+    found = [way(eqn, CPU) for eqn in graph.eqns if eqn.primitive.name == "convolution"]
+    return found[-1]
+
+
+def agrees(apply, x, k):
+    """Hold compiled results and derivatives against NumPy's."""
+    given = rng.normal(size=apply(x, k).shape)
+    pulled = grad(lambda x, k: np.sum(apply(x, k) * given), argnums=(0, 1))
+    for one in (lambda x, k: [apply(x, k)], pulled):
+        for found, expected in zip(jit(one)(x, k), one(x, k), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_the_margin_behind_a_line_is_the_one_before_the_next():
+    assert pitch_of(Window(56, 3, offset=-1), 56) == 57
+    assert pitch_of(Window(54, 3), 56) == 56
+    assert pitch_of(Window(58, 3, offset=-2), 56) == 58
+    assert pitch_of(Window(57, 3, offset=-2), 56) == 58
+    assert pitch_of(Window(56, 3, dilation=-1, offset=1), 56) == 57
+    assert pitch_of(Window(20, 3, offset=4), 56) == 22
+
+
+def test_lines_that_leave_vectors_empty_are_gone_through_as_one():
+    kernel = np.ones((16, 8, 3, 3), np.float32)
+    for side, pitch in ((56, 57), (14, 15), (7, 8), (64, 0)):
+        images = np.ones((4, 8, side, side), np.float32)
+        found = planned(tiles, images, kernel)
+        assert (found.pitch, found.lanes) == (pitch, 32)
+
+
+@pytest.mark.parametrize(
+    ("size", "taps", "padding", "dilation"),
+    [
+        ((7, 7), (3, 3), "SAME", (1, 1)),
+        ((13, 9), (3, 2), [(2, 0), (0, 1)], (1, 1)),
+        ((13, 9), (2, 5), [(-1, 3), (3, 1)], (1, 1)),
+        ((11, 19), (3, 3), [(2, 2), (4, 3)], (2, 3)),
+        ((9, 21), (1, 1), "VALID", (1, 1)),
+        ((9, 21), (3, 3), [(-2, -1), (-3, -2)], (1, 1)),
+        ((3, 9, 9), (2, 3, 3), "SAME", (1, 1, 1)),
+    ],
+)
+def test_margins_of_joined_lines(size, taps, padding, dilation):
+    x, k = rng.normal(size=(2, 8, *size)), rng.normal(size=(9, 8, *taps))
+    agrees(
+        lambda x, k: lax.conv_general_dilated(x, k, (1,) * len(size), padding, None, dilation),
+        x, k,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(57, 33), (19, 41)])
+def test_blocks_of_lines_that_are_no_divisor(size):
+    """Many channels, of which few lines fit into a cache, and fewer into the last block."""
+    x, k = rng.normal(size=(1, 300, *size)), rng.normal(size=(8, 300, 3, 3))
+    agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x, k)
+
+
+def test_infinite_weights_at_margins_of_joined_lines():
+    x, k = rng.normal(size=(1, 8, 9, 9)), rng.normal(size=(8, 8, 3, 3))
+    k[0, 0, 0, 0], k[3, 1, 2, 1], k[5, 0, 1, 0] = np.inf, np.nan, -np.inf
+    x[0, 2, 0, 0], x[0, 3, 4, 8] = np.inf, np.nan
+    apply = jit(lambda x, k: lax.conv(x, k, (1, 1), "SAME"))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("size", "taps", "features", "padding"),
+    [
+        ((28, 28), (5, 5), (1, 6), "VALID"),
+        ((40, 37), (3, 5), (3, 16), "SAME"),
+        ((400, 37), (3, 3), (2, 5), [(1, 2), (3, 0)]),
+        ((300,), (7,), (3, 8), [(1, 2)]),
+        ((33, 32), (3, 3), (2, 13), "SAME"),
+    ],
+)
+def test_kernels_of_few_channels(size, taps, features, padding):
+    """Vectors go along the places that are summed over."""
+    x = rng.normal(size=(3, features[0], *size))
+    k = rng.normal(size=(features[1], features[0], *taps))
+    assert planned(accumulation, x, k, padding, wrt=1).along_taps
+    agrees(lambda x, k: lax.conv(x, k, (1,) * len(size), padding), x, k)
+
+
+def test_kernels_of_many_channels():
+    """Vectors go along the features."""
+    x, k = rng.normal(size=(2, 8, 20, 20)), rng.normal(size=(16, 8, 3, 3))
+    assert not planned(accumulation, x, k, wrt=1).along_taps
