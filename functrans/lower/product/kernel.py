@@ -235,7 +235,8 @@ class Product:
         loops = dict(zip(root.axes, root.loops, strict=True))
         ndim = len(root.target.shape)
         position = tuple(values[loops[axis]] if axis in loops else ZERO for axis in range(ndim))
-        store = Store(root.target, position, load(*self.place(block)(position)))
+        own = (*block.own, row - block.rows[0], column - block.columns[0])
+        store = Store(root.target, position, load(self.sums, tuple(map(self.simplify, own))))
         width = self.blocks.width
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
         return (For(row, *block.rows, (inner,)),)
