@@ -51,6 +51,8 @@ class Forms(NamedTuple):
     """Columns, and terms, of a blocked product at least."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
+    largest_packed: int = 1 << 28
+    """Bytes of the right operand at most, of which there is a copy as long as it is read."""
     largest_factor: int = 24
     """Operations of an element that are done where it is packed: they are written out for each row
     of a tile."""
@@ -75,6 +77,9 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     if not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
         return False
     size, limits = counts(eqn), target[Forms]
+    packed = eqn.inputs[1].aval
+    if packed.size * packed.dtype.itemsize > limits.largest_packed:
+        return False
     return (
         size.rows >= max(limits.fewest_rows, 2)
         and min(size.columns, size.summed) >= limits.shortest
