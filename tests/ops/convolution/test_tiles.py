@@ -44,9 +44,9 @@ def test_the_margin_behind_a_line_is_the_one_before_the_next():
 
 
 def test_lines_that_leave_vectors_empty_are_gone_through_as_one():
-    kernel = np.ones((16, 8, 3, 3), np.float32)
+    kernel = np.ones((16, 16, 3, 3), np.float32)
     for side, pitch in ((56, 57), (14, 15), (7, 8), (64, 0)):
-        images = np.ones((4, 8, side, side), np.float32)
+        images = np.ones((4, 16, side, side), np.float32)
         found = planned(tiles, images, kernel)
         assert (found.pitch, found.lanes) == (pitch, 32)
 
