@@ -5,7 +5,8 @@ import pytest
 
 from functrans import grad, jit, lax, trace
 from functrans.loop.target import CPU
-from functrans.ops.convolution.compiled.accumulated import accumulation
+from functrans.ops.convolution.compiled.accumulated import accumulation, parts_of
+from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.tiles import pitch_of, tiles
 from functrans.ops.convolution.windows import Window
 
@@ -44,9 +45,9 @@ def test_the_margin_behind_a_line_is_the_one_before_the_next():
 
 
 def test_lines_that_leave_vectors_empty_are_gone_through_as_one():
-    kernel = np.ones((16, 8, 3, 3), np.float32)
+    kernel = np.ones((16, 16, 3, 3), np.float32)
     for side, pitch in ((56, 57), (14, 15), (7, 8), (64, 0)):
-        images = np.ones((4, 8, side, side), np.float32)
+        images = np.ones((4, 16, side, side), np.float32)
         found = planned(tiles, images, kernel)
         assert (found.pitch, found.lanes) == (pitch, 32)
 
@@ -109,3 +110,24 @@ def test_kernels_of_many_channels():
     """Vectors go along the features."""
     x, k = rng.normal(size=(2, 8, 20, 20)), rng.normal(size=(16, 8, 3, 3))
     assert not planned(accumulation, x, k, wrt=1).along_taps
+
+
+def test_several_images_in_a_block():
+    """Weights, and sums of their derivatives, beyond the nearest caches are read for two images."""
+    x, k = rng.normal(size=(8, 64, 13, 14)), rng.normal(size=(128, 64, 3, 3))
+    assert planned(tiles, x, k).images == 2
+    assert planned(accumulation, x, k, wrt=1).images == 2
+    agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x, k)
+
+
+def test_a_number_of_images_without_divisors():
+    x, k = rng.normal(size=(11, 64, 13, 14)), rng.normal(size=(128, 64, 3, 3))
+    assert planned(tiles, x, k).images == planned(accumulation, x, k, wrt=1).images == 1
+
+
+def test_sums_have_as_many_parts_as_fit():
+    x, k = rng.normal(size=(11, 64, 13, 14)), rng.normal(size=(64, 64, 3, 3))
+    found = planned(accumulation, x, k, wrt=1)
+    size = 9 * 64 * 64
+    for limit, parts in ((8 * size, 8), (7 * size, 4), (3 * size, 2)):
+        assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts

@@ -7,7 +7,7 @@ channels and features are neighbours in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -32,11 +32,21 @@ from functrans.ops.convolution.compiled.copies import (
     inside,
 )
 from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
-from functrans.ops.convolution.compiled.shares import At, for_each, loop_lanes, numbers, share
+from functrans.ops.convolution.compiled.shares import (
+    At,
+    each_image,
+    first_image,
+    for_each,
+    loop_lanes,
+    numbers,
+    of_images,
+    share,
+)
 from functrans.ops.convolution.compiled.tiles import (
     Tile,
     all_tiles,
     height_of,
+    images_of,
     lanes_of,
     length_of,
     region,
@@ -67,6 +77,8 @@ class Accumulation(NamedTuple):
     along_taps : bool
         Whether vectors go along the last axis of taps instead, since there are few channels or
         features: a tile is some features, and all places along the last axis of them.
+    images : int
+        So many along the last of the outer axes are in a block.
     """
 
     apart: tuple[Axis, ...]
@@ -79,6 +91,7 @@ class Accumulation(NamedTuple):
     lanes: int
     height: int
     along_taps: bool = False
+    images: int = 1
 
     @property
     def pieces(self) -> int:
@@ -88,7 +101,7 @@ class Accumulation(NamedTuple):
     @property
     def number(self) -> int:
         """How many blocks there are."""
-        return prod(axis.extent for axis in self.outer) * self.pieces
+        return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
     def results(self) -> tuple[Axis, ...]:
@@ -124,7 +137,7 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
             return None
         lanes = registers
         height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
-    if eqn.outputs[0].aval.size * limits.most_sums > limits.largest_sums:
+    if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
         return None
     length = length_of(
         [from_taps(windows[label]) for label in order],
@@ -144,7 +157,30 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         lanes,
         height,
         along_taps,
+        _images(eqn, order, target) if length == windows[order[0]].taps else 1,
     )
+
+
+def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
+    """How many images are in a block, so that sums beyond the nearest caches are read less."""
+    limits, aval = target[Convolutions], eqn.outputs[0].aval
+    windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
+    found = roles(*(eqn.params[key] for key in ("x_labels", "y_labels", "out", "windows")))
+    if aval.size * aval.dtype.itemsize <= room or not found.summed:
+        return 1
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    sizes = extents(x, y, eqn.params)
+    seen = sizes[found.rows[0]] * prod(
+        region(from_taps(windows[label]), windows[label].taps)[1] for label in order
+    )
+    return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
+
+
+def parts_of(of: Accumulation, limits: Convolutions) -> int:
+    """Into how many parts the sums are cut: as many as fit, a power of two if not all."""
+    fitting = limits.largest_parts // prod(axis.extent for axis in of.results)
+    most = min(limits.most_sums, of.number)
+    return most if fitting >= most else 1 << (fitting.bit_length() - 1)
 
 
 def emit(at: Emission, of: Accumulation) -> None:
@@ -172,21 +208,22 @@ class _Accumulated:
 
     def emit(self) -> None:
         of = self.of
-        parts = min(of.number, self.at.target[Convolutions].most_sums)
+        parts = parts_of(of, self.at.target[Convolutions])
         part = index("part", parts)
         shape = [axis.extent for axis in of.results]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))
         regions = [size for _, size in self.regions.values()]
         if of.along_taps:
-            seen = self.at.scratch("seen", self.dtype, (parts, of.row.extent, *regions))
+            seen = self.at.scratch("seen", self.dtype, (parts, of.images, of.row.extent, *regions))
             given = self.y
         else:
-            seen = self.at.scratch("seen", self.dtype, (parts, *regions, of.row.extent))
+            seen = self.at.scratch("seen", self.dtype, (parts, of.images, *regions, of.row.extent))
             lines = (*self.block.values(), of.column.extent)
-            given = self.at.scratch("given", self.dtype, (parts, *lines))
+            given = self.at.scratch("given", self.dtype, (parts, of.images, *lines))
 
         def block(number: Scalar) -> Body:
-            outer = numbers(idiv(number, of.pieces), of.outer)
+            outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
+            outer = first_image(outer, of.outer, of.images)
             start = self.at.simplify(irem(number, of.pieces) * of.length)
             size = const(of.length, INDEX)
             if of.pieces * of.length != of.taps[0].extent:
@@ -196,14 +233,17 @@ class _Accumulated:
             def group(g: Scalar) -> Body:
                 here = outer | numbers(g, of.apart)
                 here = {label: self.at.simplify(i) for label, i in here.items()}
+
+                def copied(at: At, image: Scalar) -> Body:
+                    body = self._seen(seen, (part, image), at, start)
+                    if not of.along_taps:
+                        body += self._given(given, (part, image), at, start, size)
+                    return body
+
+                copies = each_image(here, of.outer, of.images, copied)
                 if of.along_taps:
-                    copied = self._seen(seen, part, here, start)
-                    return (*copied, *self._along_taps(sums, seen, part, here, start, size))
-                return (
-                    *self._seen(seen, part, here, start),
-                    *self._given(given, part, here, start, size),
-                    *self._tiled(sums, seen, given, part, here, size),
-                )
+                    return (*copies, *self._along_taps(sums, seen, part, here, start, size))
+                return (*copies, *self._tiled(sums, seen, given, part, here, size))
 
             return for_each(prod(axis.extent for axis in of.apart), group)
 
@@ -250,7 +290,7 @@ class _Accumulated:
                 return axes
         return ()
 
-    def _seen(self, seen: Buffer, part: Scalar, outer: At, start: Scalar) -> Body:
+    def _seen(self, seen: Buffer, before: Position, outer: At, start: Scalar) -> Body:
         """Statements that copy what a block of taps is multiplied by, with zeros around it."""
         row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
         ranges = {}
@@ -264,13 +304,15 @@ class _Accumulated:
         labels = (row.label, *self.block) if self.of.along_taps else (*self.block, row.label)
 
         def place(at: Mapping[int, Scalar]) -> Position:
-            return part, *(at[label] for label in labels)
+            return *before, *(at[label] for label in labels)
 
         copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
         return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
-    def _given(self, given: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar) -> Body:
+    def _given(
+        self, given: Buffer, before: Position, outer: At, start: Scalar, size: Scalar
+    ) -> Body:
         """Statements that copy what of the other operand belongs to a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
@@ -278,7 +320,7 @@ class _Accumulated:
         ranges[column.label] = all_of(column.extent)
 
         def place(at: Mapping[int, Scalar]) -> Position:
-            return part, *(at[label] for label in (*self.block, column.label))
+            return *before, *(at[label] for label in (*self.block, column.label))
 
         copy = Copy(self.y, self.y_labels, outer, ranges, given, place, column.label)
         return copy.statements(self.at.target, self.at.simplify)
@@ -292,7 +334,7 @@ class _Accumulated:
         taps = {label: index("k", extent) for label, extent in self.block.items()}
         lane = index("lane", of.column.extent)
         stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
-        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        image, bounds = self._terms(taps, stops)
         where = []
         for label, k in taps.items():
             window, (low, _) = self.windows[label], self.regions[label]
@@ -300,9 +342,10 @@ class _Accumulated:
 
         def one(tile: Tile) -> Body:
             totals = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
-            factor = load(given, (part, *taps.values(), lane))
+            factor = load(given, (part, image, *taps.values(), lane))
             values = [
-                load(seen, (part, *where, tile.first + n)) * factor for n in range(tile.height)
+                load(seen, (part, image, *where, tile.first + n)) * factor
+                for n in range(tile.height)
             ]
             groups = [outer[axis.label] for axis in of.apart]
             stores = []
@@ -318,6 +361,16 @@ class _Accumulated:
         body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
         return nest(list(places.values()), body)
 
+    def _terms(
+        self, taps: At, stops: Sequence[Scalar]
+    ) -> tuple[Scalar, tuple[tuple[Scalar, Scalar, Scalar], ...]]:
+        """Which of its images a term of a block is of, and the loops over all of them."""
+        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        if self.of.images == 1:
+            return ZERO, bounds
+        image = index("image", self.of.images)
+        return image, ((image, ZERO, const(self.of.images, INDEX)), *bounds)
+
     def _along_taps(
         self, sums: Buffer, seen: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar
     ) -> Body:
@@ -328,9 +381,11 @@ class _Accumulated:
         row = index("row", of.row.extent)
         taps = {label: index("k", extent) for label, extent in self.block.items()}
         stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
-        bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
+        image, bounds = self._terms(taps, stops)
         first = of.taps[0].label
         own = outer | taps | {first: taps[first] + start}
+        if of.images > 1:
+            own[of.outer[-1].label] += image
         groups = [outer[axis.label] for axis in of.apart]
 
         def one(tile: Tile) -> Body:
@@ -343,7 +398,7 @@ class _Accumulated:
                     where.append(here[label] * window.stride + k * window.dilation - low)
                 column = own | {of.column.label: tile.first + n}
                 other = load(self.y, [simplify(column[label]) for label in self.y_labels])
-                values.append(simplify(load(seen, (part, row, *where)) * other))
+                values.append(simplify(load(seen, (part, image, row, *where)) * other))
                 totals.append(local(self.dtype, f"sum{n}_{p}"))
                 position = (part, *groups, *here.values(), row, tile.first + n)
                 stores.append(Store(sums, tuple(map(simplify, position)), totals[-1], "add"))

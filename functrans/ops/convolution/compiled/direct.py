@@ -6,8 +6,7 @@ there is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -19,7 +18,15 @@ from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.convolution.compiled.copies import Copy, cleared, inside
 from functrans.ops.convolution.compiled.plan import Convolutions
-from functrans.ops.convolution.compiled.shares import At, loop_lanes, numbers, share
+from functrans.ops.convolution.compiled.shares import (
+    At,
+    each_image,
+    first_image,
+    loop_lanes,
+    numbers,
+    of_images,
+    share,
+)
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, all_tiles, region
 from functrans.ops.convolution.convolution import Labels
 
@@ -38,6 +45,8 @@ class _Block(NamedTuple):
         Which part of the threads' does it.
     outer : dict
         Where it is along the axes that are gone through one by one.
+    image : Scalar
+        Which of its images.
     start, size : Scalar
         The stretch of the first axis inside of it.
     seen, weights : Buffer
@@ -48,6 +57,7 @@ class _Block(NamedTuple):
 
     part: Scalar
     outer: At
+    image: Scalar
     start: Scalar
     size: Scalar
     seen: Buffer
@@ -92,19 +102,20 @@ class _Direct:
         if tiles.pitch:
             shape[-2:] = [self._flat_region()]
             self.made = self.at.scratch("made", self.dtype, (parts, tiles.height, tiles.joined))
-        seen = self.at.scratch("seen", self.dtype, (parts, *shape))
+        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *shape))
 
         def block(number: Scalar) -> Body:
             pieces = tiles.pieces
-            outer = numbers(idiv(number, pieces), tiles.outer)
+            outer = numbers(idiv(number, pieces), of_images(tiles.outer, tiles.images))
+            outer = first_image(outer, tiles.outer, tiles.images)
             outer = {label: self.at.simplify(i) for label, i in outer.items()}
             start = self.at.simplify(irem(number, pieces) * tiles.length)
             whole = tiles.places[0].extent
             size = const(tiles.length, INDEX)
             if pieces * tiles.length != whole:
                 size = self.at.simplify(minimum(const(whole, INDEX) - start, size))
-            here = _Block(part, outer, start, size, seen, weights, labels)
-            return (*self._copied(here), *self._tiled(here))
+            here = _Block(part, outer, ZERO, start, size, seen, weights, labels)
+            return (*self._for_images(here, self._copied), *self._tiled(here))
 
         body = (
             *cleared(seen, (part,), self.at.target),
@@ -123,6 +134,14 @@ class _Direct:
     def _work(self) -> int:
         axes = (*self.tiles.outer, *self.tiles.places, self.tiles.column, *self.tiles.summed)
         return prod(axis.extent for axis in axes) // 8
+
+    def _for_images(self, block: _Block, body: Callable[[_Block], Body]) -> Body:
+        """A loop over the images of a block."""
+
+        def one(outer: At, image: Scalar) -> Body:
+            return body(block._replace(outer=outer, image=image))
+
+        return each_image(block.outer, self.tiles.outer, self.tiles.images, one)
 
     # -- what is copied -----------------------------------------------------------------------
 
@@ -160,7 +179,7 @@ class _Direct:
             position = [at[label] for label in self.kept]
             if pitch:
                 position[-2:] = [position[-2] * pitch + position[-1]]
-            return (block.part, *position)
+            return (block.part, block.image, *position)
 
         copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, self.kept[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
@@ -179,19 +198,27 @@ class _Direct:
         stops = {label: const(loop.attribute[2], INDEX) for label, loop in loops.items()}
         stops[tiles.places[0].label] = block.size
         nest = _Nest(loops, stops)
+        across = tiles.places[-1] if tiles.features_last else tiles.column
+        over_tiles = all_tiles(across.extent, tiles.height)
+
+        def over_places(block: _Block) -> Body:
+            def one(tile: Tile) -> Body:
+                return self._one(block, nest, tile)
+
+            return self._around(nest, 1, tuple(each for make in over_tiles for each in make(one)))
+
+        def over_features(tile: Tile) -> Body:
+            def one(block: _Block) -> Body:
+                if tiles.pitch:
+                    return self._around(nest, 2, self._joined(block, nest, tile))
+                return self._around(nest, 1, self._one(block, nest, tile))
+
+            return self._for_images(block, one)
+
         if tiles.features_last:
-            over_tiles = all_tiles(tiles.places[-1].extent, tiles.height)
-            body = (each for make in over_tiles for each in make(partial(self._one, block, nest)))
-            return self._around(nest, 1, tuple(body))
-
+            return self._for_images(block, over_places)
         # of few features at a time, so that their weights stay in the nearest cache
-        def over_places(tile: Tile) -> Body:
-            if tiles.pitch:
-                return self._around(nest, 2, self._joined(block, nest, tile))
-            return self._around(nest, 1, self._one(block, nest, tile))
-
-        over_tiles = all_tiles(tiles.column.extent, tiles.height)
-        return tuple(each for make in over_tiles for each in make(over_places))
+        return tuple(each for make in over_tiles for each in make(over_features))
 
     def _around(self, nest: _Nest, last: int, body: Body) -> Body:
         """Loops over places, without the last ones."""
@@ -268,4 +295,4 @@ class _Direct:
             position.append(here[label] * window.stride + summed[label] * window.dilation - low)
         if self.tiles.pitch:
             position[-2:] = [position[-2] * self.tiles.pitch + position[-1]]
-        return load(block.seen, (block.part, *position))
+        return load(block.seen, (block.part, block.image, *position))

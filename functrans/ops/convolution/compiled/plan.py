@@ -25,14 +25,16 @@ class Convolutions(NamedTuple):
     Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet).
     """
 
-    fewest_columns: int = 4
+    fewest_columns: int = 3
     """With fewer features, each product is made in loops."""
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     filled: float = 0.6
     """Vectors are twice as long if so much of them is filled."""
-    worth_joining: float = 0.95
-    """Vectors go along two axes of places as one, if this part of them is left then."""
+    terms_of_a_copy: int = 8
+    """Writing results once more, to leave out margins, takes as long as so many of their terms."""
+    fewest_blocks: int = 4
+    """So many blocks are left where several images are put into one."""
     fewest_rows: int = 4
     """This many channels are worth being summed up side by side, where results are few."""
     part_of_cache: int = 4
@@ -43,6 +45,9 @@ class Convolutions(NamedTuple):
     """The greatest number of parts of a long sum."""
     largest_sums: int = 1 << 20
     """The greatest number of elements that these have together."""
+    fewest_sums: int = 2
+    largest_parts: int = 1 << 23
+    """The same of sums in registers, of which there are as many parts as fit, but so many."""
     long_sum: int = 64
     """Terms that are worth a product of matrices, where there are more of them outside."""
 

@@ -46,3 +46,29 @@ def loop_lanes(lanes: int, extent: int) -> int:
     while lanes // 2 >= max(extent, 1):
         lanes //= 2
     return max(lanes, 1)
+
+
+def of_images(axes: Sequence[Axis], images: int) -> tuple[Axis, ...]:
+    """Axes of which the last one has so many in each block."""
+    if images == 1:
+        return tuple(axes)
+    *others, last = axes
+    return *others, last._replace(extent=last.extent // images)
+
+
+def first_image(outer: At, axes: Sequence[Axis], images: int) -> At:
+    """Where a block is along the axes, by its number."""
+    if images == 1:
+        return outer
+    return outer | {axes[-1].label: outer[axes[-1].label] * images}
+
+
+def each_image(
+    outer: At, axes: Sequence[Axis], images: int, body: Callable[[At, Scalar], Body]
+) -> Body:
+    """A loop over the images of a block: where each is, and which of them it is."""
+    if images == 1:
+        return body(outer, ZERO)
+    image, label = index("image", images), axes[-1].label
+    here = {**outer, label: outer[label] + image}
+    return (For(image, ZERO, const(images, INDEX), body(here, image)),)

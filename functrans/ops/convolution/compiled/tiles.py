@@ -21,7 +21,7 @@ from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
-from functrans.ops.convolution.convolution import Labels, extents, roles
+from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
 from functrans.ops.convolution.windows import Window
 
 
@@ -51,6 +51,8 @@ class Tiles(NamedTuple):
     pitch : int
         If it is not 0, vectors go along the last two axes of places as one: by so much are rows
         apart in what a block sees, zeros of their margins included.
+    images : int
+        So many along the last of the outer axes are in a block.
     """
 
     outer: tuple[Axis, ...]
@@ -62,6 +64,7 @@ class Tiles(NamedTuple):
     height: int
     features_last: bool
     pitch: int = 0
+    images: int = 1
 
     @property
     def pieces(self) -> int:
@@ -71,7 +74,7 @@ class Tiles(NamedTuple):
     @property
     def number(self) -> int:
         """How many blocks there are."""
-        return prod(axis.extent for axis in self.outer) * self.pieces
+        return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
     def block(self) -> Shape:
@@ -136,7 +139,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         by_lines = rows * _registers(along, lanes, registers)
         if lanes > registers:
             # pairs of registers already, for each of which fewer weights are loaded
-            by_lines *= limits.worth_joining
+            by_lines *= 1 - limits.terms_of_a_copy / term_count
         if _registers(flat, 2 * registers, registers) <= by_lines:
             lanes, pitch = 2 * registers, wide
     if 2 * lanes < registers:
@@ -151,7 +154,30 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         height_of(across, limits),
         features_last,
         pitch,
+        _images(eqn, found, length, target),
     )
+
+
+def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
+    """How many images are in a block, so that weights beyond the nearest caches are read less."""
+    limits, itemsize = target[Convolutions], eqn.outputs[0].aval.dtype.itemsize
+    windows = dict(eqn.params["windows"])
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    sizes = extents(x, y, eqn.params)
+    room = target.cache // limits.part_of_cache
+    places = [label for label in eqn.params["out"] if label in windows]
+    rows = [label for label in eqn.params["out"] if label in found.rows]
+    if eqn.inputs[1].aval.size * itemsize <= room or not rows or length < sizes[places[0]]:
+        return 1
+    seen = prod(sizes[label] for label in found.summed)
+    seen *= prod(region(windows[label], sizes[label])[1] for label in places)
+    return images_of(sizes[rows[-1]], 2 * room // (seen * itemsize), limits)
+
+
+def images_of(extent: int, most: int, limits: Convolutions) -> int:
+    """How many images are in a block: a divisor, so that there are enough blocks, or one."""
+    most = min(most, extent // limits.fewest_blocks)
+    return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
 
 
 def _are_rows(own: Labels, places: Sequence[int], windows: Mapping[int, Window]) -> bool:
