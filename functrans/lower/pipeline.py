@@ -141,9 +141,13 @@ def loop_generation(draft: Draft) -> Draft:
     return generated(draft, _nests)
 
 
+Readers = Mapping[Buffer, Sequence[Root]]
+
+
 def _nests(
     loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
+    """The nests of loops: streams of products, products, and all others."""
     target, simplify = draft.target, draft.chosen.puller.simplify
     for each in streams(loops, readers, target):
         together = None
@@ -154,9 +158,6 @@ def _nests(
             continue
         for loop in each.members if isinstance(each, Stream) else (each,):
             yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
-
-
-Readers = Mapping[Buffer, Sequence[Root]]
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]

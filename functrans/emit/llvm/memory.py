@@ -34,7 +34,7 @@ from functrans.loop.statements import Buffer
 ZERO = const(0, INDEX)
 
 _NOT_MOVED = frozenset({"load", "guard", "unlikely", "checked", "required"})
-"""What may fail, or change: it is computed where it stands."""
+"""What is computed where it stands."""
 
 LARGEST_SHUFFLED_STRIDE = 8
 """Up to this stride, neighbours are loaded as whole vectors and shuffled apart."""
@@ -107,7 +107,7 @@ class Memory:
             inside.update(x for x in found if not inside.isdisjoint(x.args))
             for x in found:
                 if x.op == "mul" and x.dtype == INDEX and x not in inside:
-                    if all(y.op not in _NOT_MOVED for y in postorder([x])):
+                    if not any(map(_stays, postorder([x]))):
                         self.value(x, base=not is_one)
 
     def pointer(self, target: Buffer, offset: Value) -> str:
@@ -294,6 +294,12 @@ class Memory:
         if lanes == 1:
             return Value(self.writer.define(f"load {element}, ptr {pointer}"), 1)
         return Value(self._masked_gather(pointer, node.dtype, lanes), lanes)
+
+
+def _stays(node: Scalar) -> bool:
+    """Whether a node may fail, or change: it is not computed for a loop without an iteration."""
+    divides = node.op in ("idiv", "irem") and node.args[1].op not in ("const", "size")
+    return divides or node.op in _NOT_MOVED
 
 
 def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:

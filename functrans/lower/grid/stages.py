@@ -108,6 +108,7 @@ def loop_generation(draft: Draft) -> Draft:
 def _nests(
     loops: Sequence[Loop], readers: pipeline.Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
+    """The nests of loops: products in tiles, and all others."""
     simplify = draft.chosen.puller.simplify
     for loop in loops:
         product = tiled_product(loop, readers, draft.target, simplify)

@@ -22,8 +22,9 @@ from functrans.lower.select.root import Contraction, extent_of
 class Blocking(NamedTuple):
     """The sizes of blocks of matrix products.
 
-    Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth` (32 to
-    512 terms of a tile), on a core with AVX-512.
+    Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
+    (32 to 512 terms of a tile), `few_panels` (attention's products of 64 columns), `few_tiles` (20
+    and 28 rows), on a core with AVX-512.
     """
 
     depth_bytes: int = 1536
@@ -34,6 +35,12 @@ class Blocking(NamedTuple):
     """Columns of a block, where what follows does not need whole rows."""
     fewest_blocks: int = 8
     """Blocks that keep threads busy, where there are rows and columns for them."""
+    few_panels: int = 2
+    """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
+    is read more often."""
+    few_tiles: int = 4
+    """Tiles below each other for which the right operand is as well read in stretches of its rows.
+    """
     single_vector: float = 1.15
     """What a column costs in tiles of one vector, where one of two costs 1."""
 

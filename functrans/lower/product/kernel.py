@@ -29,15 +29,9 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
-from functrans.lower.product.blocking import Blocks, extents_of
+from functrans.lower.product.blocking import Blocking, Blocks, extents_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
-
-FEW_PANELS = 2
-"""Panels for which elements are as well read with gaps: a copy is read as often as it pays from."""
-
-FEW_TILES = 4
-"""Tiles below each other for which the right operand is as well read in stretches of its rows."""
 
 
 class Block(NamedTuple):
@@ -83,6 +77,7 @@ class Product:
         assert root.counter is not None
         self.root = root
         self.blocks = blocks
+        self.limits = target[Blocking]
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
@@ -116,13 +111,13 @@ class Product:
     @property
     def reads_in_place(self) -> bool:
         """Whether tiles read the left operand where it is, and not a copy."""
-        few = self.blocks.panels <= FEW_PANELS
+        few = self.blocks.panels <= self.limits.few_panels
         return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
 
     @property
     def reads_panels_in_place(self) -> bool:
         """Whether tiles read the right operand where it is: few would read a copy of it again."""
-        few = self.size.rows <= FEW_TILES * self.blocks.height
+        few = self.size.rows <= self.limits.few_tiles * self.blocks.height
         return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
 
     # -- the nests ----------------------------------------------------------------------------
