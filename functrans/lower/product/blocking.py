@@ -96,8 +96,10 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
     itemsize = root.target.dtype.itemsize
     width, vectors = _width(size.columns, target.lanes(itemsize), limits)
     height = _height(size.rows, 3 * target.registers // (4 * vectors))
-    depth = _depth(size.terms, limits.depth_bytes // itemsize)
     panels = -(-size.columns // width)
+    if root.shared_rows:
+        return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
+    depth = _depth(size.terms, limits.depth_bytes // itemsize)
     tiles = -(-size.rows // height)
     across = panels if whole_rows else min(panels, max(limits.columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))

@@ -90,11 +90,10 @@ class Epilogue:
         """The loop over the rows of a block, of which some memory is elsewhere."""
         loop = serial(self.row)
         assert isinstance(loop, For)
-        row, body = loop.index, loop.body
-        values = dict(block.batch)
-        if len(self.rows) > 1:
-            row = index("row", iterations(self.rows))
-            values |= delinearised(self.rows, row, simplify)
+        body = loop.body
+        numbered = loop.index if len(self.rows) == 1 else index("row", iterations(self.rows))
+        number, row, bounds = block.over_rows(numbered, simplify)
+        values = block.batch | delinearised(self.rows, row, simplify)
         if self.column is not None:
             (inner,) = body
             assert isinstance(inner, For)
@@ -103,7 +102,7 @@ class Epilogue:
                 inner = replace(inner, start=start, stop=stop, repeatable=False, whole=False)
             body = (inner,)
         body = substituted(relocation.statements(body), values, simplify)
-        return (For(row, *block.rows, body, loop.lanes),)
+        return (For(number, *bounds, body, loop.lanes),)
 
 
 def without(loop: Loop, root: Root) -> Loop:

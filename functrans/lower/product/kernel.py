@@ -33,6 +33,9 @@ from functrans.lower.product.blocking import Blocking, Blocks, extents_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
+Bounds = tuple[Scalar, Scalar]
+"""The first index, and the one behind the last."""
+
 
 class Block(NamedTuple):
     """A block of the result.
@@ -45,12 +48,22 @@ class Block(NamedTuple):
         The number of the first one, and the one behind the last.
     own : tuple of Scalar
         The indices in front of those of its scratch: a thread's part, if that is in the arena.
+    height : int
+        How many rows there are, if each block has as many; or 0.
     """
 
     batch: Values
-    rows: tuple[Scalar, Scalar]
-    columns: tuple[Scalar, Scalar]
+    rows: Bounds
+    columns: Bounds
     own: Position = ()
+    height: int = 0
+
+    def over_rows(self, row: Scalar, simplify: Simplifier) -> tuple[Scalar, Scalar, Bounds]:
+        """The loop over its rows: the index, the row, and from where to where."""
+        if not self.height:
+            return row, row, self.rows
+        number = index("row", self.height)
+        return number, simplify(self.rows[0] + number), (ZERO, const(self.height, INDEX))
 
 
 class Product:
@@ -117,6 +130,8 @@ class Product:
     @property
     def reads_panels_in_place(self) -> bool:
         """Whether tiles read the right operand where it is: few would read a copy of it again."""
+        if self.root.shared_rows:
+            return True
         few = self.size.rows <= self.limits.few_tiles * self.blocks.height
         return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
 
@@ -161,6 +176,7 @@ class Product:
             self._loops(self.root.sides[0], batch),
             (first_row, self._end(first_row, height, size.rows)),
             (first_column, self._end(first_column, width, size.columns)),
+            height=self.root.shared_rows,
         )
         return block, number
 
@@ -225,7 +241,7 @@ class Product:
         """Loops that copy a block to where the result is in memory."""
         root = self.root
         _, rows, (column,) = root.sides
-        row = index("row", self.size.rows)
+        number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
         values = block.batch | self._loops(rows, row) | {column: column}
         loops = dict(zip(root.axes, root.loops, strict=True))
         ndim = len(root.target.shape)
@@ -234,7 +250,7 @@ class Product:
         store = Store(root.target, position, load(self.sums, tuple(map(self.simplify, own))))
         width = self.blocks.width
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
-        return (For(row, *block.rows, (inner,)),)
+        return (For(number, *bounds, (inner,)),)
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:
         """Where in a block the elements of the result are, by their positions there."""
@@ -293,7 +309,8 @@ class Product:
         blocks, own = self.blocks, block.own
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
-        panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
+        panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
+        tile = index("tile", blocks.tiles) if blocks.tiles > 1 else ZERO
         term, lane = index("k", terms.most), index("lane", blocks.width)
         first = self._times(tile, blocks.height)
         before: Body = ()
@@ -323,7 +340,7 @@ class Product:
             for row, total in enumerate(sums)
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
-        return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, (*lets, vectors)),)))
+        return (*before, *_loop(panel, panels, _loop(tile, tiles, (*lets, vectors))))
 
     def _vectors(self, block: Block, panel: Scalar, lane: Scalar, body: Body) -> For:
         """The loop over the columns of a panel; there is nothing beyond the last one in memory."""
@@ -384,6 +401,11 @@ class Product:
         if start.op == stop.op == "const":
             return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
         return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))
+
+
+def _loop(index: Scalar, stop: Scalar, body: Body) -> Body:
+    """A loop, or its body if that is done once."""
+    return body if index is ZERO else (For(index, ZERO, stop, body),)
 
 
 def iterations(loops: Sequence[Scalar]) -> int:

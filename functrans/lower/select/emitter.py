@@ -105,6 +105,7 @@ class Emitter:
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
+        shared_rows: int = 0,
     ) -> None:
         self._roots.all.append(
             Contraction(
@@ -115,6 +116,7 @@ class Emitter:
                 sides=sides,
                 counter=counter,
                 factors=factors,
+                shared_rows=shared_rows,
             )
         )
 

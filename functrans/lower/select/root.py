@@ -232,11 +232,15 @@ class Contraction(Elements):
     factors : tuple of Scalar
         An element of the left operand, which does not depend on the column, and one of the right
         operand, which does not depend on the row.
+    shared_rows : int
+        If not 0, the rows of a block, which divide all: a loop around shares rows among threads.
+        The right operand is in memory then, its columns side by side, and is not packed.
     """
 
     sides: tuple[tuple[Scalar, ...], ...] = ()
     counter: Scalar | None = None
     factors: tuple[Scalar, ...] = ()
+    shared_rows: int = 0
 
     @cached_property
     def nodes(self) -> Sequence[Scalar]:

@@ -51,6 +51,11 @@ class Forms(NamedTuple):
     """Columns, and terms, of a blocked product at least."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
+    least_work_in_loops: int = 1 << 22
+    """Those of one in a loop, that is worth a kernel of its own: rows of smaller ones are shared
+    with all that is done of them."""
+    rows_in_loops: tuple[int, ...] = (8, 12, 10, 6, 9, 11, 7, 5, 4)
+    """Rows of a block of a smaller one, the best ones first: as many as divide all of them."""
     largest_packed: int = 1 << 28
     """Bytes of the right operand at most, of which there is a copy as long as it is read."""
     largest_factor: int = 24
@@ -77,20 +82,42 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     if not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
         return False
     size, limits = counts(eqn), target[Forms]
+    least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
     packed = eqn.inputs[1].aval
     if packed.size * packed.dtype.itemsize > limits.largest_packed:
         return False
-    return (
+    return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
         and min(size.columns, size.summed) >= limits.shortest
-        and size.multiplications >= limits.least_work
+        and size.multiplications >= least_work
         and not is_thin(eqn, target)
     )
 
 
+def shared_rows(eqn: Eqn, target: Target) -> int:
+    """The rows of a block of a product whose rows a loop around may share; 0 for any other.
+
+    It is in a loop, too small to be shared on its own, and would be a call. Its right operand is
+    read in vectors where it is, in each step.
+    """
+    limits, size = target[Forms], counts(eqn)
+    if not target.in_loop or size.multiplications >= limits.least_work_in_loops:
+        return 0
+    if not _is_ours(eqn, target) or not is_called(eqn, target):
+        return 0
+    left, right = sides(eqn)
+    x, y = (operand.aval for operand in eqn.inputs)
+    if left.batch or sum(x.shape[axis] > 1 for axis in left.free) != 1:
+        return 0
+    if _is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
+        return 0
+    heights = [n for n in limits.rows_in_loops if size.rows % n == 0]
+    return heights[0] if heights else 0
+
+
 def is_thin(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is of a few columns, whose terms are not neighbours as they are."""
-    if not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
+    if target.in_loop or not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
         return False
     left, right = sides(eqn)
     size, limits = counts(eqn), target[Forms]
@@ -153,18 +180,28 @@ def _indices(at: Emission) -> _Indices:
 def _blocked(at: Emission) -> None:
     loops, (batch, rows, columns) = _indices(at)
     left, right = sides(at.eqn)
+    shared = shared_rows(at.eqn, at.target)
     counter = index("k", counts(at.eqn).summed)
     factors = (
         _factor(at, 0, left, (*batch, *rows), counter),
-        _factor(at, 1, right, (*batch, *columns), counter),
+        _factor(at, 1, right, (*batch, *columns), counter, in_memory=shared > 0),
     )
     by_side = tuple(tuple(i for i in part if i is not ZERO) for part in (batch, rows, columns))
-    at.contract(loops, by_side, counter, factors)
+    at.contract(loops, by_side, counter, factors, shared)
 
 
-def _factor(at: Emission, number: int, axes: Sides, outer: Position, counter: Scalar) -> Scalar:
+def _factor(
+    at: Emission,
+    number: int,
+    axes: Sides,
+    outer: Position,
+    counter: Scalar,
+    in_memory: bool = False,
+) -> Scalar:
     """An element of an operand, which is computed where it is packed, or before that."""
     position = _position(at.eqn, number, axes, outer, counter)
+    if in_memory:
+        return load(at.operand(number), position)
     element = at.element(number, position)
     nodes = postorder([element])
     largest = at.target[Forms].largest_factor
