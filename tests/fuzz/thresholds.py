@@ -70,10 +70,11 @@ LOW = {
         "least_work": (1, 100, 1 << 14),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),
-        "most_thin": (0, 3, 7),
-        "shortest_thin": (1, 64),
     },
     "blocking": {
+        "most_thin": (0, 3, 8),
+        "shortest_thin": (1, 12),
+        "few_terms": (0, 64),
         "depth_bytes": (32, 128, 1536),
         "rows": (4, 16, 48),
         "columns": (8, 32, 512),

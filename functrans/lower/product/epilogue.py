@@ -23,8 +23,9 @@ from functrans.loop.walk import Body, scalars, walk
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.product.block import Block
 from functrans.lower.product.blocking import blocks_of
-from functrans.lower.product.kernel import Block, Product, iterations
+from functrans.lower.product.kernel import Product, iterations
 from functrans.lower.select.root import Contraction, Root, extent_of
 
 
@@ -55,12 +56,12 @@ def product_nests(
     is_kept = root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     epilogue = _epilogue(root, built)
     blocks = blocks_of(root, target, epilogue is not None and epilogue.column is None)
-    product = Product(root, blocks, target, simplify)
+    product = Product(root, blocks, target, simplify, is_alone=epilogue is None)
     own = sum(one.nbytes for one in product.scratch)
     if epilogue is not None:
         own += sum(one.nbytes for one in epilogue.nest.scratch)
     if built and (epilogue is None or own > target.largest_stack):
-        alone = Product(root, blocks_of(root, target, False), target, simplify)
+        alone = Product(root, blocks_of(root, target, False), target, simplify, is_alone=True)
         return [*alone.packing(), _nest(alone, None, True, simplify), *built]
     return [*product.packing(), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
 

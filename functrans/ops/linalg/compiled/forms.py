@@ -1,11 +1,9 @@
 """Instruction selection for contractions: kernels of our own, calls of BLAS, or sums of terms.
 
-- *Blocked* (`functrans.lower.product`): large products, by tiles in registers, fused with what is
-  computed of their results.
-- *Thin*: of a few columns, each a long sum. Vectors go along the terms, of which the small operand
-  is copied so that they are neighbours.
-- *Library calls* (`functrans.ops.linalg.compiled.blas`): what is left of a certain size, such as a
-  few rows, the parts of a long sum, half of a symmetric result.
+- *Blocked* (`functrans.lower.product`): by tiles in registers, fused with what is computed of
+  their results.
+- *Library calls* (`functrans.ops.linalg.compiled.blas`): what is left of a certain size, such as
+  the parts of a long sum, half of a symmetric result.
 
 What has none of these forms is pulled, element by element, like any sum of products.
 """
@@ -19,12 +17,11 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import INDEX, ZERO, fold, index
-from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import Store, load
+from functrans.loop.nodes import ZERO, index
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import load
 from functrans.loop.target import Target
-from functrans.ops.compiled.emission import Element, Emission, Position
-from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.blas import (
     Sides,
     calls,
@@ -41,13 +38,12 @@ NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 class Forms(NamedTuple):
     """Which contractions have a kernel of our own.
 
-    Measured: `fewest_rows` and `least_work` (60 shapes from 1 to 2048), `most_thin` (products with
-    2 and 7 columns).
+    Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700).
     """
 
-    fewest_rows: int = 16
+    fewest_rows: int = 2
     """Rows of a blocked product at least."""
-    shortest: int = 4
+    shortest: int = 2
     """Columns, and terms, of a blocked product at least."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
@@ -61,20 +57,16 @@ class Forms(NamedTuple):
     largest_factor: int = 24
     """Operations of an element that are done where it is packed: they are written out for each row
     of a tile."""
-    most_thin: int = 7
-    """Columns of a thin product at most: their sums are in registers side by side."""
-    shortest_thin: int = 64
-    """Terms of one at least: as many as are worth adding up the lanes of a vector."""
 
 
 def is_emitted(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction has a form of its own."""
-    return is_blocked(eqn, target) or is_thin(eqn, target) or is_called(eqn, target)
+    return is_blocked(eqn, target) or is_called(eqn, target)
 
 
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
     """Whether operands need not be in memory."""
-    return is_blocked(eqn, target) or is_thin(eqn, target)
+    return is_blocked(eqn, target)
 
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
@@ -90,7 +82,6 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
         size.rows >= max(limits.fewest_rows, 2)
         and min(size.columns, size.summed) >= limits.shortest
         and size.multiplications >= least_work
-        and not is_thin(eqn, target)
     )
 
 
@@ -115,23 +106,6 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
     return heights[0] if heights else 0
 
 
-def is_thin(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is of a few columns, whose terms are not neighbours as they are."""
-    if target.in_loop or not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
-        return False
-    left, right = sides(eqn)
-    size, limits = counts(eqn), target[Forms]
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    return (
-        not left.batch
-        and 1 < size.columns <= limits.most_thin
-        and size.rows >= limits.fewest_rows
-        and size.summed >= limits.shortest_thin
-        and _is_last(left.contract, x)
-        and not _is_last(right.contract, y)
-    )
-
-
 def _is_ours(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is one of numbers that have kernels, along one axis of each kind."""
     if "block_products" not in target.stages or eqn.params.get("parts") is not None:
@@ -152,9 +126,7 @@ def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
 
 def emit(at: Emission) -> None:
     """A contraction in one of its forms."""
-    if is_thin(at.eqn, at.target):
-        _thin(at)
-    elif is_blocked(at.eqn, at.target):
+    if is_blocked(at.eqn, at.target):
         _blocked(at)
     else:
         at.call(calls(at), work=work_of(at.eqn))
@@ -216,32 +188,3 @@ def _position(eqn: Eqn, number: int, axes: Sides, outer: Position, counter: Scal
     found = dict(zip((*axes.batch, *axes.free), outer, strict=True))
     found |= {axis: counter if shape[axis] > 1 else ZERO for axis in axes.contract}
     return tuple(found[axis] for axis in range(len(shape)))
-
-
-def _thin(at: Emission) -> None:
-    """Sums along vectors, of a copy of the small operand whose terms are neighbours."""
-    eqn, size = at.eqn, counts(at.eqn)
-    left, right = sides(eqn)
-    dtype = eqn.outputs[0].aval.dtype
-    turned = at.scratch("turned", dtype, (size.columns, size.summed))
-    column, term = index("j", size.columns), index("k", size.summed)
-    y = eqn.inputs[1].aval.shape
-    place = tuple(column if y[axis] > 1 else ZERO for axis in right.free)
-    value = at.element(1, _position(eqn, 1, right, place, term))
-    copy = nest([column], vectorised(term, Store(turned, (column, term), value), at.target))
-    at.call(copy, work=turned.count, writes=(turned,))
-    shape = eqn.outputs[0].aval.shape
-    rows = [axis for axis in range(len(left.free)) if shape[axis] > 1]
-    loops = dict(zip(rows, at.loops([shape[axis] for axis in rows]), strict=True))
-    own = tuple(loops.get(axis, ZERO) for axis in range(len(left.free)))
-    elements = []
-    for number in range(size.columns):
-        chosen = const(number, INDEX)
-
-        def product(k: Scalar, chosen: Scalar = chosen) -> Scalar:
-            other = load(turned, (chosen, k))
-            return at.element(0, _position(eqn, 0, left, own, k)) * other
-
-        here = tuple(chosen if y[axis] > 1 else ZERO for axis in right.free)
-        elements.append(Element((*own, *here), fold("add", [size.summed], product)))
-    at.compute(at.result(), tuple(loops.values()), rows, elements)
