@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import For
+from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values
+from functrans.lower.select.root import extent_of
 
 Bounds = tuple[Scalar, Scalar]
 """The first index, and the one behind the last."""
@@ -41,3 +46,13 @@ class Block(NamedTuple):
             return row, row, self.rows
         number = index("row", self.height)
         return number, simplify(self.rows[0] + number), (ZERO, const(self.height, INDEX))
+
+
+def loop_of(index: Scalar, stop: Scalar, body: Body) -> Body:
+    """A loop, or its body if that is done once."""
+    return body if index is ZERO else (For(index, ZERO, stop, body),)
+
+
+def iterations(loops: Sequence[Scalar]) -> int:
+    """How many iterations loops have together."""
+    return prod(map(extent_of, loops))

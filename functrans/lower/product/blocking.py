@@ -16,7 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.target import Target
-from functrans.lower.product.packing import gaps
+from functrans.lower.product.packing import gaps, is_dense
 from functrans.lower.select.root import Contraction, extent_of
 
 
@@ -56,6 +56,15 @@ class Blocking(NamedTuple):
     """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
     fewest_rows: int = 3
     """Rows at most of which a tile has four vectors."""
+    rows_of_packing_blocks: int = 512
+    """Rows at most of a product whose blocks have all of them, and pack what they read of the right
+    operand, where that is larger than the cache."""
+    block_bytes: int = 190_000
+    """Bytes of such a block, with what it has packed, about: they lie on a thread's stack."""
+    enough_sums: int = 12
+    """Vectors of sums of a tile that keep a core busy while one addition follows another."""
+    missing_sum: float = 0.025
+    """What each that is missing costs, of the time of a tile."""
     single_vector: float = 1.15
     """What a column costs in tiles of one vector, where one of two costs 1."""
 
@@ -73,6 +82,9 @@ class Blocks(NamedTuple):
         How many tiles a block has below each other, and side by side.
     by_terms : bool
         Whether vectors go along terms, and not along columns, which are few.
+    packs : bool
+        Whether a block, of all rows, packs its part of the right operand, some terms at a time.
+        Otherwise all of it is packed before.
     """
 
     height: int
@@ -82,6 +94,7 @@ class Blocks(NamedTuple):
     tiles: int
     panels: int
     by_terms: bool = False
+    packs: bool = False
 
 
 class Extents(NamedTuple):
@@ -118,12 +131,17 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    height = _height(size.rows, 3 * target.registers // (4 * vectors))
+    height = _height(size.rows, 3 * target.registers // (4 * vectors), vectors, limits)
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
     depth = _depth(size.terms, limits.depth_bytes // itemsize)
     tiles = -(-size.rows // height)
+    stretches = -(-size.terms // depth)
+    if not whole_rows and _packs_in_blocks(root, target):
+        room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
+        across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
+        return Blocks(height, width, depth, stretches, tiles, _even(panels, across), packs=True)
     across = panels if whole_rows else min(panels, max(limits.columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
     # fewer rows, and then fewer columns, where there would be too few blocks to share
@@ -135,8 +153,20 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
         and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks
     ):
         across = -(-across // 2)
-    stretches = -(-size.terms // depth)
     return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
+
+
+def _packs_in_blocks(root: Contraction, target: Target) -> bool:
+    """Whether the right operand is larger than the cache, and few rows read it.
+
+    A packed copy would go to memory and come back. Tiles read the left operand where it is then.
+    """
+    size = extents_of(root)
+    right = size.terms * size.columns * root.target.dtype.itemsize
+    few = size.rows <= target[Blocking].rows_of_packing_blocks
+    counter = root.counter
+    assert counter is not None
+    return few and right > target.cache and is_dense(root.factors[0], counter)
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
@@ -159,7 +189,7 @@ def blocks_by_rows(root: Contraction, target: Target, rows: int, is_sum: bool) -
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
     if is_sum:
-        height = _height(size.rows, most)
+        height = _height(size.rows, most, vectors, limits)
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
     height = max(n for n in range(1, most + 1) if rows % n == 0)
     depth = _depth(size.terms, limits.depth_bytes // itemsize)
@@ -188,10 +218,14 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
     return (4 * lanes, 4) if few else (2 * lanes, 2)
 
 
-def _height(rows: int, most: int) -> int:
-    """The rows of a tile: so many that few are left over, and more of them where that is equal."""
-    heights = range(max(most // 2, 1), most + 1)
-    return min(heights, key=lambda height: (-(-rows // height) * height, -height))
+def _height(rows: int, most: int, vectors: int, limits: Blocking) -> int:
+    """The rows of a tile: so many that few are left over, and that enough sums are on their way."""
+
+    def cost(height: int) -> float:
+        missing = max(limits.enough_sums - height * vectors, 0)
+        return -(-rows // height) * height * (1 + limits.missing_sum * missing)
+
+    return min(range(max(most // 2, 1), most + 1), key=lambda height: (cost(height), -height))
 
 
 def _depth(terms: int, longest: int) -> int:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position, Relocation
@@ -28,7 +27,7 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
-from functrans.lower.product.block import Block
+from functrans.lower.product.block import Block, loop_of
 from functrans.lower.product.blocking import Blocking, Blocks, extents_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
@@ -84,7 +83,8 @@ class Product:
         if blocks.by_terms:
             all_terms = self.size.batch, panels, blocks.width, self.size.terms
         self.panels = buffer(f"{name}_right", self.dtype, all_terms)
-        few_terms = (*own, panels, blocks.depth, blocks.width)
+        packed = blocks.panels if blocks.packs else panels
+        few_terms = (*own, packed, blocks.depth, blocks.width)
         self.few_terms = buffer(f"{name}_right", self.dtype, few_terms)
         self.tiles = buffer(f"{name}_left", self.dtype, (*own, *rows_or_tiles))
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
@@ -94,7 +94,8 @@ class Product:
         """What a thread has to itself."""
         if self.in_arena:
             return ()
-        return (self.tiles,) * (not self.reads_in_place) + (self.sums,) * (not self.is_direct)
+        found = (self.tiles,) * (not self.reads_in_place) + (self.sums,) * (not self.is_direct)
+        return (*found, self.few_terms) if self.blocks.packs else found
 
     @property
     def reads_in_place(self) -> bool:
@@ -134,6 +135,7 @@ class Product:
         if self.root.shared_rows:
             return True
         few = self.size.rows <= self.limits.few_tiles * self.blocks.height
+        few = few and not self.blocks.packs
         if self.blocks.by_terms:
             return self.right.is_dense(self.right.counter)
         return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
@@ -142,7 +144,7 @@ class Product:
 
     def packing(self) -> list[Nest]:
         """The nest that packs the right operand, if that is to be done."""
-        if self.reads_panels_in_place:
+        if self.reads_panels_in_place or self.blocks.packs:
             return []
         panels, width = self.panels.extents[1], self.blocks.width
         panel = index("panel", self.size.batch * panels)
@@ -201,24 +203,42 @@ class Product:
         blocks, size = self.blocks, self.size
         left = self._left(block, elsewhere)
         if blocks.stretches == 1:
-            panels = self._panels(block, self.all_terms)
-            return self._stretch(block, left, panels, self.all_terms, None)
+            before, panels = self._packed(block, self.all_terms)
+            return (*before, *self._stretch(block, left, panels, self.all_terms, None))
         stretch = index("stretch", blocks.stretches)
         start = self._times(stretch, blocks.depth)
         count = self.simplify(self._end(start, blocks.depth, size.terms) - start)
         terms = Terms(start, count, blocks.depth)
-        body = self._stretch(block, left, self._panels(block, terms), terms, "add")
+        before, panels = self._packed(block, terms)
+        body = (*before, *self._stretch(block, left, panels, terms, "add"))
         stop = const(blocks.stretches, INDEX)
         return (*self.zeros(block), For(stretch, ZERO, stop, body))
 
+    def _packed(
+        self, block: Block, terms: Terms
+    ) -> tuple[Body, Callable[[Scalar, Scalar, Scalar], Scalar]]:
+        """Elements of the right operand, and statements that pack them if that is done here."""
+        if self.blocks.packs:
+            return self._packed_here(block, self.right.at(block.batch), terms)
+        return (), self._panels(block, terms)
+
     def accumulated(self, block: Block, terms: Terms, elsewhere: Relocation) -> Body:
         """Statements that add some terms to the sums of a block, whose panels are packed here."""
-        width = self.blocks.width
-        panel = index("panel", self.blocks.panels)
         (factor,) = elsewhere.expressions([self.right.factor])
         right = replace(self.right, factor=factor).at(block.batch)
+        before, panels = self._packed_here(block, right, terms)
+        left = self._left(block, elsewhere)
+        return (*before, *self._stretch(block, left, panels, terms, "add"))
+
+    def _packed_here(
+        self, block: Block, right: Operand, terms: Terms
+    ) -> tuple[Body, Callable[[Scalar, Scalar, Scalar], Scalar]]:
+        """Statements that pack some terms of a block's columns, and elements of what they make."""
+        width = self.blocks.width
+        panel = index("panel", self.blocks.panels)
         whole = self.size.columns % width == 0
-        lines = Lines(self._times(panel, width), width, const(self.size.columns, INDEX), whole)
+        first = self.simplify(block.columns[0] + self._times(panel, width))
+        lines = Lines(first, width, const(self.size.columns, INDEX), whole)
 
         def place(term: Scalar, lane: Scalar) -> Position:
             return *block.own, panel, term, lane
@@ -229,11 +249,7 @@ class Product:
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
             return load(self.few_terms, (*block.own, number, term, lane))
 
-        left = self._left(block, elsewhere)
-        return (
-            For(panel, ZERO, panels, copied),
-            *self._stretch(block, left, packed, terms, "add"),
-        )
+        return (For(panel, ZERO, panels, copied),), packed
 
     def zeros(self, block: Block) -> Body:
         """Loops that clear the sums of a block."""
@@ -347,7 +363,7 @@ class Product:
         if blocks.by_terms:
             return (
                 *before,
-                *_loop(
+                *loop_of(
                     tile,
                     tiles,
                     (*lets, *self._by_terms(block, first, elements, right, terms, term)),
@@ -363,7 +379,7 @@ class Product:
             for row, total in enumerate(sums)
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
-        return (*before, *_loop(panel, panels, _loop(tile, tiles, (*lets, vectors))))
+        return (*before, *loop_of(panel, panels, loop_of(tile, tiles, (*lets, vectors))))
 
     def _by_terms(
         self,
@@ -478,13 +494,3 @@ class Product:
         if start.op == stop.op == "const":
             return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
         return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))
-
-
-def _loop(index: Scalar, stop: Scalar, body: Body) -> Body:
-    """A loop, or its body if that is done once."""
-    return body if index is ZERO else (For(index, ZERO, stop, body),)
-
-
-def iterations(loops: Sequence[Scalar]) -> int:
-    """How many iterations loops have together."""
-    return prod(map(extent_of, loops))

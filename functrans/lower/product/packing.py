@@ -61,6 +61,13 @@ def gaps(factor: Scalar, loop: Scalar) -> int:
     return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
 
 
+def is_dense(factor: Scalar, loop: Scalar) -> bool:
+    """Whether elements are those of an array, in which those along a loop are neighbours."""
+    if factor.op != "load":
+        return False
+    return Coefficients(loop).of_element(factor.attribute, factor.args) == 1
+
+
 @dataclass(frozen=True)
 class Operand:
     """An operand of a product.
@@ -95,10 +102,7 @@ class Operand:
 
     def is_dense(self, loop: Scalar) -> bool:
         """Whether elements are those of an array, in which those along a loop are neighbours."""
-        factor = self.factor
-        if not self.is_in_memory:
-            return False
-        return Coefficients(loop).of_element(factor.attribute, factor.args) == 1
+        return is_dense(self.factor, loop)
 
     def at(self, values: Values) -> Operand:
         """The operand where loops around have these values."""

@@ -58,4 +58,12 @@ def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
     assert found.stretches == 1 or 2 * last >= found.depth
     assert not whole_rows or found.panels * found.width >= columns
     limits = CPU[Blocking]
-    assert found.tiles * found.height <= 4 * limits.rows / 3 + found.height
+    most = limits.thin_rows if found.by_terms else limits.rows
+    if found.packs:
+        # a block has all rows, and its memory is bounded
+        assert (found.tiles - 1) * found.height < rows <= found.tiles * found.height
+        itemsize, width = 4, found.panels * found.width
+        own = (found.depth + found.tiles * found.height) * width * itemsize
+        assert own <= 4 * limits.block_bytes / 3 or found.panels == 1
+    else:
+        assert found.tiles * found.height <= 4 * most / 3 + found.height

@@ -12,6 +12,7 @@ from functrans.loop.target import CPU
 from functrans.lower.product.blocking import Blocking
 from functrans.ops.linalg.compiled.forms import Forms
 from functrans.run.code import host
+from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
 
@@ -179,6 +180,19 @@ def test_gradients():
     per_sample = vmap(grad(loss), in_axes=(None, 0, 0))
     for one, other in zip(jit(per_sample)(p, X, y), per_sample(p, X, y), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(40, 70, 33), (41, 300, 64), (17, 30, 300), (300, 30, 9)])
+def test_large_right_operands_are_packed_block_by_block(shape, monkeypatch):
+    take_host_for(monkeypatch, cache=64, blocking={"depth_bytes": 256, "few_tiles": 0})
+    rows, terms, columns = shape
+    x, w, b = array(rows, terms), array(terms, columns), array(columns)
+    assert len(kernels(lambda x, w: x @ w, x, w)) == 1
+    check(lambda x, w: x @ w, x, w)
+    check(lambda x, w, b: np.tanh(x @ w.T + b), x, w.T.copy(), b)
+    check(lambda x, w: softmax(x @ w), x, w)
+    check(lambda x, w: (x @ w, np.tanh(x @ w)), array(2, rows, terms), w)
+    check(grad(lambda x, w: np.sum(np.tanh(x @ w)), argnums=(0, 1)), x, w)
 
 
 def test_the_cost_names_the_form():
