@@ -28,7 +28,8 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.plan import Plan, schedule
+from functrans.lower.nest.phases import phase_nests
+from functrans.lower.plan import Plan, schedule, unrolled
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
 from functrans.lower.product.streaming import Stream, stream_nests, streams
@@ -157,7 +158,11 @@ def _nests(
             yield from together
             continue
         for loop in each.members if isinstance(each, Stream) else (each,):
-            yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
+            yield from (
+                product_nests(loop, readers, bodies, target, simplify)
+                or phase_nests(loop)
+                or bodies.build(loop)
+            )
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]
@@ -224,7 +229,8 @@ def kernel_construction(draft: Draft) -> Draft:
     Leaves steps, each a call of a kernel; subprograms have become kernels once.
     """
     made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
-    return replace(draft, steps=tuple(made.of(draft.nests)))
+    steps = list(made.of(draft.nests))
+    return replace(draft, steps=tuple(steps if draft.target.lanes_are_threads else unrolled(steps)))
 
 
 def memory_planning(draft: Draft) -> Draft:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
 
@@ -29,8 +29,8 @@ class Step:
     work : int
         Roughly the number of scalar operations.
     turns : tuple of Scalar
-        In a grid, the indices of loops around it that the host goes through, outermost first. The
-        kernel's last sizes are where these are.
+        The indices of loops around it that the host goes through, outermost first. The kernel's
+        last sizes are where these are.
     """
 
     kernel: Kernel
@@ -97,6 +97,14 @@ def called(
                 yield from called(step.steps, (*turns, turn))
         else:
             yield step, turns
+
+
+def unrolled(steps: Sequence[Step]) -> list[Step]:
+    """The steps without turns: each as often as it is called."""
+    return [
+        replace(step, sizes=(*step.sizes, *turns), turns=())
+        for step, turns in called(list(schedule(steps)))
+    ]
 
 
 @dataclass(frozen=True, eq=False)

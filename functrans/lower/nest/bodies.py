@@ -72,7 +72,7 @@ class Nest:
     team : int
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
     turns : tuple of Scalar
-        In a grid, the indices of loops around it that the host goes through, outermost first.
+        The indices of loops around it that the host goes through, outermost first.
     private : tuple of Buffer
         The rows that each thread of the team has to itself.
     largest_constant : int
@@ -171,7 +171,11 @@ class NestBuilder:
         bodies = _distribute(units, set(scratch), is_shared, self.target)
         total = sum(map(_iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
-            return [Nest(bodies[0], scratch, work, any(root.part for root in nest.roots))]
+            part = any(root.part for root in nest.roots)
+            largest = max(
+                (x.largest_constant for x in nest.roots if isinstance(x, Emitted)), default=0
+            )
+            return [Nest(bodies[0], scratch, work, part, largest_constant=largest)]
         return [
             Nest(body, scratch, work * _iterations(body) // total if is_shared(body) else len(body))
             for body in bodies

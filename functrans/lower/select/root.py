@@ -64,6 +64,11 @@ class Emitted(Root):
         What they write besides the target.
     scratch : tuple of Buffer
         Rows that they need on the stack.
+    in_phases : bool
+        Whether each parallel loop in them is a kernel, also those in loops whose iterations come
+        one after the other.
+    largest_constant : int
+        Numbers up to this are about tiles, and not about the program's arrays.
     output : bool
     """
 
@@ -73,6 +78,8 @@ class Emitted(Root):
     work: int
     also_written: tuple[Buffer, ...] = ()
     scratch: tuple[Buffer, ...] = ()
+    in_phases: bool = False
+    largest_constant: int = 0
     output: bool = False
 
     # it has no expressions
@@ -97,13 +104,10 @@ class TeamKernel(Emitted):
         How many threads that is.
     private : tuple of Buffer
         Of the scratch, the rows that each of the threads has to itself.
-    largest_constant : int
-        Numbers up to this are about its tiles, and not about the program's arrays.
     """
 
     team: int = 0
     private: tuple[Buffer, ...] = ()
-    largest_constant: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,13 +97,18 @@ class Emission(Protocol):
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
         pulled: bool = False,
+        in_phases: bool = False,
+        largest_constant: int = 0,
     ) -> None:
         """Do statements, which are a nest of their own.
 
         ``work`` is roughly as many operations of a loop as take the same time; buffers on the
         ``stack`` keep nothing from one step of the nest to the next. They write the results that
         have been asked for, unless something else is named. The one result may be ``pulled``
-        instead, as a part of a larger kernel.
+        instead, as a part of a larger kernel. If they are done ``in_phases``, threads share all
+        parallel loops in them, also those inside of other loops, which come one after the other; no
+        number is kept from one such loop to the next. Numbers up to the ``largest_constant`` are
+        about tiles, and stay in kernels.
         """
         ...
 
