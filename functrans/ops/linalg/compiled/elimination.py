@@ -41,6 +41,9 @@ class Elimination(NamedTuple):
     % longer, or as long.
     """
 
+    fewest_rows: int = 32
+    """Factors of matrices with fewer rows are LAPACK's: padded to whole panels, those of a stack of
+    9 x 9 take two to five times as long, of 24 x 24 as long."""
     height: int = 8
     """Rows of a tile at most: neither more than columns of a panel, nor more than fit registers."""
     block: int = 64

@@ -58,6 +58,11 @@ def _has_columns(at: Emission) -> bool:
     return at.eqn.inputs[1].aval.shape[-1] > 1
 
 
+def _has_panels(at: Emission) -> bool:
+    """Whether a matrix has rows enough for panels."""
+    return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
+
+
 def _inlined_cotangent(at: Emission) -> None:
     inline(at, lambda *operands: [_cotangent_by_substitution(*operands)])
 
@@ -71,7 +76,9 @@ triangular_solve = by_size(
     written_out.triangular_solve,
     blocked(elimination.triangular_solve, lapack.triangular_solve, _has_columns),
 )
-cholesky = by_size(written_out.cholesky, blocked(blocked_cholesky.factor, lapack.cholesky))
+cholesky = by_size(
+    written_out.cholesky, blocked(blocked_cholesky.factor, lapack.cholesky, _has_panels)
+)
 inv = by_size(written_out.inv, lapack.inv, largest_inverted)
 det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
