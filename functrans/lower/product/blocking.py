@@ -82,7 +82,9 @@ def extents_of(root: Contraction) -> Extents:
     return Extents(batch, rows, columns, extent_of(root.counter))
 
 
-def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
+def blocks_of(
+    root: Contraction, target: Target, whole_rows: bool, in_vectors: bool = False
+) -> Blocks:
     """How a product is cut.
 
     Parameters
@@ -91,11 +93,14 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
     target : Target
     whole_rows : bool
         Whether a block has all columns, for what follows needs whole rows.
+    in_vectors : bool
+        Whether the rows of a tile are to be as many as a vector copies, or two.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     width, vectors = _width(size.columns, target.lanes(itemsize), limits)
-    height = _height(size.rows, 3 * target.registers // (4 * vectors))
+    most = 3 * target.registers // (4 * vectors)
+    height = 1 << most.bit_length() - 1 if in_vectors else _height(size.rows, most)
     depth = _depth(size.terms, limits.depth_bytes // itemsize)
     panels = -(-size.columns // width)
     tiles = -(-size.rows // height)

@@ -65,8 +65,12 @@ def _product(
     root: Contraction, target: Target, simplify: Simplifier, epilogue: Epilogue | None = None
 ) -> Product:
     """A product whose blocks have as many columns as a thread has room for."""
-    blocks = blocks_of(root, target, epilogue is not None and epilogue.column is None)
+    whole_rows = epilogue is not None and epilogue.column is None
+    blocks = blocks_of(root, target, whole_rows)
     product = Product(root, blocks, target, simplify)
+    if product.packs_rows:
+        blocks = blocks_of(root, target, whole_rows, in_vectors=True)
+        product = Product(root, blocks, target, simplify)
     by_columns = epilogue is None or epilogue.column is not None
     while by_columns and blocks.panels > 1 and not _fits(product, target, epilogue):
         blocks = blocks._replace(panels=-(-blocks.panels // 2))
@@ -155,8 +159,13 @@ def epilogue_of(
 
 
 def _epilogue(root: Contraction, built: Sequence[Nest]) -> Epilogue | None:
-    """What is done for each row of a product, if that is something, and reads this row alone."""
+    """What is done for each row of a product, if that is something, and reads this row alone.
+
+    Of a symmetric product, no block has whole rows.
+    """
     batch, rows, (column,) = root.sides
+    if root.symmetric:
+        return None
     found = epilogue_of(batch, rows, built)
     if found is None:
         return None

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Reduce, Store, buffer, load, local
+from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, load, local
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
@@ -102,6 +102,11 @@ class Product:
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
     @property
+    def packs_rows(self) -> bool:
+        """Whether rows of the left operand that are neighbours in memory are packed as tiles."""
+        return not self.reads_in_place and not self.left.along_terms
+
+    @property
     def scratch(self) -> tuple[Buffer, ...]:
         """What a thread has to itself."""
         if self.in_arena:
@@ -144,6 +149,8 @@ class Product:
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
         body = (*self.computed(block), *epilogue)
+        if self.root.symmetric:
+            body = (If(block.columns[0] < block.rows[1], body),)
         loop = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
         return Nest((loop,), (*self.scratch, *scratch), self.root.work, operations=0)
 
@@ -157,12 +164,12 @@ class Product:
         row, rest = self._apart(number, down)
         column, batch = self._apart(rest, across)
         first_row, first_column = self._times(row, height), self._times(column, width)
-        block = Block(
-            self._loops(self.root.sides[0], batch),
-            (first_row, self._end(first_row, height, size.rows)),
-            (first_column, self._end(first_column, width, size.columns)),
-        )
-        return block, number
+        last_row = self._end(first_row, height, size.rows)
+        last_column = self._end(first_column, width, size.columns)
+        if self.root.symmetric:
+            last_column = self.simplify(minimum(last_column, last_row))
+        batch_loops = self._loops(self.root.sides[0], batch)
+        return Block(batch_loops, (first_row, last_row), (first_column, last_column)), number
 
     # -- the sums of a block ------------------------------------------------------------------
 
@@ -233,8 +240,20 @@ class Product:
         own = (*block.own, row - block.rows[0], column - block.columns[0])
         store = Store(root.target, position, load(self.sums, tuple(map(self.simplify, own))))
         width = self.blocks.width
+        if root.symmetric:
+            return self._stored_half(block, row, column, store)
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
         return (For(row, *block.rows, (inner,)),)
+
+    def _stored_half(self, block: Block, row: Scalar, column: Scalar, store: Store) -> Body:
+        """Loops that copy a block up to the diagonal, and what is below that to above it."""
+        start, end = block.columns
+        stop = self.simplify(maximum(minimum(end, row + 1), start))
+        below = For(column, start, stop, (store,), self.blocks.width)
+        mirror = replace(store, indices=store.indices[::-1])
+        first = self.simplify(maximum(block.rows[0], column + 1))
+        above = For(row, first, block.rows[1], (mirror,))
+        return (For(row, *block.rows, (below,)), For(column, *block.columns, (above,)))
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:
         """Where in a block the elements of the result are, by their positions there."""

@@ -109,6 +109,7 @@ class Emitter:
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
+        symmetric: bool = False,
     ) -> None:
         self._roots.all.append(
             Contraction(
@@ -119,6 +120,7 @@ class Emitter:
                 sides=sides,
                 counter=counter,
                 factors=factors,
+                symmetric=symmetric,
             )
         )
 

@@ -236,11 +236,14 @@ class Contraction(Elements):
     factors : tuple of Scalar
         An element of the left operand, which does not depend on the column, and one of the right
         operand, which does not depend on the row.
+    symmetric : bool
+        Whether the result, one matrix, is its own transpose.
     """
 
     sides: tuple[tuple[Scalar, ...], ...] = ()
     counter: Scalar | None = None
     factors: tuple[Scalar, ...] = ()
+    symmetric: bool = False
 
     @cached_property
     def nodes(self) -> Sequence[Scalar]:

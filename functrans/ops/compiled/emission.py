@@ -118,12 +118,14 @@ class Emission(Protocol):
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
+        symmetric: bool = False,
     ) -> None:
         """Compute the one result as a product of matrices, or of a stack of them.
 
         ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
         and of the columns, in this order. The product of two ``factors``, of which the first does
-        not depend on the columns and the second not on the rows, is summed over a ``counter``.
+        not depend on the columns and the second not on the rows, is summed over a ``counter``. Of
+        one that is ``symmetric``, half is computed.
         """
         ...
 

@@ -118,11 +118,15 @@ NOT_SYMMETRIC = {
 }
 
 
+def is_halved(text):
+    """Whether bands are BLAS's, or blocks above the diagonal are left out of a product."""
+    return "for band in" in text or "    if " in text
+
+
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_half_of_a_symmetric_matrix_is_computed(name):
     function = SYMMETRIC[name]
-    text = schedule(function, X, D)
-    assert "for band in" in text
+    assert is_halved(schedule(function, X, D))
     result = jit(function)(X, D)
     np.testing.assert_allclose(result, function(X, D), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(result, result.T)
@@ -131,7 +135,7 @@ def test_half_of_a_symmetric_matrix_is_computed(name):
 @pytest.mark.parametrize("name", NOT_SYMMETRIC)
 def test_the_whole_of_other_matrices_is_computed(name):
     function = NOT_SYMMETRIC[name]
-    assert "for band in" not in schedule(function, X, D)
+    assert not is_halved(schedule(function, X, D))
     np.testing.assert_allclose(jit(function)(X, D), function(X, D), rtol=1e-9, atol=1e-9)
 
 

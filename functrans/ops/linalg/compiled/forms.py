@@ -5,7 +5,7 @@
 - *Thin*: of a few columns, each a long sum. Vectors go along the terms, of which the small operand
   is copied so that they are neighbours.
 - *Library calls* (`functrans.ops.linalg.compiled.blas`): what is left of a certain size, such as a
-  few rows, the parts of a long sum, half of a symmetric result.
+  few rows, and the parts of a long sum.
 
 What has none of these forms is pulled, element by element, like any sum of products.
 """
@@ -74,7 +74,7 @@ def asks_for_elements(eqn: Eqn, target: Target) -> bool:
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is a blocked product: it is large, with one axis of columns."""
-    if not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
+    if not _is_ours(eqn, target):
         return False
     size, limits = counts(eqn), target[Forms]
     packed = eqn.inputs[1].aval
@@ -159,7 +159,7 @@ def _blocked(at: Emission) -> None:
         _factor(at, 1, right, (*batch, *columns), counter),
     )
     by_side = tuple(tuple(i for i in part if i is not ZERO) for part in (batch, rows, columns))
-    at.contract(loops, by_side, counter, factors)
+    at.contract(loops, by_side, counter, factors, at.eqn.params.get("symmetric", False))
 
 
 def _factor(at: Emission, number: int, axes: Sides, outer: Position, counter: Scalar) -> Scalar:
