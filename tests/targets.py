@@ -7,6 +7,7 @@ from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
 from functrans.lower.kernel.batch_partition import BatchPartition
+from functrans.lower.kernel.distribution import Distribution
 from functrans.lower.kernel.symbolic_sizes import Kernels
 from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
@@ -36,7 +37,8 @@ from functrans.run.code import host
 RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
-        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Elimination, Fission,
+        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
+        Elimination, Fission,
         Forms, Fusion, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Streaming, Teams, Tiling,
         Transforms, Unrolling, Vectors,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from functrans.emit.printer import in_memory, written_tuple
 from functrans.loop.statements import Buffer, Kernel
-from functrans.lower.plan import Plan
+from functrans.lower.plan import Plan, Repeat, Step
 
 
 def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> str:
@@ -27,13 +27,30 @@ def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> st
     # an output that lives in an input is one array with it
     names: dict[Buffer, str] = dict(zip((*plan.inputs, *plan.outputs), parameters, strict=True))
     lines = ["flag = np.zeros(1, np.int64)"]
-    for step in plan.steps:
+    for step in plan.schedule:
         for one in step.buffers:
             if one not in names:
                 names[one] = f"t{len(names) - len(parameters)}"
                 shape = written_tuple(str(int(n.attribute)) for n in one.shape)
                 lines.append(f"{names[one]} = np.empty({shape}, np.{in_memory(one.dtype)})")
-        given = ["flag", *(names[one] for one in step.buffers), *map(str, step.sizes)]
-        lines.append(f"{kernels[step.kernel]}({', '.join(given)}, 0, {step.extent})")
+        lines += _written(step, kernels, names)
     head = f"def {name}({', '.join(parameters)}):"
     return "\n    ".join([head, *lines, "return flag[0]"]) + "\n"
+
+
+def _written(
+    step: Step | Repeat,
+    kernels: Mapping[Kernel, str],
+    names: Mapping[Buffer, str],
+    turns: tuple[str, ...] = (),
+) -> Iterator[str]:
+    """The call of a kernel, or a loop of several, in loops whose indices have these names."""
+    if isinstance(step, Repeat):
+        turn = f"turn{len(turns)}"
+        yield f"for {turn} in range({step.count}):"
+        for inner in step.steps:
+            for line in _written(inner, kernels, names, (*turns, turn)):
+                yield f"    {line}"
+        return
+    given = ["flag", *(names[one] for one in step.buffers), *map(str, step.sizes), *turns]
+    yield f"{kernels[step.kernel]}({', '.join(given)}, 0, {step.extent})"

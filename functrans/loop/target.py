@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Stage = Literal[
-    "vectorise", "tile", "accumulators", "split_reductions", "batch_partition", "block_products"
+    "vectorise",
+    "tile",
+    "accumulators",
+    "split_reductions",
+    "batch_partition",
+    "loop_distribution",
+    "block_products",
 ]
 """The stages that a target may leave out:
 
@@ -34,6 +40,7 @@ Stage = Literal[
 - ``accumulators``: sums have several accumulators, in as many vectors;
 - ``split_reductions``: long reductions go in blocks, which threads share;
 - ``batch_partition``: scans go over blocks of a batch, which threads share;
+- ``loop_distribution``: what a long step of a loop does is in kernels of its own;
 - ``block_products``: products of matrices are kernels, whose blocks fit registers and caches.
 """
 
@@ -75,6 +82,8 @@ class Target:
     libraries : bool
         Whether products of a program, outside of loops, may be calls of a library beside which
         kernels go on: cuBLAS, of a GPU.
+    in_loop : bool
+        Whether it is asked about a graph inside of a loop, which is done many times.
     grid : Grid or None
         The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
     thresholds : tuple
@@ -95,6 +104,7 @@ class Target:
     deterministic: bool = False
     tf32: bool = False
     libraries: bool = False
+    in_loop: bool = False
     grid: Grid | None = None
     thresholds: tuple[tuple[type[Any], Any], ...] = ()
 

@@ -23,13 +23,14 @@ from functrans.lower import checks, printing
 from functrans.lower.draft import Draft
 from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
+from functrans.lower.kernel.distribution import distributed
 from functrans.lower.kernel.donation import donate
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.nest.phases import phase_nests
-from functrans.lower.plan import Plan, schedule, unrolled
+from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
 from functrans.lower.product.streaming import Stream, stream_nests, streams
@@ -200,12 +201,12 @@ def work_sharing(draft: Draft) -> Draft:
     `kernel/batch_partition.py`. Here threads get their pieces: ranges of outermost parallel loops.
 
     Expects nests, whose independent loops say so.
-    Leaves nests with no more on a thread's stack than fits; their outermost loops are shared.
+    Leaves nests, whose outermost loops are shared.
     """
-    nests = [limit_stack(nest, draft.target) for nest in draft.nests]
+    nests = draft.nests
     if "batch_partition" in draft.target.stages:
-        nests = [partition_batch(nest, draft.target) for nest in nests]
-    return replace(draft, nests=tuple(nests))
+        nests = tuple(partition_batch(nest, draft.target) for nest in nests)
+    return replace(draft, nests=nests)
 
 
 def buffer_donation(draft: Draft) -> Draft:
@@ -220,6 +221,20 @@ def buffer_donation(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
+def loop_distribution(draft: Draft) -> Draft:
+    """Distribute the long steps of loops: what they do are kernels, called turn after turn.
+
+    `kernel/distribution.py`.
+
+    Expects nests.
+    Leaves nests that are a kernel each, with no more on a thread's stack than fits.
+    """
+    nests: Sequence[Nest] = draft.nests
+    if "loop_distribution" in draft.target.stages:
+        nests = [part for nest in nests for part in distributed(nest, draft.target)]
+    return replace(draft, nests=tuple(limit_stack(nest, draft.target) for nest in nests))
+
+
 def kernel_construction(draft: Draft) -> Draft:
     """Make kernels of nests: sizes become arguments, so that one kernel serves many sizes.
 
@@ -229,8 +244,7 @@ def kernel_construction(draft: Draft) -> Draft:
     Leaves steps, each a call of a kernel; subprograms have become kernels once.
     """
     made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
-    steps = list(made.of(draft.nests))
-    return replace(draft, steps=tuple(steps if draft.target.lanes_are_threads else unrolled(steps)))
+    return replace(draft, steps=tuple(made.of(draft.nests)))
 
 
 def memory_planning(draft: Draft) -> Draft:
@@ -272,8 +286,8 @@ class Pipeline(NamedTuple):
 
 
 def _inside(target: Target) -> Target:
-    """The machine for a graph inside of a loop: its products are calls, which need no packing."""
-    return replace(target, stages=tuple(x for x in target.stages if x != "block_products"))
+    """The machine for a graph inside of a loop, where only large products are worth packing."""
+    return replace(target, in_loop=True)
 
 
 CPU_PIPELINE = Pipeline(
@@ -292,6 +306,8 @@ CPU_PIPELINE = Pipeline(
     kernels=(
         Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
+        Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made,
+              printing.nests),
         Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,
               printing.kernels),
     ),

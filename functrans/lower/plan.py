@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
@@ -29,7 +29,7 @@ class Step:
     work : int
         Roughly the number of scalar operations.
     turns : tuple of Scalar
-        The indices of loops around it that the host goes through, outermost first. The kernel's
+        The indices of loops around it that the program goes through, outermost first. The kernel's
         last sizes are where these are.
     """
 
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Steps that the host calls again and again, one turn after the other.
+    """Steps that are called again and again, one turn after the other.
 
     Parameters
     ----------
@@ -99,14 +99,6 @@ def called(
             yield step, turns
 
 
-def unrolled(steps: Sequence[Step]) -> list[Step]:
-    """The steps without turns: each as often as it is called."""
-    return [
-        replace(step, sizes=(*step.sizes, *turns), turns=())
-        for step, turns in called(list(schedule(steps)))
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A program: its steps, and its memory.
@@ -133,6 +125,12 @@ class Plan:
     def schedule(self) -> tuple[Step | Repeat, ...]:
         """The steps, with those that are repeated put together."""
         return tuple(schedule(self.steps))
+
+    @property
+    def loops(self) -> dict[Scalar, tuple[int, int]]:
+        """The loops that steps are in, each with a number, and how many turns it has."""
+        found = dict.fromkeys(turn for step in self.steps for turn in step.turns)
+        return {loop: (number, int(loop.attribute[2])) for number, loop in enumerate(found)}
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX
@@ -63,10 +64,17 @@ def nest_cost(step: Step) -> NestCost:
     actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
     read, written = loaded(step.kernel.body), stored(step.kernel.body)
     return NestCost(
-        operations_of(step.kernel.body, step.sizes),
+        _operations(step),
         sum(actual[one].nbytes for one in read if one in actual),
         sum(actual[one].nbytes for one in written if one in actual),
     )
+
+
+def _operations(step: Step) -> int:
+    """Those of all its turns, each like the first."""
+    first = (0,) * len(step.turns)
+    turns = prod(int(turn.attribute[2]) for turn in step.turns)
+    return turns * operations_of(step.kernel.body, (*step.sizes, *first))
 
 
 def outline(plan: Plan) -> str:
@@ -78,15 +86,17 @@ def outline(plan: Plan) -> str:
         one = plan.inputs[source]
         lines.append(f"output {target}: {one.dtype}{list(one.extents)} lives in input {source}")
     for number, step in enumerate(plan.steps):
-        work = operations_of(step.kernel.body, step.sizes)
-        lines.append(f"nest {number}: {work} operations")
+        around = " in ".join(f"{turn.attribute[2]} turns" for turn in reversed(step.turns))
+        when = f", in {around}" if around else ""
+        lines.append(f"nest {number}: {_operations(step)} operations{when}")
         names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))
-        lines += _Outline(step.sizes, names).statements(step.kernel.body, 1)
+        sizes = (*step.sizes, *(turn.attribute[0] for turn in step.turns))
+        lines += _Outline(sizes, names).statements(step.kernel.body, 1)
     return "\n".join(lines)
 
 
 class _Outline:
-    def __init__(self, sizes: Sequence[int], names: dict[Buffer, str]) -> None:
+    def __init__(self, sizes: Sequence[int | str], names: dict[Buffer, str]) -> None:
         self.sizes = sizes
         self.names = names
 

@@ -8,6 +8,7 @@ has been written. Where data decide how a program goes on, it is gone through se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -158,32 +159,33 @@ class _Plan:
 
 def unrepeated(repeat: Repeat) -> Step:
     """A repeated sequence of steps as one step, whose kernel has the loop of the host in it."""
-    body = tuple(each for step in repeat.steps for each in _inlined(step))
-    scratch = tuple(row for step in _all_steps(repeat) for row in step.kernel.scratch)
+    parts = list(map(_inlined, repeat.steps))
+    body = tuple(each for statements, _ in parts for each in statements)
+    scratch = tuple(row for _, rows in parts for row in rows)
     loop = For(repeat.index, ZERO, const(repeat.count, INDEX), body)
-    kernel = Kernel(repeat.buffers, 0, (loop,), tuple(dict.fromkeys(scratch)))
+    kernel = Kernel(repeat.buffers, 0, (loop,), scratch)
     return Step(kernel, repeat.buffers, (), 0, 0)
 
 
-def _inlined(step: Step | Repeat) -> tuple[Statement, ...]:
-    """The statements of a step on the buffers that it is called with."""
+def _inlined(step: Step | Repeat) -> tuple[tuple[Statement, ...], tuple[Buffer, ...]]:
+    """The statements of a step on the buffers that it is called with, and its rows."""
     if isinstance(step, Repeat):
-        return unrepeated(step).kernel.body
+        kernel = unrepeated(step).kernel
+        return kernel.body, kernel.scratch
     sizes = (*(const(n, INDEX) for n in step.sizes), *step.turns)
     simplify = Simplifier()
     given = {size(slot): value for slot, value in enumerate(sizes)}
     relocation = Relocation(simplify)
     for own, outer in zip(step.kernel.buffers, step.buffers, strict=True):
         relocation.moved[own] = outer, ()
-    return substituted(relocation.statements(step.kernel.body), given, simplify)
-
-
-def _all_steps(repeat: Repeat) -> Iterator[Step]:
-    for step in repeat.steps:
-        if isinstance(step, Repeat):
-            yield from _all_steps(step)
-        else:
-            yield step
+    rows = {
+        row: replace(row, shape=tuple(simplify.substitute(row.shape, given)))
+        for row in step.kernel.scratch
+    }
+    for row, sized in rows.items():
+        relocation.moved[row] = sized, ()
+    body = substituted(relocation.statements(step.kernel.body), given, simplify)
+    return body, tuple(rows.values())
 
 
 def some_turns(repeat: Repeat, turns: tuple[int, ...] = ()) -> Iterator[tuple[Step, Sequence[int]]]:

@@ -35,6 +35,8 @@ SMALL = target(
     pieces={"shortest_row": 2},
     tiling={"block": 2, "long_block": 4, "long": 8, "tile": 2},
     batch_partition={"least_rows": 1, "least_work": 0},
+    distribution={"least_work": 0},
+    carries={"longest_step": 100},
     cache=64,
 )
 """A machine for which small arrays are large."""

@@ -91,7 +91,10 @@ def tasks(target, kernels):
             shared = loop is not None and step.extent >= 2 * loop.lanes
             grain = loop.lanes if shared else 0
             buffers = [slots[one] for one in step.buffers]
-            listed.append(steps.Step(number, step.extent, grain, step.extent, buffers, step.sizes))
+            turns = [plan.loops[turn] for turn in step.turns]
+            listed.append(
+                steps.Step(number, step.extent, grain, step.extent, buffers, step.sizes, turns)
+            )
         records = [entry.input_record(aval) for aval in graph.in_avals]
         offsets = list(plan.offsets.values())
         words = steps.table(records, len(plan.outputs), offsets, plan.arena, listed)

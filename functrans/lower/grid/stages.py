@@ -30,7 +30,7 @@ from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
 from functrans.lower.grid.transposition import transposed
 from functrans.lower.kernel.symbolic_sizes import Kernels
-from functrans.lower.nest.bodies import Nest, NestBuilder
+from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.plan import Step
 
@@ -123,7 +123,8 @@ def loop_distribution(draft: Draft) -> Draft:
     Expects nests, whose independent loops say so.
     Leaves nests that are a kernel each, and which of the host's loops they are in.
     """
-    return replace(draft, nests=tuple(distributed(draft.nests, draft.target)))
+    nests = [limit_stack(nest, draft.target) for nest in draft.nests]
+    return replace(draft, nests=tuple(distributed(nests, draft.target)))
 
 
 def horizontal_fusion(draft: Draft) -> Draft:

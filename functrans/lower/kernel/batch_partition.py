@@ -12,16 +12,27 @@ threads, so neither do the bits of the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
-from functrans.loop.scalar import Scalar, const, convert, eq, postorder
+from functrans.loop.scalar import Scalar, const, convert, eq, idiv, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Address, Buffer, Call, For, If, Statement, Store
+from functrans.loop.statements import (
+    Address,
+    Assign,
+    Buffer,
+    Call,
+    For,
+    If,
+    Let,
+    Statement,
+    Store,
+)
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import carries_a_local, expressions, stored, walk
@@ -36,7 +47,7 @@ class BatchPartition(NamedTuple):
     """
 
     least_rows: int = 8
-    """The rows of a block are a multiple of this: vectors and products stay whole."""
+    """The rows of a block are a multiple of this, or of groups of as many at least."""
     most_blocks: int = 16
     """The greatest number of blocks."""
     least_work: int = 1_000_000
@@ -49,8 +60,10 @@ def partition_batch(nest: Nest, target: Target) -> Nest:
     if nest.turns or nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):
-        if extent >= 2 * limits.least_rows and _RowDependences(nest, extent).are_independent():
-            return replace(nest, body=(_blocked(nest, extent, limits),))
+        if extent >= 2 * limits.least_rows:
+            found = _RowDependences(nest, extent)
+            if found.are_independent():
+                return replace(nest, body=(_blocked(nest, extent, found.groups, limits),))
     return nest
 
 
@@ -67,14 +80,26 @@ def _is_of_rows(statement: Statement) -> bool:
 
 
 def _row_extents(body: Sequence[Statement]) -> list[int]:
-    """How many rows there may be: the extents of loops inside of loops."""
+    """How many rows there may be: the extents of loops inside of loops, and those of stores there.
+
+    A product goes over groups of rows.
+    """
     found: dict[int, None] = {}
     for step in body:
         if isinstance(step, For):
             for each in step.body:
                 if isinstance(each, For) and each.stop.op == "const":
                     found[int(each.stop.attribute)] = None
+                    found.update(_grouped(each))
     return list(found)
+
+
+def _grouped(loop: For) -> dict[int, None]:
+    """Multiples of a loop's iterations along axes of what is written in it."""
+    count = int(loop.stop.attribute)
+    stores = (each for each in walk(loop.body) if isinstance(each, Store))
+    axes = {n for each in stores for n in each.target.extents}
+    return dict.fromkeys(sorted(n for n in axes if count and n > count and n % count == 0))
 
 
 class _RowDependences:
@@ -99,6 +124,9 @@ class _RowDependences:
         """Along which axis the rows of each buffer lie that is written by rows."""
         self.shared: set[Buffer] = set()
         """Buffers of which every block reads any element, or writes the same ones."""
+        self.groups: dict[For, int] = {}
+        """Loops over groups of rows, and how many are in one."""
+        self.simplify = Simplifier()
 
     def are_independent(self) -> bool:
         """Whether each block can do all statements for its own rows."""
@@ -108,6 +136,9 @@ class _RowDependences:
         match statement:
             case For() if _is_over_rows(statement, self.extent):
                 return self._is_own_row_loop(statement)
+            case For() if self._is_own_group_loop(statement):
+                self.groups[statement] = _group(statement, self.extent)
+                return True
             case For():
                 return self._reads_shared(statement) and all(map(self._is_row_wise, statement.body))
             case Call():
@@ -136,8 +167,11 @@ class _RowDependences:
             if node.op == "load" and node.attribute in self.written:
                 yield node
 
-    def _is_own_row_loop(self, loop: For) -> bool:
-        """Whether each iteration of a loop over the rows reads and writes its own row only."""
+    def _is_own_row_loop(self, loop: For, size: int = 1) -> bool:
+        """Whether each iteration of a loop over the rows reads and writes its own row only.
+
+        Or, if it is a loop over groups of this ``size``, rows of its group.
+        """
         if carries_a_local(loop):
             return False
         inside = list(walk(loop.body))
@@ -145,30 +179,46 @@ class _RowDependences:
             return False
         loads = [(x.attribute, x.args) for each in inside for x in self._loads(each)]
         stores = [(each.target, each.indices) for each in inside if isinstance(each, Store)]
+        lets = _values(inside)
         found: dict[Buffer, list[Sequence[Scalar]]] = {}
         for one, position in (*loads, *stores):
-            found.setdefault(one, []).append(position)
+            found.setdefault(one, []).append([lets.get(i, i) for i in position])
         targets = {one for one, _ in stores}
         return all(
-            all(self._is_own_row(one, position, loop.index) for position in positions)
+            all(self._is_own_row(one, position, loop.index, size) for position in positions)
             or self._is_private(one, loop)
             or (one not in targets and self._may_share(one))
             for one, positions in found.items()
         )
 
+    def _is_own_group_loop(self, loop: For) -> bool:
+        """Whether each iteration of a loop does a group of rows: numbers next to each other."""
+        size = _group(loop, self.extent)
+        if size < 2:
+            return False
+        axes, shared = dict(self.axes), set(self.shared)
+        if self._is_own_row_loop(loop, size):
+            return True
+        self.axes, self.shared = axes, shared
+        return False
+
     def _is_private(self, one: Buffer, loop: For) -> bool:
         """Whether each iteration has written what it reads of a row on the stack."""
         if one not in self.scratch or _naming(loop.body, one) < _naming(self.body, one):
             return False
-        return assigned_before_use(loop.body, one)
+        return loop.parallel or assigned_before_use(loop.body, one)
 
-    def _is_own_row(self, one: Buffer, position: Sequence[Scalar], row: Scalar) -> bool:
-        axes = [axis for axis, i in enumerate(position) if i is row]
+    def _is_own_row(self, one: Buffer, position: Sequence[Scalar], row: Scalar, size: int) -> bool:
+        axes = [axis for axis, i in enumerate(position) if self._number_of_group(i, size) is row]
         if len(axes) != 1 or any(
             row in postorder([i]) for axis, i in enumerate(position) if axis != axes[0]
         ):
             return False
         return self._has_row_axis(one, axes[0])
+
+    def _number_of_group(self, row: Scalar, size: int) -> Scalar:
+        """Which group of so many rows one is in."""
+        return row if size == 1 else self.simplify(idiv(row, size))
 
     def _has_row_axis(self, one: Buffer, axis: int) -> bool:
         return self.axes.setdefault(one, axis) == axis
@@ -196,15 +246,37 @@ def _is_over_rows(loop: For, extent: int) -> bool:
     return loop.start is ZERO and loop.stop is const(extent, INDEX)
 
 
+def _values(inside: Sequence[Statement]) -> dict[Scalar, Scalar]:
+    """What locals are that are never changed."""
+    changed = {name for each in inside if isinstance(each, Assign) for name in each.targets}
+    return {
+        name: value
+        for each in inside
+        if isinstance(each, Let)
+        for name, value in zip(each.targets, each.values, strict=True)
+        if name not in changed
+    }
+
+
+def _group(loop: For, extent: int) -> int:
+    """How many of all rows an iteration of a loop would have; 0 if it has no equal parts."""
+    if loop.start is not ZERO or loop.stop.op != "const":
+        return 0
+    count = int(loop.stop.attribute)
+    return extent // count if count and extent % count == 0 else 0
+
+
 def _naming(body: Iterable[Statement], one: Buffer) -> int:
     """How many statements name a buffer themselves."""
     return sum(one in used_by(each) for each in walk(body))
 
 
-def _blocked(nest: Nest, extent: int, limits: BatchPartition) -> For:
+def _blocked(nest: Nest, extent: int, groups: Mapping[For, int], limits: BatchPartition) -> For:
     """The loop over blocks, with the statements for the rows of a block inside."""
     least = -(-extent // limits.most_blocks)
-    length = -(-least // limits.least_rows) * limits.least_rows
+    together = lcm(*groups.values())
+    unit = -(-limits.least_rows // together) * together
+    length = -(-least // unit) * unit
     block = index("rows", -(-extent // length))
     start, stop = block_range(block, length, const(extent, INDEX))
 
@@ -217,6 +289,10 @@ def _blocked(nest: Nest, extent: int, limits: BatchPartition) -> For:
         match statement:
             case For() if _is_over_rows(statement, extent):
                 return rows(statement)
+            case For() if statement in groups:
+                size = groups[statement]
+                bounds = block_range(block, length // size, const(extent // size, INDEX))
+                return (replace(statement, start=bounds[0], stop=bounds[1], whole=False),)
             case For():
                 return (replace(statement, body=all_cut(statement.body)),)
             case Call():

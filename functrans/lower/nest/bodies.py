@@ -72,7 +72,7 @@ class Nest:
     team : int
         In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
     turns : tuple of Scalar
-        The indices of loops around it that the host goes through, outermost first.
+        The indices of loops around it that the program goes through, outermost first.
     private : tuple of Buffer
         The rows that each thread of the team has to itself.
     largest_constant : int

@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.target import Target
+from functrans.lower.product.packing import gaps
 from functrans.lower.select.root import Contraction, extent_of
 
 
@@ -41,6 +42,20 @@ class Blocking(NamedTuple):
     few_tiles: int = 4
     """Tiles below each other for which the right operand is as well read in stretches of its rows.
     """
+    few_terms: int = 64
+    """Terms of sums that are worth a masked copy of their code, to spare the copy of a block."""
+    most_thin: int = 8
+    """Columns at most, where vectors may go along terms: of each column there is one of sums."""
+    shortest_thin: int = 12
+    """Terms for each column at least then: the lanes of each sum are added up in the end."""
+    thin_sums: int = 24
+    """Sums of a tile then, each a vector."""
+    thin_rows: int = 240
+    """Rows of a block then."""
+    few_rows: int = 7
+    """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
+    fewest_rows: int = 3
+    """Rows at most of which a tile has four vectors."""
     single_vector: float = 1.15
     """What a column costs in tiles of one vector, where one of two costs 1."""
 
@@ -56,6 +71,8 @@ class Blocks(NamedTuple):
         How many terms are packed together, and how often that is done. The last time may be fewer.
     tiles, panels : int
         How many tiles a block has below each other, and side by side.
+    by_terms : bool
+        Whether vectors go along terms, and not along columns, which are few.
     """
 
     height: int
@@ -64,6 +81,7 @@ class Blocks(NamedTuple):
     stretches: int
     tiles: int
     panels: int
+    by_terms: bool = False
 
 
 class Extents(NamedTuple):
@@ -98,11 +116,18 @@ def blocks_of(
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
-    width, vectors = _width(size.columns, target.lanes(itemsize), limits)
+    if _is_thin(root, target):
+        height = max(limits.thin_sums // size.columns, 1)
+        tiles = -(-size.rows // height)
+        down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
+        return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
+    width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     most = 3 * target.registers // (4 * vectors)
     height = 1 << most.bit_length() - 1 if in_vectors else _height(size.rows, most)
-    depth = _depth(size.terms, limits.depth_bytes // itemsize)
     panels = -(-size.columns // width)
+    if root.shared_rows:
+        return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
+    depth = _depth(size.terms, limits.depth_bytes // itemsize)
     tiles = -(-size.rows // height)
     across = panels if whole_rows else min(panels, max(limits.columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
@@ -119,11 +144,24 @@ def blocks_of(
     return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
 
 
+def _is_thin(root: Contraction, target: Target) -> bool:
+    """Whether columns are so few, and sums so long, that vectors rather go along the terms."""
+    limits, size = target[Blocking], extents_of(root)
+    assert root.counter is not None
+    return (
+        size.columns <= min(limits.most_thin, target.lanes(root.target.dtype.itemsize) - 1)
+        and not root.shared_rows
+        and size.terms >= limits.shortest_thin * size.columns
+        and gaps(root.factors[0], root.counter) == 0
+        and root.target.dtype.kind == "f"
+    )
+
+
 def blocks_by_rows(root: Contraction, target: Target, rows: int, is_sum: bool) -> Blocks:
     """How a product is cut whose blocks are of so many rows, or terms if it is a sum over rows."""
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
-    width, vectors = _width(size.columns, target.lanes(itemsize), limits)
+    width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
     if is_sum:
         height = _height(size.rows, most)
@@ -143,13 +181,16 @@ def _even(extent: int, length: int) -> int:
     return min(lengths, key=lambda n: (-(-extent // n) * n, -n))
 
 
-def _width(columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
+def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
     """The columns of a tile, and how many vectors these are."""
     while lanes > 1 and lanes // 2 >= columns:
         lanes //= 2
     one = -(-columns // lanes) * limits.single_vector
     two = -(-columns // (2 * lanes)) * 2
-    return (lanes, 1) if one < two else (2 * lanes, 2)
+    if columns <= lanes or (one < two and rows > limits.few_rows):
+        return lanes, 1
+    few = rows <= limits.fewest_rows and columns >= 4 * lanes
+    return (4 * lanes, 4) if few else (2 * lanes, 2)
 
 
 def _height(rows: int, most: int) -> int:

@@ -23,8 +23,9 @@ from functrans.loop.walk import Body, scalars, walk
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.product.block import Block
 from functrans.lower.product.blocking import blocks_of
-from functrans.lower.product.kernel import Block, Product, iterations
+from functrans.lower.product.kernel import Product, iterations
 from functrans.lower.select.root import Contraction, Root, extent_of
 
 
@@ -66,15 +67,16 @@ def _product(
 ) -> Product:
     """A product whose blocks have as many columns as a thread has room for."""
     whole_rows = epilogue is not None and epilogue.column is None
+    is_alone = epilogue is None
     blocks = blocks_of(root, target, whole_rows)
-    product = Product(root, blocks, target, simplify)
-    if product.packs_rows:
+    product = Product(root, blocks, target, simplify, is_alone=is_alone)
+    if product.packs_rows and not blocks.by_terms:
         blocks = blocks_of(root, target, whole_rows, in_vectors=True)
-        product = Product(root, blocks, target, simplify)
+        product = Product(root, blocks, target, simplify, is_alone=is_alone)
     by_columns = epilogue is None or epilogue.column is not None
     while by_columns and blocks.panels > 1 and not _fits(product, target, epilogue):
         blocks = blocks._replace(panels=-(-blocks.panels // 2))
-        product = Product(root, blocks, target, simplify)
+        product = Product(root, blocks, target, simplify, is_alone=is_alone)
     return product
 
 
@@ -109,11 +111,10 @@ class Epilogue:
         """The loop over the rows of a block, of which some memory is elsewhere."""
         loop = serial(self.row)
         assert isinstance(loop, For)
-        row, body = loop.index, loop.body
-        values = dict(block.batch)
-        if len(self.rows) > 1:
-            row = index("row", iterations(self.rows))
-            values |= delinearised(self.rows, row, simplify)
+        body = loop.body
+        numbered = loop.index if len(self.rows) == 1 else index("row", iterations(self.rows))
+        number, row, bounds = block.over_rows(numbered, simplify)
+        values = block.batch | delinearised(self.rows, row, simplify)
         if self.column is not None:
             (inner,) = body
             assert isinstance(inner, For)
@@ -122,7 +123,7 @@ class Epilogue:
                 inner = replace(inner, start=start, stop=stop, repeatable=False, whole=False)
             body = (inner,)
         body = substituted(relocation.statements(body), values, simplify)
-        return (For(row, *block.rows, body, loop.lanes),)
+        return (For(number, *bounds, body, loop.lanes),)
 
 
 def without(loop: Loop, root: Root) -> Loop:

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position, Relocation
 from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
 from functrans.loop.simplify import Simplifier
@@ -29,28 +28,10 @@ from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
+from functrans.lower.product.block import Block
 from functrans.lower.product.blocking import Blocking, Blocks, extents_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
-
-
-class Block(NamedTuple):
-    """A block of the result.
-
-    Parameters
-    ----------
-    batch : dict
-        The loops of the stack.
-    rows, columns : tuple of Scalar
-        The number of the first one, and the one behind the last.
-    own : tuple of Scalar
-        The indices in front of those of its scratch: a thread's part, if that is in the arena.
-    """
-
-    batch: Values
-    rows: tuple[Scalar, Scalar]
-    columns: tuple[Scalar, Scalar]
-    own: Position = ()
 
 
 class Product:
@@ -64,6 +45,8 @@ class Product:
     simplify : Simplifier
     parts : int
         How many threads at most have scratch of their own in the arena; 0 if it is on their stacks.
+    is_alone : bool
+        Whether nothing is done of a block: then sums may go to memory at once.
     """
 
     def __init__(
@@ -73,15 +56,18 @@ class Product:
         target: Target,
         simplify: Simplifier,
         parts: int = 0,
+        is_alone: bool = False,
     ) -> None:
         assert root.counter is not None
         self.root = root
         self.blocks = blocks
+        self.target = target
         self.limits = target[Blocking]
         self.simplify = simplify
         self.size = extents_of(root)
         self.dtype = root.target.dtype
         self.in_arena = parts > 0
+        self.is_alone = is_alone
         _, rows, columns = root.sides
         left, right = root.factors
         self.left = Operand(left, rows, root.counter, target, simplify)
@@ -95,6 +81,8 @@ class Product:
             else (blocks.tiles, blocks.depth, blocks.height)
         )
         all_terms = self.size.batch, panels, self.size.terms, blocks.width
+        if blocks.by_terms:
+            all_terms = self.size.batch, panels, blocks.width, self.size.terms
         self.panels = buffer(f"{name}_right", self.dtype, all_terms)
         few_terms = (*own, panels, blocks.depth, blocks.width)
         self.few_terms = buffer(f"{name}_right", self.dtype, few_terms)
@@ -111,7 +99,7 @@ class Product:
         """What a thread has to itself."""
         if self.in_arena:
             return ()
-        return (self.sums,) if self.reads_in_place else (self.tiles, self.sums)
+        return (self.tiles,) * (not self.reads_in_place) + (self.sums,) * (not self.is_direct)
 
     @property
     def reads_in_place(self) -> bool:
@@ -120,9 +108,31 @@ class Product:
         return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
 
     @property
+    def is_direct(self) -> bool:
+        """Whether tiles are stored where the result is in memory, and not in a block.
+
+        Rows beyond the last one stand for that one again, to which nothing may be added twice; where
+        they are packed as they lie, they are zeros. Columns beyond the last one are masked, by a
+        copy of a tile's code.
+        """
+        if not self.is_alone or self.root.symmetric:
+            return False
+        whole_rows = self.size.rows % self.blocks.height == 0
+        if self.packs_rows and not whole_rows:
+            return False
+        if self.size.columns % self.blocks.width:
+            few = self.size.terms <= self.limits.few_terms
+            return self.blocks.stretches == 1 and (few or self.reads_panels_in_place)
+        return self.blocks.stretches == 1 or whole_rows
+
+    @property
     def reads_panels_in_place(self) -> bool:
         """Whether tiles read the right operand where it is: few would read a copy of it again."""
+        if self.root.shared_rows:
+            return True
         few = self.size.rows <= self.limits.few_tiles * self.blocks.height
+        if self.blocks.by_terms:
+            return self.right.is_dense(self.right.counter)
         return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
 
     # -- the nests ----------------------------------------------------------------------------
@@ -135,13 +145,15 @@ class Product:
         panel = index("panel", self.size.batch * panels)
         number, batch = self._apart(panel, panels)
 
+        by_terms = self.blocks.by_terms
+
         def place(term: Scalar, lane: Scalar) -> Position:
-            return batch, number, term, lane
+            return (batch, number, lane, term) if by_terms else (batch, number, term, lane)
 
         right = self.right.at(self._loops(self.root.sides[0], batch))
         whole = self.size.columns % width == 0
         lines = Lines(self._times(number, width), width, const(self.size.columns, INDEX), whole)
-        copied = right.copied(place, self.panels, lines, self.all_terms)
+        copied = right.copied(place, self.panels, lines, self.all_terms, by_terms)
         loop = For(panel, ZERO, const(panel.attribute[2], INDEX), copied, parallel=True)
         # (lines that lie side by side are transposed if it is known how many there are)
         return [Nest((loop,), (), self.panels.count, largest_constant=width, operations=0)]
@@ -169,7 +181,13 @@ class Product:
         if self.root.symmetric:
             last_column = self.simplify(minimum(last_column, last_row))
         batch_loops = self._loops(self.root.sides[0], batch)
-        return Block(batch_loops, (first_row, last_row), (first_column, last_column)), number
+        block = Block(
+            batch_loops,
+            (first_row, last_row),
+            (first_column, last_column),
+            height=self.root.shared_rows,
+        )
+        return block, number
 
     # -- the sums of a block ------------------------------------------------------------------
 
@@ -222,6 +240,8 @@ class Product:
 
     def zeros(self, block: Block) -> Body:
         """Loops that clear the sums of a block."""
+        if self.is_direct:
+            return self._over_elements(block, lambda *_: const(0, self.dtype))
         *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
         store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
@@ -229,21 +249,26 @@ class Product:
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
     def stored(self, block: Block) -> Body:
-        """Loops that copy a block to where the result is in memory."""
-        root = self.root
-        _, rows, (column,) = root.sides
-        row = index("row", self.size.rows)
-        values = block.batch | self._loops(rows, row) | {column: column}
-        loops = dict(zip(root.axes, root.loops, strict=True))
-        ndim = len(root.target.shape)
-        position = tuple(values[loops[axis]] if axis in loops else ZERO for axis in range(ndim))
-        own = (*block.own, row - block.rows[0], column - block.columns[0])
-        store = Store(root.target, position, load(self.sums, tuple(map(self.simplify, own))))
+        """Loops that copy a block to where the result is in memory, if it is not there."""
+        if self.is_direct:
+            return ()
+
+        def own(row: Scalar, column: Scalar) -> Scalar:
+            inner = (*block.own, row - block.rows[0], column - block.columns[0])
+            return load(self.sums, tuple(map(self.simplify, inner)))
+
+        return self._over_elements(block, own)
+
+    def _over_elements(self, block: Block, value: Callable[[Scalar, Scalar], Scalar]) -> Body:
+        """Loops that store something in each element of the result in a block."""
+        _, _, (column,) = self.root.sides
+        number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
+        store = Store(self.root.target, self._position(block, row, column), value(row, column))
         width = self.blocks.width
-        if root.symmetric:
+        if self.root.symmetric:
             return self._stored_half(block, row, column, store)
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
-        return (For(row, *block.rows, (inner,)),)
+        return (For(number, *bounds, (inner,)),)
 
     def _stored_half(self, block: Block, row: Scalar, column: Scalar, store: Store) -> Body:
         """Loops that copy a block up to the diagonal, and what is below that to above it."""
@@ -295,7 +320,8 @@ class Product:
             return in_place
 
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
-            position = batch, first + number, terms.start + term, lane
+            inner = terms.start + term, lane
+            position = batch, first + number, *(inner[::-1] if self.blocks.by_terms else inner)
             return load(self.panels, tuple(map(self.simplify, position)))
 
         return packed
@@ -312,7 +338,8 @@ class Product:
         blocks, own = self.blocks, block.own
         tiles = self._count(block.rows, blocks.height, blocks.tiles)
         panels = self._count(block.columns, blocks.width, blocks.panels)
-        panel, tile = index("panel", blocks.panels), index("tile", blocks.tiles)
+        panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
+        tile = index("tile", blocks.tiles) if blocks.tiles > 1 else ZERO
         term, lane = index("k", terms.most), index("lane", blocks.width)
         first = self._times(tile, blocks.height)
         before: Body = ()
@@ -332,22 +359,85 @@ class Product:
                 load(self.tiles, (*own, tile, term, const(row, INDEX)))
                 for row in range(blocks.height)
             ]
+        if blocks.by_terms:
+            return (
+                *before,
+                *_loop(
+                    tile,
+                    tiles,
+                    (*lets, *self._by_terms(block, first, elements, right, terms, term)),
+                ),
+            )
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
         products = tuple(element * other for element in elements)
         fold = Reduce(sums, ("add",) * len(sums), products, ((term, ZERO, terms.length),))
+        column = self._times(panel, blocks.width) + lane
         stores = [
-            Store(self.sums, tuple(map(self.simplify, (*own, first + row, column))), total, op)
-            for column in (self._times(panel, blocks.width) + lane,)
+            Store(*self._into(block, self.simplify(first + row), column), total, op)
             for row, total in enumerate(sums)
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
-        return (*before, For(panel, ZERO, panels, (For(tile, ZERO, tiles, (*lets, vectors)),)))
+        return (*before, *_loop(panel, panels, _loop(tile, tiles, (*lets, vectors))))
+
+    def _by_terms(
+        self,
+        block: Block,
+        first: Scalar,
+        elements: Sequence[Scalar],
+        right: Callable[[Scalar, Scalar, Scalar], Scalar],
+        terms: Terms,
+        term: Scalar,
+    ) -> Body:
+        """The sums of a tile of all columns, with vectors along the terms."""
+        columns = [as_index(number) for number in range(self.blocks.width)]
+        others = [right(ZERO, term, column) for column in columns]
+        products = [(element * other) for element in elements for other in others]
+        sums = tuple(local(self.dtype, f"sum{number}") for number in range(len(products)))
+        lanes = self.target.lanes(self.dtype.itemsize)
+        whole = terms.most % lanes == 0
+        fold = Reduce(
+            sums,
+            ("add",) * len(sums),
+            tuple(products),
+            ((term, ZERO, terms.length),),
+            lanes=lanes,
+            whole=whole,
+        )
+        places = [
+            (self.simplify(first + row), column)
+            for row in range(len(elements))
+            for column in columns
+        ]
+        stores = [
+            Store(*self._into(block, *at), total) for at, total in zip(places, sums, strict=True)
+        ]
+        return (fold, *stores)
+
+    def _into(self, block: Block, row: Scalar, column: Scalar) -> tuple[Buffer, Position]:
+        """Where a sum goes, by its row and column in a block."""
+        if not self.is_direct:
+            return self.sums, tuple(map(self.simplify, (*block.own, row, column)))
+        row = self.simplify(block.rows[0] + row)
+        if self.size.rows % self.blocks.height:
+            row = self.simplify(minimum(row, self.size.rows - 1))
+        return self.root.target, self._position(block, row, block.columns[0] + column)
+
+    def _position(self, block: Block, row: Scalar, column: Scalar) -> Position:
+        """Where in the result an element is."""
+        root = self.root
+        _, rows, (own,) = root.sides
+        values = {**block.batch, **self._loops(rows, row), own: column}
+        loops = dict(zip(root.axes, root.loops, strict=True))
+        ndim = len(root.target.shape)
+        found = (values[loops[axis]] if axis in loops else ZERO for axis in range(ndim))
+        return tuple(map(self.simplify, found))
 
     def _vectors(self, block: Block, panel: Scalar, lane: Scalar, body: Body) -> For:
-        """The loop over the columns of a panel; there is nothing beyond the last one in memory."""
+        """The loop over the columns of a panel; beyond the last one is what is not packed."""
         width, stop = self.blocks.width, const(self.blocks.width, INDEX)
-        whole = self.size.columns % width == 0 or not self.reads_panels_in_place
+        in_memory = self.reads_panels_in_place or self.is_direct
+        whole = self.size.columns % width == 0 or not in_memory
         if not whole:
             left = block.columns[1] - block.columns[0] - self._times(panel, width)
             stop = self.simplify(minimum(left, width))
@@ -403,6 +493,11 @@ class Product:
         if start.op == stop.op == "const":
             return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
         return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))
+
+
+def _loop(index: Scalar, stop: Scalar, body: Body) -> Body:
+    """A loop, or its body if that is done once."""
+    return body if index is ZERO else (For(index, ZERO, stop, body),)
 
 
 def iterations(loops: Sequence[Scalar]) -> int:

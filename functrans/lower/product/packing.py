@@ -54,6 +54,13 @@ class Terms(NamedTuple):
     most: int
 
 
+def gaps(factor: Scalar, loop: Scalar) -> int:
+    """How many loads of an expression have a stride along a loop."""
+    own = Coefficients(loop)
+    loads = (node for node in postorder([factor]) if node.op == "load")
+    return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
+
+
 @dataclass(frozen=True)
 class Operand:
     """An operand of a product.
@@ -79,13 +86,7 @@ class Operand:
     @property
     def along_terms(self) -> bool:
         """Whether vectors of terms are read with fewer gaps than those of rows, or columns."""
-        return self._gaps(self.counter) <= self._gaps(self.loops[-1])
-
-    def _gaps(self, loop: Scalar) -> int:
-        """How many loads have a stride along a loop."""
-        own = Coefficients(loop)
-        loads = (node for node in postorder([self.factor]) if node.op == "load")
-        return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
+        return gaps(self.factor, self.counter) <= gaps(self.factor, self.loops[-1])
 
     @property
     def is_in_memory(self) -> bool:
@@ -130,9 +131,14 @@ class Operand:
             found.append(self.at(values))
         return tuple(lets), found
 
-    def copied(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
-        """Statements that copy some lines, so that those of one term are neighbours."""
-        if self.along_terms:
+    def copied(
+        self, place: Place, into: Buffer, lines: Lines, terms: Terms, by_terms: bool = False
+    ) -> Body:
+        """Statements that copy some lines, so that those of one term are neighbours.
+
+        Or terms of one line are, if a ``place`` is such: then vectors go ``by_terms``.
+        """
+        if by_terms or self.along_terms:
             return self._transposed(place, into, lines, terms)
         return self._as_it_lies(place, into, lines, terms)
 

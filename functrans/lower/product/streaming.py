@@ -28,9 +28,10 @@ from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import Values, delinearised
+from functrans.lower.product.block import Block
 from functrans.lower.product.blocking import blocks_by_rows
 from functrans.lower.product.epilogue import Epilogue, epilogue_of, without
-from functrans.lower.product.kernel import Block, Product
+from functrans.lower.product.kernel import Product
 from functrans.lower.product.packing import Terms
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 

@@ -110,6 +110,7 @@ class Emitter:
         counter: Scalar,
         factors: tuple[Scalar, ...],
         symmetric: bool = False,
+        shared_rows: int = 0,
     ) -> None:
         self._roots.all.append(
             Contraction(
@@ -121,6 +122,7 @@ class Emitter:
                 counter=counter,
                 factors=factors,
                 symmetric=symmetric,
+                shared_rows=shared_rows,
             )
         )
 

@@ -238,12 +238,16 @@ class Contraction(Elements):
         operand, which does not depend on the row.
     symmetric : bool
         Whether the result, one matrix, is its own transpose.
+    shared_rows : int
+        If not 0, the rows of a block, which divide all: a loop around shares rows among threads.
+        The right operand is in memory then, its columns side by side, and is not packed.
     """
 
     sides: tuple[tuple[Scalar, ...], ...] = ()
     counter: Scalar | None = None
     factors: tuple[Scalar, ...] = ()
     symmetric: bool = False
+    shared_rows: int = 0
 
     @cached_property
     def nodes(self) -> Sequence[Scalar]:

@@ -119,13 +119,15 @@ class Emission(Protocol):
         counter: Scalar,
         factors: tuple[Scalar, ...],
         symmetric: bool = False,
+        shared_rows: int = 0,
     ) -> None:
         """Compute the one result as a product of matrices, or of a stack of them.
 
         ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
         and of the columns, in this order. The product of two ``factors``, of which the first does
         not depend on the columns and the second not on the rows, is summed over a ``counter``. Of
-        one that is ``symmetric``, half is computed.
+        one that is ``symmetric``, half is computed. ``shared_rows`` are the rows of a block, if a
+        loop around may share these: the second factor is in memory then, and read where it is.
         """
         ...
 

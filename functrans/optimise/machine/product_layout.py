@@ -114,8 +114,13 @@ def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Col
 
 
 def _sums_rows(eqn: Eqn, matrix: Atom, limits: Columns) -> bool:
-    """Whether an equation is the product of a matrix with a vector, from the right."""
-    if eqn.primitive is not dot_general or len(eqn.outputs[0].aval.shape) != 1:
+    """Whether an equation is the product of a matrix with a vector, or of vectors with it.
+
+    Of several vectors, each is a row: the matrix is the right operand.
+    """
+    if eqn.primitive is not dot_general or len(eqn.outputs[0].aval.shape) not in (1, 2):
+        return False
+    if len(eqn.outputs[0].aval.shape) == 2 and eqn.inputs[1] is not matrix:
         return False
     if len(matrix.aval.shape) != 2 or matrix.aval.dtype.kind != "f":
         return False

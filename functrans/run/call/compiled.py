@@ -14,6 +14,7 @@ from functrans.emit.llvm import kernel as llvm
 from functrans.ir.evaluate import place_of
 from functrans.ir.graph import Atom, Graph, Literal
 from functrans.ir.types import Aval, is_complex
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 from functrans.loop.walk import routines
 from functrans.lower import overview, pipeline, report
@@ -232,7 +233,8 @@ def _native(
     # an output that lives in an input has the output's slot: the call puts one array into both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
     listings = tuple(
-        _listing(step, keys[text], slots) for step, text in zip(plan.steps, texts, strict=True)
+        _listing(step, keys[text], slots, plan.loops)
+        for step, text in zip(plan.steps, texts, strict=True)
     )
     overwritten = tuple(plan.overwritten.items())
     listing = Listing(listings, tuple(plan.offsets.values()), plan.arena, overwritten)
@@ -258,7 +260,12 @@ _BACKENDS: dict[str, Callable[..., NativeProgram | NumbaProgram]] = {
 }
 
 
-def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
+def _listing(
+    step: Step,
+    key: str,
+    slots: Mapping[Buffer, int],
+    loops: Mapping[Scalar, tuple[int, int]],
+) -> StepListing:
     loop = step.kernel.parallel
     return StepListing(
         key,
@@ -269,4 +276,5 @@ def _listing(step: Step, key: str, slots: Mapping[Buffer, int]) -> StepListing:
         step.work,
         tuple(slots[one] for one in step.buffers),
         step.sizes,
+        tuple(loops[turn] for turn in step.turns),
     )

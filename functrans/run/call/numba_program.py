@@ -17,7 +17,7 @@ from functrans.ir.types import Aval
 from functrans.loop.failures import OUT_OF_MEMORY
 from functrans.loop.statements import Kernel
 from functrans.loop.walk import routines
-from functrans.lower.plan import Plan
+from functrans.lower.plan import Plan, called
 from functrans.optimise.machine.complex_parts import interleaved
 from functrans.run import blas
 from functrans.run.call.program import ArrayProgram, Overwriting
@@ -79,9 +79,9 @@ class NumbaProgram(ArrayProgram):
         places = dict(zip((*plan.inputs, *plan.outputs), arrays, strict=True))
         for one in plan.offsets:
             places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
-        for step in plan.steps:
+        for step, turns in called(plan.schedule):
             given = [places[one] for one in step.buffers]
-            self._kernels[step.kernel](flag, *given, *step.sizes, 0, step.extent)
+            self._kernels[step.kernel](flag, *given, *step.sizes, *turns, 0, step.extent)
         return int(flag[0])
 
 

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,8 @@ class StepListing(NamedTuple):
     buffers : tuple of int
         Which arrays it is called with: the inputs, then the outputs, then the temporaries.
     sizes : tuple of int
+    turns : tuple of (int, int)
+        The loops around it that the program goes through: their numbers, and how many turns.
     """
 
     key: str
@@ -62,10 +65,16 @@ class StepListing(NamedTuple):
     work: int
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
+    turns: tuple[tuple[int, int], ...] = ()
 
     def addresses(self) -> dict[str, int]:
         """Where the routines that it calls are."""
         return {name: routines.address(name) for name in self.imports}
+
+    @property
+    def all_work(self) -> int:
+        """The operations of all its turns."""
+        return self.work * prod(turns for _, turns in self.turns)
 
     @property
     def grain(self) -> int:
@@ -227,6 +236,7 @@ class NativeProgram(ArrayProgram):
                 step.longest,
                 step.buffers,
                 step.sizes,
+                step.turns,
             )
             for step, code in zip(listed, self.codes, strict=True)
         ]
@@ -236,7 +246,7 @@ class NativeProgram(ArrayProgram):
             offsets,
             arena,
             calls,
-            releases=not plain and (sends or sum(step.work for step in listed) > GIL_THRESHOLD),
+            releases=not plain and (sends or sum(step.all_work for step in listed) > GIL_THRESHOLD),
             threads=threads.record() if any(call.grain for call in calls) else 0,
             signals=not plain,
             blas=blas.limiter() if not plain and computes else 0,

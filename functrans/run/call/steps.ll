@@ -254,6 +254,8 @@ done:
 
 define i64 @run(ptr %table, ptr %slots) {
   %flag = alloca i64, i64 11
+  %turns = alloca [8 x i64]
+  store [8 x i64] zeroinitializer, ptr %turns
   store i64 0, ptr %flag
   %flag.poll = getelementptr i64, ptr %flag, i64 1
   store ptr @poll, ptr %flag.poll
@@ -359,8 +361,8 @@ go:
   %steps = load i64, ptr %steps.p
   br label %step
 step:
-  %s = phi i64 [ 0, %go ], [ %s.next, %kernel.done ]
-  %at = phi ptr [ %program, %go ], [ %at.next, %kernel.done ]
+  %s = phi i64 [ 0, %go ], [ %s.next, %onward ], [ %s.back, %again ]
+  %at = phi ptr [ %program, %go ], [ %at.next, %onward ], [ %at.back, %again ]
   %s.more = icmp slt i64 %s, %steps
   br i1 %s.more, label %prepare, label %finish
 prepare:
@@ -398,7 +400,7 @@ sizes:
 size:
   %z = phi i64 [ 0, %sizes ], [ %z.next, %copy ]
   %z.more = icmp slt i64 %z, %size.count
-  br i1 %z.more, label %copy, label %kernel.go
+  br i1 %z.more, label %copy, label %turns.of
 copy:
   %value.p = getelementptr i64, ptr %values, i64 %z
   %value = load i64, ptr %value.p
@@ -407,6 +409,23 @@ copy:
   store i64 %value, ptr %z.p
   %z.next = add i64 %z, 1
   br label %size
+turns.of:                                          ; which turns it is of the loops around
+  %depth.p = getelementptr i64, ptr %values, i64 %size.count
+  %depth = load i64, ptr %depth.p
+  %first.turn = add i64 %first, %size.count
+  br label %turn
+turn:
+  %d = phi i64 [ 0, %turns.of ], [ %d.next, %copy.turn ]
+  %d.more = icmp slt i64 %d, %depth
+  br i1 %d.more, label %copy.turn, label %kernel.go
+copy.turn:
+  %turn.p = getelementptr i64, ptr %turns, i64 %d
+  %turn.now = load i64, ptr %turn.p
+  %d.word = add i64 %first.turn, %d
+  %d.p = getelementptr i64, ptr %words, i64 %d.word
+  store i64 %turn.now, ptr %d.p
+  %d.next = add i64 %d, 1
+  br label %turn
 kernel.go:
   br i1 %is.timed, label %kernel.timed, label %kernel.plain
 kernel.timed:
@@ -427,8 +446,41 @@ look:
 looked:
   %stopped = call i1 @is_stopped(ptr %flag)
   br i1 %stopped, label %finish, label %kernel.done
-kernel.done:
-  %at.next = getelementptr i64, ptr %values, i64 %size.count
+kernel.done:                                       ; the loops that end with this step
+  %ends.p = getelementptr i64, ptr %depth.p, i64 1
+  %ends = load i64, ptr %ends.p
+  br label %end.of
+end.of:
+  %e = phi i64 [ 0, %kernel.done ], [ %e.next, %over ]
+  %end.p = phi ptr [ %ends.p, %kernel.done ], [ %end.next, %over ]
+  %e.more = icmp slt i64 %e, %ends
+  br i1 %e.more, label %count, label %onward
+count:
+  %e.next = add i64 %e, 1
+  %loop = sub i64 %depth, %e.next
+  %loop.p = getelementptr i64, ptr %turns, i64 %loop
+  %loop.turn = load i64, ptr %loop.p
+  %loop.next = add i64 %loop.turn, 1
+  %times.p = getelementptr i64, ptr %end.p, i64 1
+  %times = load i64, ptr %times.p
+  %goes.on = icmp slt i64 %loop.next, %times
+  br i1 %goes.on, label %again, label %over
+again:
+  store i64 %loop.next, ptr %loop.p
+  %steps.back.p = getelementptr i64, ptr %end.p, i64 2
+  %steps.back = load i64, ptr %steps.back.p
+  %s.back = sub i64 %s, %steps.back
+  %words.back.p = getelementptr i64, ptr %end.p, i64 3
+  %words.back = load i64, ptr %words.back.p
+  %forth = sub i64 0, %words.back
+  %at.back = getelementptr i64, ptr %at, i64 %forth
+  br label %step
+over:
+  store i64 0, ptr %loop.p
+  %end.next = getelementptr i64, ptr %end.p, i64 3
+  br label %end.of
+onward:
+  %at.next = getelementptr i64, ptr %end.p, i64 1
   %s.next = add i64 %s, 1
   br label %step
 finish:

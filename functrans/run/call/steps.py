@@ -18,7 +18,10 @@ array of int64)::
     then for each temporary: its offset in the arena
     then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
         of the parts of it that threads get (0: it is not shared), how long a part of it is at most,
-        the number of its buffers and the slot of each, the number of its sizes and those
+        the number of its buffers and the slot of each, the number of its sizes and those, how many
+        loops are around it (its last sizes are which turns it is of them), how many of these end
+        with it, and for each, the innermost first, its turns, its steps before this one, and the
+        words back to its first step
 
 The frame is memory for one call: the slots, which are the arrays and after them the temporaries,
 and then room for the words that the step with the most of them is called with. Whoever calls has
@@ -40,7 +43,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +75,10 @@ FLAG_WORDS = 11
 TEXT = Path(__file__).with_name("steps.ll")
 
 
+Turns = Sequence[tuple[int, int]]
+"""Loops that a program goes through: for each its number, and how many turns it has."""
+
+
 class Step(NamedTuple):
     """A call of a kernel, by addresses."""
 
@@ -81,6 +88,12 @@ class Step(NamedTuple):
     longest: int
     buffers: Sequence[int]
     sizes: Sequence[int]
+    turns: Turns = ()
+    """The loops around it, outermost first."""
+
+
+MOST_NESTED = 8
+"""Loops around a step at most (``steps.ll``)."""
 
 
 @once
@@ -150,17 +163,38 @@ def table(
     inputs = list(records)
     total = len(inputs) + outputs
     frame = total + len(offsets)
-    frame += max((1 + len(each.buffers) + len(each.sizes) for each in steps), default=0)
+    frame += max((1 + sum(map(len, each[4:])) for each in steps), default=0)
     checks = [word for record in inputs for word in record]
     words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
     words.append(_main_thread().ctypes.data if signals else 0)
     words += [timeline.address() if number else 0, number]
     words += [*checks, *offsets]
-    for each in steps:
+    starts = []
+    for number, each in enumerate(steps):
+        starts.append(len(words))
         words += [each.kernel, each.extent, each.grain, each.longest]
         words += [len(each.buffers), *each.buffers, len(each.sizes), *each.sizes]
+        ends = list(_ends(steps, number))
+        words += [len(each.turns), len(ends)]
+        for turns, first in ends:
+            words += [turns, number - first, starts[-1] - starts[first]]
     return np.array(words, np.int64)
+
+
+def _ends(steps: Sequence[Step], number: int) -> Iterator[tuple[int, int]]:
+    """The loops that end with a step, the innermost first: their turns, and their first steps."""
+    around = steps[number].turns
+    following = steps[number + 1].turns if number + 1 < len(steps) else ()
+    assert len(around) <= MOST_NESTED
+    for depth in range(len(around), 0, -1):
+        loop = around[:depth]
+        if tuple(following[:depth]) == tuple(loop):
+            return
+        first = number
+        while first and tuple(steps[first - 1].turns[:depth]) == tuple(loop):
+            first -= 1
+        yield loop[-1][1], first
 
 
 def free_with(owner: object, table: Table) -> None:

@@ -64,4 +64,5 @@ def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
     assert found.stretches == 1 or 2 * last >= found.depth
     assert not whole_rows or found.panels * found.width >= columns
     limits = CPU[Blocking]
-    assert found.tiles * found.height <= 4 * limits.rows / 3 + found.height
+    most = limits.thin_rows if found.by_terms else limits.rows
+    assert found.tiles * found.height <= 4 * most / 3 + found.height

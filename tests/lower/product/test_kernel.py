@@ -101,9 +101,20 @@ def test_what_reads_it_otherwise_finds_it_in_memory(name):
     check(function, *args)
 
 
-def test_a_few_products_are_calls_of_blas():
-    assert "dgemm" in jit(lambda x, w: x @ w).lower(array(8, 70), W).stages()
-    assert "dgemm" not in jit(lambda x, w: x @ w).lower(X, W).stages()
+def test_single_rows_are_no_products():
+    (one,) = kernels(lambda x, w: x @ w, array(1, 300), array(300, 90))
+    assert "_right" not in one and "_left" not in one
+    check(lambda x, w: x @ w, array(1, 300), array(300, 90))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 40, 41])
+@pytest.mark.parametrize("columns", [2, 8, 16, 33, 70, 130])
+@pytest.mark.parametrize("terms", [2, 30, 300, 1000])
+def test_nothing_beyond_the_result_is_written(rows, columns, terms):
+    """Sums go to memory at once where nothing else is done of them."""
+    for dtype, rtol in ((np.float32, 1e-3), (np.float64, 1e-9)):
+        x, w = array(3, rows, terms, dtype=dtype), array(terms, columns, dtype=dtype)
+        check(lambda x, w: (x @ w, np.tanh(x) @ w), x, w, rtol=rtol)
 
 
 EXTENT = st.sampled_from([1, 2, 7, 17, 33, 64, 65, 130])
@@ -145,6 +156,14 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
         monkeypatch.setattr(config, "threads", number)
         results.add(function(array(300, 70) * 0 + X[:1], W, B).tobytes())
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("rows", [17, 29, 30, 31, 37, 41, 101])
+@pytest.mark.parametrize("terms", [90, 900])
+def test_rows_that_are_packed_and_leave_a_rest(rows, terms):
+    for dtype, tolerance in ((np.float32, 1e-3), (np.float64, 1e-11)):
+        x, w = array(terms, rows, dtype=dtype), array(terms, 200, dtype=dtype)
+        np.testing.assert_allclose(jit(lambda x, w: x.T @ w)(x, w), x.T @ w, atol=tolerance)
 
 
 SYMMETRIC = {
@@ -217,7 +236,9 @@ def test_few_columns_are_sums_along_vectors():
         x, w = array(402, 300), array(300, columns)
         check(lambda x, w: x @ w, x, w)
         copy, product = kernels(lambda x, w: x @ w, x, w)
-        assert "_turned[" in copy and "_turned[" in product
+        (sums,) = (line for line in product.splitlines() if "fold k" in line)
+        assert "8 lanes" in copy and "8 lanes" in sums
+        check(lambda x, w: np.tanh(x @ w), x, w)
     check(lambda x, w: x @ w.T, array(402, 300), array(2, 300))
     check(lambda x, w: (x @ w)[..., 0], array(5, 80, 300), array(300, 2))
 
@@ -236,4 +257,4 @@ def test_integers_wrap(dtype):
     (found, expected) = jit(lambda x, w: x @ w)(x, w), x @ w
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == expected.dtype
-    assert "_block[" in kernels(lambda x, w: x @ w, x, w)[-1]
+    assert "fold k" in kernels(lambda x, w: x @ w, x, w)[-1]

@@ -51,6 +51,9 @@ class Carries(NamedTuple):
 
     most_locals: int = 64
     """The most elements of a carry that are held in locals."""
+    longest_step: int = 1 << 20
+    """Operations of a step with locals at most: a longer one may become kernels, which share memory
+    (`functrans.lower.kernel.distribution`)."""
 
 
 ONE = const(1, INDEX)
@@ -288,7 +291,8 @@ class _Loop:
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
-        most = self.at.target[Carries].most_locals
+        limits = self.at.target[Carries]
+        most = limits.most_locals if self.body.work <= limits.longest_step else 0
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
             if number in self.updates:
                 self.before += self._copy(start, (), result, ())

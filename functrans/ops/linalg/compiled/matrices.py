@@ -45,10 +45,11 @@ def by_size(
 def blocked(
     ours: Rule, library: Rule, applies: Callable[[Emission], bool] = lambda at: True
 ) -> Rule:
-    """A rule of our own where products have kernels of their own, and else a call of LAPACK."""
+    """A rule of our own, outside of loops, where products have kernels; else a call of LAPACK."""
 
     def rule(at: Emission) -> None:
-        (ours if "block_products" in at.target.stages and applies(at) else library)(at)
+        has_kernels = "block_products" in at.target.stages and not at.target.in_loop
+        (ours if has_kernels and applies(at) else library)(at)
 
     return rule
 
