@@ -111,9 +111,9 @@ class Product:
     def is_direct(self) -> bool:
         """Whether tiles are stored where the result is in memory, and not in a block.
 
-        Rows beyond the last one stand for that one again, to which nothing may be added twice; where
-        they are packed as they lie, they are zeros. Columns beyond the last one are masked, by a
-        copy of a tile's code.
+        Rows beyond the last one stand for that one again, to which nothing may be added twice;
+        where they are packed as they lie, they are zeros. Columns beyond the last one are masked,
+        by a copy of a tile's code.
         """
         if not self.is_alone or self.root.symmetric:
             return False
@@ -275,7 +275,8 @@ class Product:
         start, end = block.columns
         stop = self.simplify(maximum(minimum(end, row + 1), start))
         below = For(column, start, stop, (store,), self.blocks.width)
-        mirror = replace(store, indices=store.indices[::-1])
+        *matrix, i, j = store.indices
+        mirror = replace(store, indices=(*matrix, j, i))
         first = self.simplify(maximum(block.rows[0], column + 1))
         above = For(row, first, block.rows[1], (mirror,))
         return (For(row, *block.rows, (below,)), For(column, *block.columns, (above,)))

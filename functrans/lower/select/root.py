@@ -237,7 +237,7 @@ class Contraction(Elements):
         An element of the left operand, which does not depend on the column, and one of the right
         operand, which does not depend on the row.
     symmetric : bool
-        Whether the result, one matrix, is its own transpose.
+        Whether each matrix of the result is its own transpose.
     shared_rows : int
         If not 0, the rows of a block, which divide all: a loop around shares rows among threads.
         The right operand is in memory then, its columns side by side, and is not packed.

@@ -209,6 +209,40 @@ def test_bits_of_symmetric_products_do_not_depend_on_the_number_of_threads(monke
             np.testing.assert_array_equal(one, same)
 
 
+LONG = {
+    "as it lies": lambda x, y: x @ y,
+    "turned": lambda x, y: (2 * x.T).T @ y.T.copy().T,
+    "computed": lambda x, y: np.tanh(x) @ (y + 1),
+    "symmetric": lambda x, y: y.T @ y,
+    "of columns": lambda x, y: y.T @ (np.abs(x[0])[:, None] * y),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("terms", [40_000, 39_983, 40_002])
+def test_parts_of_long_sums(name, terms, monkeypatch):
+    function = LONG[name]
+    x, y = array(20, terms), array(terms, 30)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(jit(function)(x, y))
+    np.testing.assert_allclose(found[0], function(x, y), rtol=1e-10, atol=1e-8)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+def test_equal_parts_of_a_narrow_sum_are_a_kernel():
+    def text(terms, columns):
+        x, y = array(20, terms), array(terms, columns)
+        return jit(lambda x, y: x @ y).lower(x, y).schedule()
+
+    assert "dgemm" not in text(40_000, 30)
+    # a prime number of terms has no equal parts, and all of a wide operand would be packed
+    assert "dgemm" in text(39_983, 30)
+    assert "dgemm" in text(400_000, 100)
+
+
 def test_infinities_and_nans_of_other_rows_and_columns_stay_there():
     x, w = X.copy(), W.copy()
     x[99], w[:, 89] = np.nan, np.inf
