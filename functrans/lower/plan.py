@@ -31,6 +31,8 @@ class Step:
     turns : tuple of Scalar
         The indices of loops around it that the program goes through, outermost first. The kernel's
         last sizes are where these are.
+    form : str
+        In which form it computes, where there are several.
     """
 
     kernel: Kernel
@@ -39,6 +41,7 @@ class Step:
     extent: int
     work: int
     turns: tuple[Scalar, ...] = ()
+    form: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,11 +38,14 @@ class NestCost:
         What it does to data (what a library call does is not counted).
     bytes_read, bytes_written : int
         The sizes of the arrays in memory that it reads and writes.
+    form : str
+        Of a product of matrices with a kernel of our own: its extents, and those of its tiles.
     """
 
     operations: int
     bytes_read: int
     bytes_written: int
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def nest_cost(step: Step) -> NestCost:
         _operations(step),
         sum(actual[one].nbytes for one in read if one in actual),
         sum(actual[one].nbytes for one in written if one in actual),
+        step.form,
     )
 
 
@@ -88,7 +92,8 @@ def outline(plan: Plan) -> str:
     for number, step in enumerate(plan.steps):
         around = " in ".join(f"{turn.attribute[2]} turns" for turn in reversed(step.turns))
         when = f", in {around}" if around else ""
-        lines.append(f"nest {number}: {_operations(step)} operations{when}")
+        what = f": {step.form}" if step.form else ""
+        lines.append(f"nest {number}: {_operations(step)} operations{when}{what}")
         names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))
         sizes = (*step.sizes, *(turn.attribute[0] for turn in step.turns))
         lines += _Outline(sizes, names).statements(step.kernel.body, 1)

@@ -29,6 +29,7 @@ from functrans.optimise.constant_indices import index_by_constants
 from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune_in_loops
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
+from functrans.optimise.machine.half_products import widen_half_products
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
@@ -134,6 +135,7 @@ FOR_CORES = Passes(
         Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),
         Pass(columns_first, "behind motion: a product that leaves its loop needs no transpose"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
+        Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),
         Pass(coalesce_writes, "behind layouts, whose transposes end chains of writes"),
         Pass(solve_through_transposes, "behind layouts, like all that reads through transposes"),
         Pass(outline, "last: segments are compared as they will be compiled"),

@@ -117,6 +117,12 @@ FUNCTIONS = {
         drawn(20, 30, 8),
         drawn(8, 9, 20),
     ),
+    "widen_half_products": (
+        lambda x, y: x @ y,
+        # whole numbers, whose sums are half floats
+        np.rint(drawn(40, 30)).astype(np.float16),
+        np.rint(drawn(30, 50)).astype(np.float16),
+    ),
     "coalesce_writes": (pieces, drawn(40)),
     "solve_through_transposes": (lambda a, b: np.linalg.solve(a.T, b), drawn(9, 9), drawn(9)),
     "outline": (steps, drawn(50)),

@@ -57,7 +57,8 @@ class Steps:
                 continue
             kernel, arguments, sizes = parametrise(nest, self.homes, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
-            yield Step(kernel, tuple(arguments), tuple(sizes), extent, nest.work, nest.turns)
+            given = tuple(arguments), tuple(sizes), extent, nest.work, nest.turns, nest.form
+            yield Step(kernel, *given)
 
     def _called(self, call: Subprogram) -> Iterator[Step]:
         """The steps of a subprogram, on the buffers of a call."""

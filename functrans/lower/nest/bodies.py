@@ -80,6 +80,8 @@ class Nest:
         kernel.
     operations : int or None
         The operations on data, where those of a product are not counted.
+    form : str
+        In which form it computes, where there are several.
     """
 
     body: tuple[Statement, ...]
@@ -91,6 +93,7 @@ class Nest:
     private: tuple[Buffer, ...] = ()
     largest_constant: int = 0
     operations: int | None = None
+    form: str = ""
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:

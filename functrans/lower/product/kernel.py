@@ -108,6 +108,17 @@ class Product:
         return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
 
     @property
+    def form(self) -> str:
+        """Its extents, and those of its tiles, in words."""
+        size, blocks = self.size, self.blocks
+        stack = f"{size.batch} of " if size.batch > 1 else ""
+        along = "terms" if blocks.by_terms else "columns"
+        return (
+            f"{stack}{size.rows} x {size.terms} times {size.terms} x {size.columns}, "
+            f"tiles of {blocks.height} x {blocks.width}, vectors along {along}"
+        )
+
+    @property
     def is_direct(self) -> bool:
         """Whether tiles are stored where the result is in memory, and not in a block.
 
@@ -164,7 +175,8 @@ class Product:
         if self.root.symmetric:
             body = (If(block.columns[0] < block.rows[1], body),)
         loop = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
-        return Nest((loop,), (*self.scratch, *scratch), self.root.work, operations=0)
+        rows = (*self.scratch, *scratch)
+        return Nest((loop,), rows, self.root.work, operations=0, form=self.form)
 
     def block(self) -> tuple[Block, Scalar]:
         """A block of the result, and the index of the loop over all of them."""

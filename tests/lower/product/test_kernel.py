@@ -1,5 +1,7 @@
 """Products as kernels of our own: their numbers, and what is fused with them."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -262,6 +264,14 @@ def test_gradients():
     per_sample = vmap(grad(loss), in_axes=(None, 0, 0))
     for one, other in zip(jit(per_sample)(p, X, y), per_sample(p, X, y), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_the_cost_names_the_form():
+    costs = jit(lambda x, w: x @ w).lower(array(402, 300), array(300, 70)).cost()
+    *_, form = (nest.form for nest in costs.nests)
+    assert re.fullmatch(
+        r"402 x 300 times 300 x 70, tiles of \d+ x \d+, vectors along columns", form
+    )
 
 
 def test_few_columns_are_sums_along_vectors():

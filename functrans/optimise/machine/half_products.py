@@ -1,0 +1,57 @@
+"""Type promotion of products: half floats are added up in float32, and rounded once.
+
+Sums of half floats are made in float32 in any case. As a product of float32 numbers, a contraction
+has a kernel of its own, which widens its operands as it packs them, and rounds its result where it
+stores it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import Aval, is_float
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import cast
+from functrans.ops.linalg.compiled.forms import is_blocked
+from functrans.ops.linalg.contraction import dot_general
+
+SINGLE = np.dtype(np.float32)
+
+
+def widen_half_products(graph: Graph, target: Target) -> Graph:
+    """Make products of half floats such of float32, between casts, where those have a kernel.
+
+    Expects contractions in their final layouts.
+    Leaves no large product of half floats.
+    """
+    if not any(map(_is_of_halves, graph.eqns)):
+        return graph
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        wide = _widened(eqn) if _is_of_halves(eqn) else None
+        if wide is not None and is_blocked(wide[-2], target):
+            eqns += wide
+        else:
+            eqns.append(eqn)
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _is_of_halves(eqn: Eqn) -> bool:
+    return eqn.primitive is dot_general and all(
+        is_float(x.aval.dtype) and x.aval.dtype.itemsize == 2 for x in (*eqn.inputs, *eqn.outputs)
+    )
+
+
+def _widened(eqn: Eqn) -> list[Eqn]:
+    """The operands' casts, the product, and the cast of its result."""
+    casts = [_cast(x, Var(Aval(x.aval.shape, SINGLE)), eqn) for x in eqn.inputs]
+    (out,) = eqn.outputs
+    wide = Var(Aval(out.aval.shape, SINGLE))
+    operands = [each.outputs[0] for each in casts]
+    product = Eqn(eqn.primitive, operands, (wide,), eqn.params, eqn.source)
+    return [*casts, product, _cast(wide, out, eqn)]
+
+
+def _cast(x: Atom, out: Var, eqn: Eqn) -> Eqn:
+    return Eqn(cast, [x], (out,), {"dtype": out.aval.dtype}, eqn.source)
