@@ -23,9 +23,9 @@ from functrans.loop.walk import Body, scalars, walk
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import delinearised
-from functrans.lower.product.block import Block
+from functrans.lower.product.block import Block, iterations
 from functrans.lower.product.blocking import blocks_of
-from functrans.lower.product.kernel import Product, iterations
+from functrans.lower.product.kernel import Product
 from functrans.lower.select.root import Contraction, Root, extent_of
 
 

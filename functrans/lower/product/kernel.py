@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
+from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, load, local
 from functrans.loop.target import Target
@@ -278,20 +277,9 @@ class Product:
         store = Store(self.root.target, self._position(block, row, column), value(row, column))
         width = self.blocks.width
         if self.root.symmetric:
-            return self._stored_half(block, row, column, store)
+            return block.half_stored(row, column, store, width, self.simplify)
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
         return (For(number, *bounds, (inner,)),)
-
-    def _stored_half(self, block: Block, row: Scalar, column: Scalar, store: Store) -> Body:
-        """Loops that copy a block up to the diagonal, and what is below that to above it."""
-        start, end = block.columns
-        stop = self.simplify(maximum(minimum(end, row + 1), start))
-        below = For(column, start, stop, (store,), self.blocks.width)
-        *matrix, i, j = store.indices
-        mirror = replace(store, indices=(*matrix, j, i))
-        first = self.simplify(maximum(block.rows[0], column + 1))
-        above = For(row, first, block.rows[1], (mirror,))
-        return (For(row, *block.rows, (below,)), For(column, *block.columns, (above,)))
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:
         """Where in a block the elements of the result are, by their positions there."""
@@ -511,8 +499,3 @@ class Product:
 def _loop(index: Scalar, stop: Scalar, body: Body) -> Body:
     """A loop, or its body if that is done once."""
     return body if index is ZERO else (For(index, ZERO, stop, body),)
-
-
-def iterations(loops: Sequence[Scalar]) -> int:
-    """How many iterations loops have together."""
-    return prod(map(extent_of, loops))
