@@ -191,14 +191,9 @@ class Product:
         last_column = self._end(first_column, width, size.columns)
         if self.root.symmetric:
             last_column = self.simplify(minimum(last_column, last_row))
-        batch_loops = self._loops(self.root.sides[0], batch)
-        block = Block(
-            batch_loops,
-            (first_row, last_row),
-            (first_column, last_column),
-            height=self.root.shared_rows,
-        )
-        return block, number
+        rows, columns = (first_row, last_row), (first_column, last_column)
+        loops = self._loops(self.root.sides[0], batch)
+        return Block(loops, rows, columns, height=self.root.shared_rows), number
 
     # -- the sums of a block ------------------------------------------------------------------
 
