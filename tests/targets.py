@@ -24,6 +24,7 @@ from functrans.ops.control.compiled.loops import Carries
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.fft.compiled.ways import Transforms
 from functrans.ops.linalg.compiled.blas import Products
+from functrans.ops.linalg.compiled.elimination import Elimination
 from functrans.ops.linalg.compiled.forms import Forms
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.matrices import Matrices
@@ -36,7 +37,8 @@ from functrans.run.code import host
 RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
-        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution, Fission,
+        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
+        Elimination, Fission,
         Forms, Fusion, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Streaming, Teams, Tiling,
         Transforms, Unrolling, Vectors,

@@ -52,8 +52,8 @@ def test_kernels_are_named_by_operations_and_lines(seen):
 def test_kernels_say_how_they_compute(seen):
     rows = [row.what for row in seen.by_kernel()]
     assert any("vectors of" in what for what in rows if "tanh" in what)
-    large = RNG.normal(size=(300, 300))
-    f = jit(lambda a: np.cumsum(a @ a.T, axis=0))  # half of a symmetric matrix, by BLAS
+    large = RNG.normal(size=(9973, 64))
+    f = jit(lambda a: np.cumsum(a.T @ np.cos(a), axis=0))  # parts of a long sum, by BLAS
     f(large)
     with debug.profile() as other:
         f(large)

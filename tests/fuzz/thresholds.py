@@ -94,6 +94,12 @@ LOW = {
         "largest_tile": (256, 1 << 18),
     },
     "matrices": {"largest": (2, 8)},
+    "elimination": {
+        "fewest_rows": (1, 32),
+        "depth_bytes": (64, 4096),
+        "panels": (1, 4),
+        "fewest_strips": (1, 8),
+    },
     "carries": {"most_locals": (0, 4, 64), "longest_step": (0, 1 << 20)},
     "motion": {"least_work": (1, 512)},
     "joins": {"few": (1, 5), "small": (4, 64)},

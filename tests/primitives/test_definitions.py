@@ -33,6 +33,7 @@ NOT_COMPILED = {
     "scatter_multiply": "as scatter_add",
     "scatter_set": "as scatter_add",
     "cholesky": "its elements are made together",
+    "cholesky_cotangent": "its elements are made together",
     "cofactor": "its elements are made together",
     "det": "its elements are made together",
     "eig": "it is NumPy's",

@@ -174,7 +174,11 @@ class NestBuilder:
         bodies = _distribute(units, set(scratch), is_shared, self.target)
         total = sum(map(_iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
-            return [Nest(bodies[0], scratch, work, any(root.part for root in nest.roots))]
+            part = any(root.part for root in nest.roots)
+            largest = max(
+                (x.largest_constant for x in nest.roots if isinstance(x, Emitted)), default=0
+            )
+            return [Nest(bodies[0], scratch, work, part, largest_constant=largest)]
         return [
             Nest(body, scratch, work * _iterations(body) // total if is_shared(body) else len(body))
             for body in bodies

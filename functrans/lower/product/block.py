@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For
+from functrans.loop.statements import For, Store
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values
 from functrans.lower.select.root import extent_of
@@ -46,6 +47,19 @@ class Block(NamedTuple):
             return row, row, self.rows
         number = index("row", self.height)
         return number, simplify(self.rows[0] + number), (ZERO, const(self.height, INDEX))
+
+    def half_stored(
+        self, row: Scalar, column: Scalar, store: Store, width: int, simplify: Simplifier
+    ) -> Body:
+        """Loops that store what is up to the diagonal, and what is below that above it, too."""
+        start, end = self.columns
+        stop = simplify(maximum(minimum(end, row + 1), start))
+        below = For(column, start, stop, (store,), width)
+        *matrix, i, j = store.indices
+        mirror = replace(store, indices=(*matrix, j, i))
+        first = simplify(maximum(self.rows[0], column + 1))
+        above = For(row, first, self.rows[1], (mirror,))
+        return (For(row, *self.rows, (below,)), For(column, *self.columns, (above,)))
 
 
 def loop_of(index: Scalar, stop: Scalar, body: Body) -> Body:

@@ -113,7 +113,19 @@ def extents_of(root: Contraction) -> Extents:
     return Extents(batch, rows, columns, extent_of(root.counter))
 
 
-def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
+def form_of(size: Extents, blocks: Blocks) -> str:
+    """The extents of a product, and those of its tiles, in words."""
+    stack = f"{size.batch} of " if size.batch > 1 else ""
+    along = "terms" if blocks.by_terms else "columns"
+    return (
+        f"{stack}{size.rows} x {size.terms} times {size.terms} x {size.columns}, "
+        f"tiles of {blocks.height} x {blocks.width}, vectors along {along}"
+    )
+
+
+def blocks_of(
+    root: Contraction, target: Target, whole_rows: bool, in_vectors: bool = False
+) -> Blocks:
     """How a product is cut.
 
     Parameters
@@ -122,6 +134,8 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
     target : Target
     whole_rows : bool
         Whether a block has all columns, for what follows needs whole rows.
+    in_vectors : bool
+        Whether the rows of a tile are to be as many as a vector copies, or two.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
@@ -131,7 +145,10 @@ def blocks_of(root: Contraction, target: Target, whole_rows: bool) -> Blocks:
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    height = _height(size.rows, 3 * target.registers // (4 * vectors), vectors, limits)
+    most = 3 * target.registers // (4 * vectors)
+    height = _height(size.rows, most, vectors, limits)
+    if in_vectors:
+        height = 1 << most.bit_length() - 1
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)

@@ -55,15 +55,35 @@ def product_nests(
     built = bodies.build(rest) if rest.roots else []
     is_kept = root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     epilogue = _epilogue(root, built)
-    blocks = blocks_of(root, target, epilogue is not None and epilogue.column is None)
-    product = Product(root, blocks, target, simplify, is_alone=epilogue is None)
-    own = sum(one.nbytes for one in product.scratch)
-    if epilogue is not None:
-        own += sum(one.nbytes for one in epilogue.nest.scratch)
-    if built and (epilogue is None or own > target.largest_stack):
-        alone = Product(root, blocks_of(root, target, False), target, simplify, is_alone=True)
+    product = _product(root, target, simplify, epilogue)
+    if built and (epilogue is None or not _fits(product, target, epilogue)):
+        alone = _product(root, target, simplify)
         return [*alone.packing(), _nest(alone, None, True, simplify), *built]
     return [*product.packing(), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
+
+
+def _product(
+    root: Contraction, target: Target, simplify: Simplifier, epilogue: Epilogue | None = None
+) -> Product:
+    """A product whose blocks have as many columns as a thread has room for."""
+    whole_rows = epilogue is not None and epilogue.column is None
+    is_alone = epilogue is None
+    blocks = blocks_of(root, target, whole_rows)
+    product = Product(root, blocks, target, simplify, is_alone=is_alone)
+    if product.packs_rows and not blocks.by_terms:
+        blocks = blocks_of(root, target, whole_rows, in_vectors=True)
+        product = Product(root, blocks, target, simplify, is_alone=is_alone)
+    by_columns = epilogue is None or epilogue.column is not None
+    while by_columns and blocks.panels > 1 and not _fits(product, target, epilogue):
+        blocks = blocks._replace(panels=-(-blocks.panels // 2))
+        product = Product(root, blocks, target, simplify, is_alone=is_alone)
+    return product
+
+
+def _fits(product: Product, target: Target, epilogue: Epilogue | None) -> bool:
+    """Whether a thread has room on its stack: threads do not share what is elsewhere."""
+    rows = (*product.scratch, *(epilogue.nest.scratch if epilogue is not None else ()))
+    return sum(one.nbytes for one in rows) <= target.largest_stack
 
 
 @dataclass(frozen=True)
@@ -140,8 +160,13 @@ def epilogue_of(
 
 
 def _epilogue(root: Contraction, built: Sequence[Nest]) -> Epilogue | None:
-    """What is done for each row of a product, if that is something, and reads this row alone."""
+    """What is done for each row of a product, if that is something, and reads this row alone.
+
+    Of a symmetric product, no block has whole rows.
+    """
     batch, rows, (column,) = root.sides
+    if root.symmetric:
+        return None
     found = epilogue_of(batch, rows, built)
     if found is None:
         return None

@@ -22,13 +22,13 @@ from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position, Relocation
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Reduce, Store, buffer, load, local
+from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, load, local
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.block import Block, loop_of
-from functrans.lower.product.blocking import Blocking, Blocks, extents_of
+from functrans.lower.product.blocking import Blocking, Blocks, extents_of, form_of
 from functrans.lower.product.packing import Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
@@ -90,6 +90,11 @@ class Product:
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
     @property
+    def packs_rows(self) -> bool:
+        """Whether rows of the left operand that are neighbours in memory are packed as tiles."""
+        return not self.reads_in_place and not self.left.along_terms
+
+    @property
     def scratch(self) -> tuple[Buffer, ...]:
         """What a thread has to itself."""
         if self.in_arena:
@@ -104,26 +109,18 @@ class Product:
         return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
 
     @property
-    def form(self) -> str:
-        """Its extents, and those of its tiles, in words."""
-        size, blocks = self.size, self.blocks
-        stack = f"{size.batch} of " if size.batch > 1 else ""
-        along = "terms" if blocks.by_terms else "columns"
-        return (
-            f"{stack}{size.rows} x {size.terms} times {size.terms} x {size.columns}, "
-            f"tiles of {blocks.height} x {blocks.width}, vectors along {along}"
-        )
-
-    @property
     def is_direct(self) -> bool:
         """Whether tiles are stored where the result is in memory, and not in a block.
 
-        Rows beyond the last one stand for that one again, to which nothing may be added twice.
-        Columns beyond the last one are masked, by a copy of a tile's code.
+        Rows beyond the last one stand for that one again, to which nothing may be added twice;
+        where they are packed as they lie, they are zeros. Columns beyond the last one are masked,
+        by a copy of a tile's code.
         """
-        if not self.is_alone:
+        if not self.is_alone or self.root.symmetric:
             return False
         whole_rows = self.size.rows % self.blocks.height == 0
+        if self.packs_rows and not whole_rows:
+            return False
         if self.size.columns % self.blocks.width:
             few = self.size.terms <= self.limits.few_terms
             return self.blocks.stretches == 1 and (few or self.reads_panels_in_place)
@@ -166,9 +163,13 @@ class Product:
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
         body = (*self.computed(block), *epilogue)
+        if self.root.symmetric:
+            body = (If(block.columns[0] < block.rows[1], body),)
         loop = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
         rows = (*self.scratch, *scratch)
-        return Nest((loop,), rows, self.root.work, operations=0, form=self.form)
+        return Nest(
+            (loop,), rows, self.root.work, operations=0, form=form_of(self.size, self.blocks)
+        )
 
     def block(self) -> tuple[Block, Scalar]:
         """A block of the result, and the index of the loop over all of them."""
@@ -180,13 +181,13 @@ class Product:
         row, rest = self._apart(number, down)
         column, batch = self._apart(rest, across)
         first_row, first_column = self._times(row, height), self._times(column, width)
-        block = Block(
-            self._loops(self.root.sides[0], batch),
-            (first_row, self._end(first_row, height, size.rows)),
-            (first_column, self._end(first_column, width, size.columns)),
-            height=self.root.shared_rows,
-        )
-        return block, number
+        last_row = self._end(first_row, height, size.rows)
+        last_column = self._end(first_column, width, size.columns)
+        if self.root.symmetric:
+            last_column = self.simplify(minimum(last_column, last_row))
+        rows, columns = (first_row, last_row), (first_column, last_column)
+        loops = self._loops(self.root.sides[0], batch)
+        return Block(loops, rows, columns, height=self.root.shared_rows), number
 
     # -- the sums of a block ------------------------------------------------------------------
 
@@ -278,6 +279,8 @@ class Product:
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
         store = Store(self.root.target, self._position(block, row, column), value(row, column))
         width = self.blocks.width
+        if self.root.symmetric:
+            return block.half_stored(row, column, store, width, self.simplify)
         inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
         return (For(number, *bounds, (inner,)),)
 

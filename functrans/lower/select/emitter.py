@@ -71,6 +71,8 @@ class Emitter:
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
         pulled: bool = False,
+        in_phases: bool = False,
+        largest_constant: int = 0,
     ) -> None:
         if not statements:
             return
@@ -87,6 +89,8 @@ class Emitter:
                 work=work,
                 also_written=tuple(also),
                 scratch=tuple(stack),
+                in_phases=in_phases,
+                largest_constant=largest_constant,
             )
         )
 
@@ -105,6 +109,7 @@ class Emitter:
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
+        symmetric: bool = False,
         shared_rows: int = 0,
     ) -> None:
         self._roots.all.append(
@@ -116,6 +121,7 @@ class Emitter:
                 sides=sides,
                 counter=counter,
                 factors=factors,
+                symmetric=symmetric,
                 shared_rows=shared_rows,
             )
         )

@@ -64,6 +64,11 @@ class Emitted(Root):
         What they write besides the target.
     scratch : tuple of Buffer
         Rows that they need on the stack.
+    in_phases : bool
+        Whether each parallel loop in them is a kernel, also those in loops whose iterations come
+        one after the other.
+    largest_constant : int
+        Numbers up to this are about tiles, and not about the program's arrays.
     output : bool
     """
 
@@ -73,6 +78,8 @@ class Emitted(Root):
     work: int
     also_written: tuple[Buffer, ...] = ()
     scratch: tuple[Buffer, ...] = ()
+    in_phases: bool = False
+    largest_constant: int = 0
     output: bool = False
 
     # it has no expressions
@@ -97,13 +104,10 @@ class TeamKernel(Emitted):
         How many threads that is.
     private : tuple of Buffer
         Of the scratch, the rows that each of the threads has to itself.
-    largest_constant : int
-        Numbers up to this are about its tiles, and not about the program's arrays.
     """
 
     team: int = 0
     private: tuple[Buffer, ...] = ()
-    largest_constant: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +236,8 @@ class Contraction(Elements):
     factors : tuple of Scalar
         An element of the left operand, which does not depend on the column, and one of the right
         operand, which does not depend on the row.
+    symmetric : bool
+        Whether each matrix of the result is its own transpose.
     shared_rows : int
         If not 0, the rows of a block, which divide all: a loop around shares rows among threads.
         The right operand is in memory then, its columns side by side, and is not packed.
@@ -240,6 +246,7 @@ class Contraction(Elements):
     sides: tuple[tuple[Scalar, ...], ...] = ()
     counter: Scalar | None = None
     factors: tuple[Scalar, ...] = ()
+    symmetric: bool = False
     shared_rows: int = 0
 
     @cached_property

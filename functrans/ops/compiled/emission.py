@@ -97,13 +97,18 @@ class Emission(Protocol):
         stack: Sequence[Buffer] = (),
         writes: Sequence[Buffer] | None = None,
         pulled: bool = False,
+        in_phases: bool = False,
+        largest_constant: int = 0,
     ) -> None:
         """Do statements, which are a nest of their own.
 
         ``work`` is roughly as many operations of a loop as take the same time; buffers on the
         ``stack`` keep nothing from one step of the nest to the next. They write the results that
         have been asked for, unless something else is named. The one result may be ``pulled``
-        instead, as a part of a larger kernel.
+        instead, as a part of a larger kernel. If they are done ``in_phases``, threads share all
+        parallel loops in them, also those inside of other loops, which come one after the other; no
+        number is kept from one such loop to the next. Numbers up to the ``largest_constant`` are
+        about tiles, and stay in kernels.
         """
         ...
 
@@ -113,15 +118,16 @@ class Emission(Protocol):
         sides: tuple[Position, ...],
         counter: Scalar,
         factors: tuple[Scalar, ...],
+        symmetric: bool = False,
         shared_rows: int = 0,
     ) -> None:
         """Compute the one result as a product of matrices, or of a stack of them.
 
         ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
         and of the columns, in this order. The product of two ``factors``, of which the first does
-        not depend on the columns and the second not on the rows, is summed over a ``counter``.
-        ``shared_rows`` are the rows of a block, if a loop around may share these: the second factor
-        is in memory then, and read where it is.
+        not depend on the columns and the second not on the rows, is summed over a ``counter``. Of
+        one that is ``symmetric``, half is computed. ``shared_rows`` are the rows of a block, if a
+        loop around may share these: the second factor is in memory then, and read where it is.
         """
         ...
 

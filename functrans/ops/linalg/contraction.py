@@ -350,7 +350,7 @@ def _samples_of_gemm(rng: np.random.Generator) -> Iterator[Sample]:
         ((20, 9), (20, 8), _calls(((0,), (0,)), parts=4)),
         ((7, 3, 9), (7, 3, 8), _calls(((0, 1), (0, 1)), parts=2)),
     )(rng)  # fmt: skip
-    for shape, axis, parts in (((20, 9), 0, None), ((20, 70), 0, None), ((70, 20), 1, 3)):
+    for shape, axis, parts in (((20, 9), 0, None), ((12, 70), 0, None), ((70, 20), 1, 3)):
         x = rng.normal(size=shape)
         yield Sample((x, x), _calls(((axis,), (axis,)), parts=parts, symmetric=True))
 
@@ -360,11 +360,15 @@ gemm = primitive(
     infer=_infer_gemm,
     numpy=_gemm,
     jvp=not_differentiable("the compiler makes it, of contractions, when all derivatives are made"),
-    emit=Emit(_compiled, applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas")),
+    emit=Emit(
+        _compiled,
+        applies=lazy("functrans.ops.linalg.compiled.blas:fits_blas"),
+        by_elements=_asks_for_elements,
+    ),
     emit_on_grid=None,
     samples=_samples_of_gemm,
 )
-"""A contraction as BLAS does it.
+"""A contraction as it is divided for the machine.
 
 If it has ``parts``, what is summed is cut into that many, and their sums are given side by side
 along a first axis. If the result is known to be ``symmetric``, what is below the diagonal is

@@ -1,8 +1,7 @@
 """Linear algebra on the matrices along the last two axes: factors, solutions, determinants.
 
 The derivatives are those of Giles, "An extended collection of matrix derivative results for forward
-and reverse mode algorithmic differentiation" (2008), and for the Cholesky factor of Murray,
-"Differentiation of the Cholesky decomposition" (2016). They are rules in the IR's operations, so
+and reverse mode algorithmic differentiation" (2008). They are rules in the IR's operations, so
 they have derivatives themselves.
 """
 
@@ -36,7 +35,6 @@ from functrans.ops.linalg.matrices import (
     broadcast_leading,
     check_square,
     compiled,
-    hermitian,
     identity,
     inner,
     near_identity,
@@ -196,17 +194,7 @@ triangular_solve: Primitive = primitive(
 # -- cholesky --------------------------------------------------------------------------------------
 
 
-def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
-    """Murray (2016), equation 8: L times the lower half of inv(L) dA inv(L)^H."""
-    (da,), (factor,) = tangents, outs
-    # only the lower triangle is read, and stands for the upper one too
-    half = triangular_solve(factor, hermitian(da, lower=True), **_options(True))
-    whole = triangular_solve(factor, adjoint(half), **_options(True))
-    diagonal_counts_half = triangle(whole, lower=True) + triangle(
-        whole, lower=True, unit_diagonal=True
-    )
-    return matmul(factor, diagonal_counts_half * 0.5)
-
+_tangent_of_cholesky = lazy("functrans.ops.linalg.cholesky_derivative:tangent")
 
 cholesky_p = of_matrices(
     "cholesky",
@@ -216,7 +204,7 @@ cholesky_p = of_matrices(
     ),
     infer=same_square("cholesky"),
     numpy=np.linalg.cholesky,
-    jvp=_jvp_cholesky,
+    jvp=[lambda a, out, da: _tangent_of_cholesky(out, da)],
     samples=cases(
         ((positive_definite, (3, 3)), {}), ((positive_definite, (2, 2, 2)), {}),
         ((positive_definite, (1, 1)), {}), (np.zeros((0, 0)), {}),

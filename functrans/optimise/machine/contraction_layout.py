@@ -222,7 +222,9 @@ def _parts(eqn: Eqn, target: Target) -> int | None:
         return None
     if size.summed < max(limits.long_sum * side, limits.least_part):
         return None
-    return min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
+    most = min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
+    equal = [n for n in range(-(-most // 2), most + 1) if size.summed % n == 0]
+    return max(equal, default=most)
 
 
 def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:

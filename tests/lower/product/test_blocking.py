@@ -41,6 +41,12 @@ def test_a_tile_leaves_no_rest_where_it_can():
     assert blocks_of(product(2048, 64, 64), CPU, False).height == 8
 
 
+@pytest.mark.parametrize(("target", "height"), [(CPU, 8), (AVX2, 4)], ids=["AVX-512", "AVX2"])
+def test_rows_that_are_packed_fill_vectors(target, height):
+    for rows in (100, 1000):
+        assert blocks_of(product(rows, 64, 64), target, False, in_vectors=True).height == height
+
+
 def test_a_few_columns_are_one_vector():
     assert blocks_of(product(100, 10, 64), CPU, False).width == 16
     assert blocks_of(product(100, 64, 64), CPU, False).width == 32

@@ -161,6 +161,91 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     assert len(results) == 1
 
 
+@pytest.mark.parametrize("rows", [17, 29, 30, 31, 37, 41, 101])
+@pytest.mark.parametrize("terms", [90, 900])
+def test_rows_that_are_packed_and_leave_a_rest(rows, terms):
+    for dtype, tolerance in ((np.float32, 1e-3), (np.float64, 1e-11)):
+        x, w = array(terms, rows, dtype=dtype), array(terms, 200, dtype=dtype)
+        np.testing.assert_allclose(jit(lambda x, w: x.T @ w)(x, w), x.T @ w, atol=tolerance)
+
+
+SYMMETRIC = {
+    "rows": lambda x, d: x @ x.T,
+    "columns": lambda x, d: x.T @ x,
+    "weighted": lambda x, d: x.T @ (d[:, None] * x),
+    "read as it is": lambda x, d: np.tanh(x @ x.T) + 1,
+    "read by rows": lambda x, d: softmax(x @ x.T),
+    "read otherwise": lambda x, d: np.cumsum(x.T @ x, axis=0),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("shape", [(64, 300), (65, 257), (300, 300), (517, 90), (200, 1100)])
+def test_half_of_a_symmetric_product(name, shape):
+    function = SYMMETRIC[name]
+    for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-12)):
+        x, d = array(*shape, dtype=dtype) / 8, array(shape[0], dtype=dtype)
+        found, wanted = jit(function)(x, d), function(x.astype(float), d.astype(float))
+        np.testing.assert_allclose(
+            found, wanted, rtol=tolerance, atol=tolerance * abs(wanted).max()
+        )
+        if name in ("rows", "columns", "weighted"):
+            np.testing.assert_array_equal(found, found.T)
+
+
+def test_no_block_above_the_diagonal_is_computed():
+    x = array(300, 300)
+    (symmetric,) = [text for text in kernels(lambda x: x @ x.T, x) if "sum0" in text]
+    assert "if (" in symmetric
+    (whole,) = [text for text in kernels(lambda x, y: x @ y.T, x, x + 1) if "sum0" in text]
+    assert "if (" not in whole
+
+
+def test_bits_of_symmetric_products_do_not_depend_on_the_number_of_threads(monkeypatch):
+    x = array(517, 300)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(jit(lambda x: (x @ x.T, x.T @ x))(x))
+    for other in found[1:]:
+        for one, same in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, same)
+
+
+LONG = {
+    "as it lies": lambda x, y: x @ y,
+    "turned": lambda x, y: (2 * x.T).T @ y.T.copy().T,
+    "computed": lambda x, y: np.tanh(x) @ (y + 1),
+    "symmetric": lambda x, y: y.T @ y,
+    "of columns": lambda x, y: y.T @ (np.abs(x[0])[:, None] * y),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("terms", [40_000, 39_983, 40_002])
+def test_parts_of_long_sums(name, terms, monkeypatch):
+    function = LONG[name]
+    x, y = array(20, terms), array(terms, 30)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(jit(function)(x, y))
+    np.testing.assert_allclose(found[0], function(x, y), rtol=1e-10, atol=1e-8)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+def test_equal_parts_of_a_narrow_sum_are_a_kernel():
+    def text(terms, columns):
+        x, y = array(20, terms), array(terms, columns)
+        return jit(lambda x, y: x @ y).lower(x, y).schedule()
+
+    assert "dgemm" not in text(40_000, 30)
+    # a prime number of terms has no equal parts, and all of a wide operand would be packed
+    assert "dgemm" in text(39_983, 30)
+    assert "dgemm" in text(400_000, 100)
+
+
 def test_infinities_and_nans_of_other_rows_and_columns_stay_there():
     x, w = X.copy(), W.copy()
     x[99], w[:, 89] = np.nan, np.inf

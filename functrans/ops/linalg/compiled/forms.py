@@ -3,7 +3,7 @@
 - *Blocked* (`functrans.lower.product`): by tiles in registers, fused with what is computed of
   their results.
 - *Library calls* (`functrans.ops.linalg.compiled.blas`): what is left of a certain size, such as
-  the parts of a long sum, half of a symmetric result.
+  the parts of a long sum for a wide result.
 
 What has none of these forms is pulled, element by element, like any sum of products.
 """
@@ -52,6 +52,9 @@ class Forms(NamedTuple):
     with all that is done of them."""
     rows_in_loops: tuple[int, ...] = (8, 12, 10, 6, 9, 11, 7, 5, 4)
     """Rows of a block of a smaller one, the best ones first: as many as divide all of them."""
+    widest_in_parts: int = 48
+    """Columns of a product at most whose sum is in parts: all of the right operand is packed, which
+    leaves the cache, and BLAS packs as much as the cache holds."""
     largest_packed: int = 1 << 28
     """Bytes of the right operand at most, of which there is a copy as long as it is read."""
     largest_factor: int = 24
@@ -71,9 +74,11 @@ def asks_for_elements(eqn: Eqn, target: Target) -> bool:
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is a blocked product: it is large, with one axis of columns."""
-    if not _is_ours(eqn, target) or eqn.params.get("symmetric", False):
+    if not _is_ours(eqn, target):
         return False
-    size, limits = counts(eqn), target[Forms]
+    size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
+    if parts is not None and (size.columns > limits.widest_in_parts or size.summed % parts):
+        return False
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
     packed = eqn.inputs[1].aval
     if packed.size * packed.dtype.itemsize > limits.largest_packed:
@@ -94,6 +99,8 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
     limits, size = target[Forms], counts(eqn)
     if not target.in_loop or size.multiplications >= limits.least_work_in_loops:
         return 0
+    if eqn.params.get("symmetric", False) or eqn.params.get("parts") is not None:
+        return 0
     if not _is_ours(eqn, target) or not is_called(eqn, target):
         return 0
     left, right = sides(eqn)
@@ -108,7 +115,7 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is one of numbers that have kernels, along one axis of each kind."""
-    if "block_products" not in target.stages or eqn.params.get("parts") is not None:
+    if "block_products" not in target.stages:
         return False
     given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
     if given != made or made not in NUMBERS:
@@ -144,7 +151,8 @@ def _indices(at: Emission) -> _Indices:
     long = [axis for axis, extent in enumerate(shape) if extent > 1]
     loops = dict(zip(long, at.loops([shape[axis] for axis in long]), strict=True))
     position = tuple(loops.get(axis, ZERO) for axis in range(len(shape)))
-    both, rows = len(left.batch), len(left.free)
+    both = len(left.batch) + (at.eqn.params.get("parts") is not None)
+    rows = len(left.free)
     parts = position[:both], position[both : both + rows], position[both + rows :]
     return _Indices(loops, parts)
 
@@ -153,13 +161,20 @@ def _blocked(at: Emission) -> None:
     loops, (batch, rows, columns) = _indices(at)
     left, right = sides(at.eqn)
     shared = shared_rows(at.eqn, at.target)
-    counter = index("k", counts(at.eqn).summed)
+    summed, parts = counts(at.eqn).summed, at.eqn.params.get("parts")
+    term = counter = index("k", summed // (parts or 1))
+    matrix = batch
+    if parts is not None:
+        # the sums of the parts are a stack of matrices
+        (part,), matrix = batch, ()
+        term = at.simplify(part * (summed // parts) + counter)
     factors = (
-        _factor(at, 0, left, (*batch, *rows), counter),
-        _factor(at, 1, right, (*batch, *columns), counter, in_memory=shared > 0),
+        _factor(at, 0, left, (*matrix, *rows), term),
+        _factor(at, 1, right, (*matrix, *columns), term, in_memory=shared > 0),
     )
     by_side = tuple(tuple(i for i in part if i is not ZERO) for part in (batch, rows, columns))
-    at.contract(loops, by_side, counter, factors, shared)
+    symmetric = at.eqn.params.get("symmetric", False)
+    at.contract(loops, by_side, counter, factors, symmetric, shared)
 
 
 def _factor(
@@ -167,11 +182,11 @@ def _factor(
     number: int,
     axes: Sides,
     outer: Position,
-    counter: Scalar,
+    term: Scalar,
     in_memory: bool = False,
 ) -> Scalar:
     """An element of an operand, which is computed where it is packed, or before that."""
-    position = _position(at.eqn, number, axes, outer, counter)
+    position = _position(at.eqn, number, axes, outer, term)
     if in_memory:
         return load(at.operand(number), position)
     element = at.element(number, position)

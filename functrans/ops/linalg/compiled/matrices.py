@@ -1,12 +1,19 @@
-"""Instruction selection for linear algebra: small matrices are unrolled, others are LAPACK's."""
+"""Instruction selection for linear algebra: unrolled, blocked over tiles, or calls of LAPACK."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from functrans.lazily import lazy
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import decompositions, lapack, written_out
+from functrans.ops.compiled.inlining import inline
+from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
+from functrans.ops.linalg.compiled import decompositions, elimination, lapack, written_out
 from functrans.ops.linalg.matrices import Matrices
+
+_cotangent_by_substitution = lazy(
+    "functrans.ops.linalg.cholesky_derivative:cotangent_by_substitution"
+)
 
 Rule = Callable[[Emission], None]
 
@@ -35,16 +42,48 @@ def by_size(
     return rule
 
 
+def blocked(
+    ours: Rule, library: Rule, applies: Callable[[Emission], bool] = lambda at: True
+) -> Rule:
+    """A rule of our own, outside of loops, where products have kernels; else a call of LAPACK."""
+
+    def rule(at: Emission) -> None:
+        has_kernels = "block_products" in at.target.stages and not at.target.in_loop
+        (ours if has_kernels and applies(at) else library)(at)
+
+    return rule
+
+
+def _has_columns(at: Emission) -> bool:
+    """Whether there are several right sides: of one, the matrix is read, and that is all."""
+    return at.eqn.inputs[1].aval.shape[-1] > 1
+
+
+def _has_panels(at: Emission) -> bool:
+    """Whether a matrix has rows enough for panels."""
+    return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
+
+
+def _inlined_cotangent(at: Emission) -> None:
+    inline(at, lambda *operands: [_cotangent_by_substitution(*operands)])
+
+
 def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
 
 solve = by_size(written_out.solve, lapack.solve)
-triangular_solve = by_size(written_out.triangular_solve, lapack.triangular_solve)
-cholesky = by_size(written_out.cholesky, lapack.cholesky)
+triangular_solve = by_size(
+    written_out.triangular_solve,
+    blocked(elimination.triangular_solve, lapack.triangular_solve, _has_columns),
+)
+cholesky = by_size(
+    written_out.cholesky, blocked(blocked_cholesky.factor, lapack.cholesky, _has_panels)
+)
 inv = by_size(written_out.inv, lapack.inv, largest_inverted)
 det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
+cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, _inlined_cotangent))
 cofactor = of_something(lapack.cofactor)
 eigh = of_something(decompositions.eigh)
 eigvalsh = of_something(decompositions.eigvalsh)

@@ -10,6 +10,7 @@ from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
 from functrans.ops.elementwise.choice import select
+from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
 from functrans.ops.linalg.factorisations import det_p
 from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd
 from functrans.ops.linalg.matrices import identity, on_columns, product
@@ -25,6 +26,11 @@ def pinv(at: Emission) -> None:
 def lstsq(at: Emission) -> None:
     """Least squares, by singular values."""
     inline(at, lstsq_by_svd)
+
+
+def cholesky_cotangent(at: Emission) -> None:
+    """Cotangents of positive definite matrices, by substitution."""
+    inline(at, lambda *operands: [cotangent_by_substitution(*operands)])
 
 
 def cofactor(at: Emission) -> None:
