@@ -44,14 +44,14 @@ from functrans.ops.convolution.compiled.shares import (
 )
 from functrans.ops.convolution.compiled.tiles import (
     Tile,
-    all_tiles,
     height_of,
     images_of,
+    in_tiles,
     lanes_of,
     length_of,
     region,
 )
-from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.convolution.windows import Window, from_taps
 
 
@@ -217,9 +217,11 @@ class _Accumulated:
             seen = self.at.scratch("seen", self.dtype, (parts, of.images, of.row.extent, *regions))
             given = self.y
         else:
-            seen = self.at.scratch("seen", self.dtype, (parts, of.images, *regions, of.row.extent))
-            lines = (*self.block.values(), of.column.extent)
-            given = self.at.scratch("given", self.dtype, (parts, of.images, *lines))
+            # in panels: what is read one after the other lies one behind the other
+            rows, columns = -(-of.row.extent // of.height), -(-of.column.extent // of.lanes)
+            panel = (*regions, of.height), (*self.block.values(), of.lanes)
+            seen = self.at.scratch("seen", self.dtype, (parts, rows, of.images, *panel[0]))
+            given = self.at.scratch("given", self.dtype, (parts, columns, of.images, *panel[1]))
 
         def block(number: Scalar) -> Body:
             outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
@@ -235,9 +237,9 @@ class _Accumulated:
                 here = {label: self.at.simplify(i) for label, i in here.items()}
 
                 def copied(at: At, image: Scalar) -> Body:
-                    body = self._seen(seen, (part, image), at, start)
+                    body = self._seen(seen, part, image, at, start)
                     if not of.along_taps:
-                        body += self._given(given, (part, image), at, start, size)
+                        body += self._given(given, part, image, at, start, size)
                     return body
 
                 copies = each_image(here, of.outer, of.images, copied)
@@ -290,7 +292,7 @@ class _Accumulated:
                 return axes
         return ()
 
-    def _seen(self, seen: Buffer, before: Position, outer: At, start: Scalar) -> Body:
+    def _seen(self, seen: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar) -> Body:
         """Statements that copy what a block of taps is multiplied by, with zeros around it."""
         row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
         ranges = {}
@@ -299,31 +301,50 @@ class _Accumulated:
             begin = start * window.dilation if label == first else ZERO
             shift = simplify(begin + (window.offset + low))
             ranges[label] = inside(positions, shift, extent, simplify)
-        ranges[row.label] = all_of(row.extent)
 
-        labels = (row.label, *self.block) if self.of.along_taps else (*self.block, row.label)
+        def copied(ranges: Mapping[int, Range], labels: Labels, before: Position) -> Body:
+            def place(at: Mapping[int, Scalar]) -> Position:
+                return *before, *(at[label] for label in labels)
 
-        def place(at: Mapping[int, Scalar]) -> Position:
-            return *before, *(at[label] for label in labels)
+            copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
+            every = (copy, *copy.around(first, self.regions[first][1]))
+            return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
-        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
-        every = (copy, *copy.around(first, self.regions[first][1]))
-        return tuple(each for one in every for each in one.statements(self.at.target, simplify))
+        if self.of.along_taps:
+            ranges[row.label] = all_of(row.extent)
+            return copied(ranges, (row.label, *self.block), (part, image))
+
+        def panel(tile: Tile) -> Body:
+            ranges[row.label] = all_of(tile.height, tile.first)
+            return copied({**ranges}, (*self.block, row.label), (part, tile.number, image))
+
+        return in_tiles(row.extent, self.of.height, panel)
 
     def _given(
-        self, given: Buffer, before: Position, outer: At, start: Scalar, size: Scalar
+        self,
+        given: Buffer,
+        part: Scalar,
+        image: Scalar,
+        outer: At,
+        start: Scalar,
+        size: Scalar,
     ) -> Body:
         """Statements that copy what of the other operand belongs to a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
         ranges[first] = Range(ZERO, size, start)
-        ranges[column.label] = all_of(column.extent)
 
-        def place(at: Mapping[int, Scalar]) -> Position:
-            return *before, *(at[label] for label in (*self.block, column.label))
+        def panel(tile: Tile) -> Body:
+            ranges[column.label] = all_of(tile.height, tile.first)
 
-        copy = Copy(self.y, self.y_labels, outer, ranges, given, place, column.label)
-        return copy.statements(self.at.target, self.at.simplify)
+            def place(at: Mapping[int, Scalar]) -> Position:
+                inner = (at[label] for label in (*self.block, column.label))
+                return part, tile.number, image, *inner
+
+            copy = Copy(self.y, self.y_labels, outer, {**ranges}, given, place, column.label)
+            return copy.statements(self.at.target, self.at.simplify)
+
+        return in_tiles(column.extent, self.of.lanes, panel)
 
     def _tiled(
         self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar
@@ -332,34 +353,35 @@ class _Accumulated:
         of = self.of
         places = {axis.label: index("p", axis.extent) for axis in of.places}
         taps = {label: index("k", extent) for label, extent in self.block.items()}
-        lane = index("lane", of.column.extent)
         stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
         image, bounds = self._terms(taps, stops)
+        groups = [outer[axis.label] for axis in of.apart]
         where = []
         for label, k in taps.items():
             window, (low, _) = self.windows[label], self.regions[label]
             where.append(places[label] * window.stride + k * window.dilation - low)
 
-        def one(tile: Tile) -> Body:
-            totals = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
-            factor = load(given, (part, image, *taps.values(), lane))
-            values = [
-                load(seen, (part, image, *where, tile.first + n)) * factor
-                for n in range(tile.height)
-            ]
-            groups = [outer[axis.label] for axis in of.apart]
-            stores = []
-            for n, total in enumerate(totals):
-                position = (part, *groups, *places.values(), tile.first + n, lane)
-                stores.append(Store(sums, tuple(map(self.at.simplify, position)), total, "add"))
-            fold = Reduce(
-                totals, ("add",) * tile.height, tuple(map(self.at.simplify, values)), bounds
-            )
-            lanes = loop_lanes(of.lanes, of.column.extent)
-            return (For(lane, ZERO, const(of.column.extent, INDEX), (fold, *stores), lanes),)
+        def sums_of(rows: Tile, columns: Tile) -> Body:
+            lane = index("lane", columns.height)
+            factor = load(given, (part, columns.number, image, *taps.values(), lane))
+            totals, values, stores = [], [], []
+            for n in range(rows.height):
+                total = local(self.dtype, f"sum{n}")
+                element = load(seen, (part, rows.number, image, *where, const(n, INDEX)))
+                here = (*groups, *places.values(), rows.first + n, columns.first + lane)
+                position = (part, *map(self.at.simplify, here))
+                totals.append(total)
+                values.append(self.at.simplify(element * factor))
+                stores.append(Store(sums, position, total, "add"))
+            fold = Reduce(tuple(totals), ("add",) * rows.height, tuple(values), bounds)
+            lanes = loop_lanes(of.lanes, columns.height)
+            return (For(lane, ZERO, const(columns.height, INDEX), (fold, *stores), lanes),)
 
-        body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
-        return nest(list(places.values()), body)
+        def panel(columns: Tile) -> Body:
+            every = in_tiles(of.row.extent, of.height, lambda rows: sums_of(rows, columns))
+            return nest([*places.values()], every)
+
+        return in_tiles(of.column.extent, of.lanes, panel)
 
     def _terms(
         self, taps: At, stops: Sequence[Scalar]
@@ -407,5 +429,4 @@ class _Accumulated:
             fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)
             return (fold, *stores)
 
-        body = tuple(each for make in all_tiles(of.column.extent, of.height) for each in make(one))
-        return nest([*places.values(), row], body)
+        return nest([*places.values(), row], in_tiles(of.column.extent, of.height, one))

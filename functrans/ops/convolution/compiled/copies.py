@@ -42,9 +42,9 @@ class Range:
         return None
 
 
-def all_of(extent: int) -> Range:
-    """All positions along an axis."""
-    return Range(ZERO, const(extent, INDEX), ZERO)
+def all_of(extent: int, shift: Scalar = ZERO) -> Range:
+    """All positions of an axis, or so many from another one on."""
+    return Range(ZERO, const(extent, INDEX), shift)
 
 
 def inside(positions: int, shift: Scalar, extent: int, simplify: Simplifier) -> Range:

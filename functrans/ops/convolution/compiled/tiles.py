@@ -82,6 +82,11 @@ class Tiles(NamedTuple):
         return (self.length, *(axis.extent for axis in self.places[1:]))
 
     @property
+    def side(self) -> int:
+        """How many features are in a panel."""
+        return self.lanes if self.features_last else self.height
+
+    @property
     def rows(self) -> int:
         """How many lines of images are in a block, if vectors go along them as one."""
         return self.block[-2]
@@ -240,26 +245,24 @@ def length_of(windows: list[Window], channels: int, room: int) -> int | None:
 
 
 class Tile(NamedTuple):
-    """The neighbours of a tile: a number of them, from the first one on."""
+    """The neighbours of a tile: which of all tiles they are, the first one, and their number."""
 
+    number: Scalar
     first: Scalar
     height: int
 
 
-Tiled = Callable[[Callable[[Tile], Body]], Body]
-"""Puts loops around what is done for a tile."""
-
-
-def all_tiles(extent: int, height: int) -> Sequence[Tiled]:
+def in_tiles(extent: int, height: int, body: Callable[[Tile], Body]) -> Body:
     """Loops over the tiles of an axis: the whole ones, and the rest."""
     whole, rest = divmod(extent, height)
-    found: list[Tiled] = []
+    found: Body = ()
     if whole == 1:
-        found.append(lambda body: body(Tile(ZERO, height)))
+        found = body(Tile(ZERO, ZERO, height))
     elif whole:
         tile = index("tile", whole)
         stop = const(whole, INDEX)
-        found.append(lambda body: (For(tile, ZERO, stop, body(Tile(tile * height, height))),))
+        found = (For(tile, ZERO, stop, body(Tile(tile, tile * height, height))),)
     if rest:
-        found.append(lambda body: body(Tile(const(whole * height, INDEX), rest)))
+        last = Tile(const(whole, INDEX), const(whole * height, INDEX), rest)
+        found = (*found, *body(last))
     return found
