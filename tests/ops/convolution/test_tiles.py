@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, lax, trace
+from functrans import config, grad, jit, lax, trace
 from functrans.loop.target import CPU
 from functrans.ops.convolution.compiled.accumulated import accumulation, parts_of
 from functrans.ops.convolution.compiled.plan import Convolutions
@@ -131,3 +131,26 @@ def test_sums_have_as_many_parts_as_fit():
     size = 9 * 64 * 64
     for limit, parts in ((8 * size, 8), (7 * size, 4), (3 * size, 2)):
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
+
+
+@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
+def test_sums_that_are_larger_than_their_operands(images, features):
+    """Both are copied as a whole, and threads share the sums."""
+    x, k = rng.normal(size=(images, features[1], 7, 6)), rng.normal(size=(*features, 3, 3))
+    assert planned(accumulation, x, k, wrt=1).is_whole
+    agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x, k)
+    if images > 1:
+        agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
+
+
+@pytest.mark.parametrize("size", [(8, 64, 13, 14), (3, 70, 7, 6)])
+def test_bits_do_not_depend_on_threads(size, monkeypatch):
+    x, k = (rng.normal(size=s).astype(np.float32) for s in (size, (96, size[1], 3, 3)))
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr(config, "threads", threads)
+        loss = jit(lambda x, k: np.sum(np.tanh(lax.conv(x, k, (1, 1), "SAME"))))
+        found.append([loss(x, k), *jit(grad(loss, argnums=(0, 1)))(x, k)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

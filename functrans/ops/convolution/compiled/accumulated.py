@@ -8,6 +8,7 @@ channels and features are neighbours in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -31,7 +32,13 @@ from functrans.ops.convolution.compiled.copies import (
     cleared,
     inside,
 )
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
+from functrans.ops.convolution.compiled.plan import (
+    Axis,
+    Convolutions,
+    counts,
+    fits,
+    sums_are_long,
+)
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
@@ -104,6 +111,11 @@ class Accumulation(NamedTuple):
         return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all is one block, of whose results threads take their shares."""
+        return self.number == 1 and not self.along_taps and not self.apart
+
+    @property
     def results(self) -> tuple[Axis, ...]:
         """The axes of the sums."""
         return (*self.apart, *self.places, self.row, self.column)
@@ -113,13 +125,13 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     """How a convolution is done by sums of blocks, or None where another way is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    row_count, column_count, term_count = counts(eqn)
+    _, column_count, _ = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
     found = roles(own, other, out, eqn.params["windows"])
     one_each = len(found.rows) == len(found.columns) == 1
-    if row_count >= term_count or not one_each or not windows:
+    if not sums_are_long(eqn, target) or not one_each or not windows:
         return None
     sizes = extents(x, y, eqn.params)
     row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
@@ -162,7 +174,10 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
 
 
 def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
-    """How many images are in a block, so that sums beyond the nearest caches are read less."""
+    """How many images are in a block, so that sums beyond the nearest caches are read less.
+
+    All of them, if the sums are larger than what they are made of.
+    """
     limits, aval = target[Convolutions], eqn.outputs[0].aval
     windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
     found = roles(*(eqn.params[key] for key in ("x_labels", "y_labels", "out", "windows")))
@@ -173,6 +188,10 @@ def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
     seen = sizes[found.rows[0]] * prod(
         region(from_taps(windows[label]), windows[label].taps)[1] for label in order
     )
+    if len(found.summed) == 1 and not found.groups:
+        given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
+        if (seen + given) * sizes[found.summed[0]] <= aval.size:
+            return sizes[found.summed[0]]
     return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
 
 
@@ -249,6 +268,11 @@ class _Accumulated:
 
             return for_each(prod(axis.extent for axis in of.apart), group)
 
+        if of.is_whole:
+            self._as_one_block(sums, seen, given)
+            self._add_up(sums, parts)
+            return
+
         loops = [index("i", extent) for extent in shape]
         clear = Store(sums, (part, *loops), const(0, self.dtype))
         body = (
@@ -257,27 +281,55 @@ class _Accumulated:
             *share(part, of.number, block),
         )
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
-        sizes = (*of.results, *of.outer, *of.taps)
-        self.at.call((loop,), work=prod(axis.extent for axis in sizes) // 8, writes=(sums,))
+        self.at.call((loop,), work=self._work(), writes=(sums,))
         self._add_up(sums, parts)
+
+    def _work(self) -> int:
+        sizes = (*self.of.results, *self.of.outer, *self.of.taps)
+        return prod(axis.extent for axis in sizes) // 8
+
+    def _as_one_block(self, sums: Buffer, seen: Buffer, given: Buffer) -> None:
+        """The sums, of which threads take their shares when both operands have been copied."""
+        of, size = self.of, const(self.of.length, INDEX)
+
+        def copied(at: At, image: Scalar) -> Body:
+            panel = index("panel", seen.extents[1])
+            clear = nest([panel], cleared(seen, (ZERO, panel, image), self.at.target))
+            copies = self._seen(seen, ZERO, image, at, ZERO)
+            return clear + copies + self._given(given, ZERO, image, at, ZERO, size)
+
+        start = first_image({axis.label: ZERO for axis in of.outer}, of.outer, of.images)
+        copies = each_image(start, of.outer, of.images, copied)
+        self.at.call(_shared(copies), work=seen.count + given.count, writes=(seen, given))
+        tiles = self._tiled(sums, seen, given, ZERO, {}, size)
+        self.at.call(_shared(tiles), work=self._work(), writes=(sums,))
 
     def _add_up(self, sums: Buffer, parts: int) -> None:
         """The sums of all parts, in the order of the result's axes."""
-        here = {axis.label: index("i", axis.extent) for axis in self.of.results}
-        together = self._together()
-        stores = []
-        for place in np.ndindex(*(axis.extent for axis in together)):
-            here |= {axis.label: const(n, INDEX) for axis, n in zip(together, place, strict=True)}
-            terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
-            position = tuple(here[label] for label in self.out_labels)
-            stores.append(Store(self.out, position, combine_pairwise("add", terms)))
-        # what is dense in the sums is the inner loop
-        loops = [here[axis.label] for axis in self.of.results if axis not in together]
-        if not together:
-            loops = [here[label] for label in self.out_labels]
-        *outer, last = loops
-        body = nest(outer, vectorised(last, stores, self.at.target))
-        self.at.call(body, work=parts * self.out.count)
+        column, together = self.of.column, self._together()
+        around = [axis for axis in self.of.results if axis not in (*together, column)]
+
+        def columns(tile: Tile) -> Body:
+            here = {axis.label: index("i", axis.extent) for axis in self.of.results}
+            lane = here[column.label] = index("lane", tile.height)
+            stores = []
+            for place in np.ndindex(*(axis.extent for axis in together)):
+                here |= {a.label: const(n, INDEX) for a, n in zip(together, place, strict=True)}
+                own = here | {column.label: self.at.simplify(tile.first + lane)}
+                terms = [load(sums, (const(n, INDEX), *own.values())) for n in range(parts)]
+                position = tuple(own[label] for label in self.out_labels)
+                stores.append(Store(self.out, position, combine_pairwise("add", terms)))
+            if together:
+                # what is dense in the sums is the inner loop
+                loops = [here[axis.label] for axis in (*around, column)]
+            else:
+                loops = [here[label] for label in self.out_labels]
+            *outer, last = loops
+            return nest(outer, vectorised(last, stores, self.at.target))
+
+        # of few columns at a time, whose lines of the result stay in the cache
+        width = SIDE_BY_SIDE if together else column.extent
+        self.at.call(in_tiles(column.extent, width, columns), work=parts * self.out.count)
 
     def _together(self) -> tuple[Axis, ...]:
         """The axes that are dense in the result and not in the sums, if they are short.
@@ -372,7 +424,7 @@ class _Accumulated:
                 position = (part, *map(self.at.simplify, here))
                 totals.append(total)
                 values.append(self.at.simplify(element * factor))
-                stores.append(Store(sums, position, total, "add"))
+                stores.append(Store(sums, position, total, None if of.is_whole else "add"))
             fold = Reduce(tuple(totals), ("add",) * rows.height, tuple(values), bounds)
             lanes = loop_lanes(of.lanes, columns.height)
             return (For(lane, ZERO, const(columns.height, INDEX), (fold, *stores), lanes),)
@@ -430,3 +482,8 @@ class _Accumulated:
             return (fold, *stores)
 
         return nest([*places.values(), row], in_tiles(of.column.extent, of.height, one))
+
+
+def _shared(body: Body) -> Body:
+    """Loops whose iterations threads share."""
+    return tuple(replace(each, parallel=True) if isinstance(each, For) else each for each in body)

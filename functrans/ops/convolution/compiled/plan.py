@@ -149,6 +149,14 @@ def counts(eqn: Eqn) -> tuple[int, int, int]:
     )
 
 
+def sums_are_long(eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution has few results and long sums, as derivatives by kernels have."""
+    rows, _, terms = counts(eqn)
+    windows = [window for _, window in eqn.params["windows"]]
+    few = prod(window.places for window in windows) < prod(window.taps for window in windows)
+    return rows < terms or (few and terms >= target[Convolutions].long_sum)
+
+
 def plan(eqn: Eqn, target: Target) -> Plan | None:
     """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
     if not fits(eqn, target):

@@ -20,7 +20,13 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
+from functrans.ops.convolution.compiled.plan import (
+    Axis,
+    Convolutions,
+    counts,
+    fits,
+    sums_are_long,
+)
 from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
 from functrans.ops.convolution.windows import Window
 
@@ -102,9 +108,9 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    row_count, _, term_count = counts(eqn)
-    if row_count < term_count:
+    if sums_are_long(eqn, target):
         return None
+    _, _, term_count = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
