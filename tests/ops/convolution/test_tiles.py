@@ -133,15 +133,14 @@ def test_sums_have_as_many_parts_as_fit():
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
 
 
-@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("images", [2, 3, 5])
 @pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
 def test_sums_that_are_larger_than_their_operands(images, features):
     """Both are copied as a whole, and threads share the sums."""
     x, k = rng.normal(size=(images, features[1], 7, 6)), rng.normal(size=(*features, 3, 3))
     assert planned(accumulation, x, k, wrt=1).is_whole
     agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x, k)
-    if images > 1:
-        agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
+    agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
 
 
 @pytest.mark.parametrize("size", [(8, 64, 13, 14), (3, 70, 7, 6)])
