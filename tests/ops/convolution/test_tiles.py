@@ -9,6 +9,7 @@ from functrans.ops.convolution.compiled.accumulated import accumulation, parts_o
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.tiles import pitch_of, tiles
 from functrans.ops.convolution.windows import Window
+from tests.ops.convolution.by_loops import padded
 
 rng = np.random.default_rng(0)
 
@@ -24,6 +25,24 @@ def planned(way, x, k, padding="SAME", wrt=None):
     graph = trace(apply if wrt is None else pulled)(x, k)
     found = [way(eqn, CPU) for eqn in graph.eqns if eqn.primitive.name == "convolution"]
     return found[-1]
+
+
+def by_taps(x, k, strides, padding, dilation):
+    """The sum of what each tap sees, of a padded copy."""
+    x = padded(x, range(2, x.ndim), padding)
+    places = [
+        (n - (m - 1) * d - 1) // s + 1
+        for n, m, d, s in zip(x.shape[2:], k.shape[2:], dilation, strides, strict=True)
+    ]
+    total = 0.0
+    for taps in np.ndindex(k.shape[2:]):
+        starts = [tap * d for tap, d in zip(taps, dilation, strict=True)]
+        seen = [
+            slice(i, i + (n - 1) * s + 1, s)
+            for i, n, s in zip(starts, places, strides, strict=True)
+        ]
+        total = total + np.einsum("nc...,oc->no...", x[:, :, *seen], k[:, :, *taps])
+    return total
 
 
 def agrees(apply, x, k):
@@ -153,3 +172,36 @@ def test_bits_do_not_depend_on_threads(size, monkeypatch):
         found.append([loss(x, k), *jit(grad(loss, argnums=(0, 1)))(x, k)])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("size", "taps", "strides", "padding", "dilation"),
+    [
+        ((17, 21), (3, 3), (2, 2), [(1, 1), (1, 1)], (1, 1)),
+        ((33, 40), (7, 7), (2, 2), [(3, 3), (3, 3)], (1, 1)),
+        ((40, 37), (5, 2), (3, 2), [(0, 4), (2, 1)], (1, 1)),
+        ((40, 37), (3, 3), (2, 3), [(4, 4), (5, 1)], (2, 3)),
+        ((30, 41), (1, 1), (2, 2), [(0, 0), (0, 0)], (1, 1)),
+        ((30, 41), (3, 3), (1, 4), [(-3, -1), (-2, -5)], (1, 1)),
+        ((30, 41), (3, 2), (4, 3), [(45, 2), (1, 50)], (1, 1)),
+        ((300,), (9,), (2,), [(3, 4)], (1,)),
+        ((9, 11, 13), (3, 2, 3), (2, 1, 2), [(1, 1), (0, 1), (1, 1)], (1, 1, 1)),
+    ],
+)
+def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
+    """Vectors of places go along the elements that windows step over, each kind copied apart."""
+    x = rng.normal(size=(3, 8, *size)).astype(dtype)
+    k = rng.normal(size=(13, 8, *taps)).astype(dtype)
+
+    def apply(x, k):
+        return lax.conv_general_dilated(x, k, strides, padding, None, dilation)
+
+    graph = trace(apply)(x, k)
+    (eqn,) = (eqn for eqn in graph.eqns if eqn.primitive.name == "convolution")
+    assert not tiles(eqn, CPU).features_last
+    tolerance = 1e-10 if dtype == np.float64 else 1e-3
+    expected = by_taps(x.astype(float), k.astype(float), strides, padding, dilation)
+    np.testing.assert_allclose(jit(apply)(x, k), expected, atol=tolerance)
+    if dtype == np.float64:
+        agrees(apply, x, k)

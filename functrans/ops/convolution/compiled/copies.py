@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, maximum, minimum
+from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Store, load
 from functrans.loop.target import Target
@@ -28,11 +28,12 @@ Position = tuple[Scalar, ...]
 
 @dataclass(frozen=True)
 class Range:
-    """A range of positions in a copy, and by how much further on they lie in the source."""
+    """A range of positions in a copy. In the source they lie ``step`` apart, and further on."""
 
     start: Scalar
     stop: Scalar
     shift: Scalar
+    step: int = 1
 
     @property
     def extent(self) -> int | None:
@@ -47,11 +48,14 @@ def all_of(extent: int, shift: Scalar = ZERO) -> Range:
     return Range(ZERO, const(extent, INDEX), shift)
 
 
-def inside(positions: int, shift: Scalar, extent: int, simplify: Simplifier) -> Range:
+def inside(
+    positions: int, shift: Scalar, extent: int, simplify: Simplifier, step: int = 1
+) -> Range:
     """Those of the first positions that lie in an axis so long, where they are shifted."""
-    start = simplify(maximum(const(0, INDEX) - shift, ZERO))
-    stop = simplify(minimum(const(extent, INDEX) - shift, const(positions, INDEX)))
-    return Range(start, stop, shift)
+    start = idiv(maximum((step - 1) - shift, ZERO), step)
+    stop = idiv(maximum((extent + step - 1) - shift, ZERO), step)
+    end = const(positions, INDEX)
+    return Range(simplify(minimum(start, end)), simplify(minimum(stop, end)), shift, step)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Copy:
         part, end = self.ranges[label], const(positions, INDEX)
         bounds = (ZERO, part.start), (part.stop, end)
         before, behind = (
-            replace(self, ranges={**self.ranges, label: Range(*each, part.shift)}, is_zero=True)
+            replace(self, ranges={**self.ranges, label: Range(*each, ZERO)}, is_zero=True)
             for each in bounds
         )
         return before, behind
@@ -137,7 +141,7 @@ class Copy:
         value = const(0, self.target.dtype)
         if not self.is_zero:
             own = dict(self.fixed)
-            own |= {label: at[label] + part.shift for label, part in self.ranges.items()}
+            own |= {i: at[i] * part.step + part.shift for i, part in self.ranges.items()}
             value = load(self.source, [simplify(own[label]) for label in self.labels])
         return Store(self.target, tuple(map(simplify, self.place(at))), value)
 

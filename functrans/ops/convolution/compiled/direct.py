@@ -7,6 +7,7 @@ there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.copies import Copy, cleared, inside
+from functrans.ops.convolution.compiled.copies import Copy, all_of, cleared, inside
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
@@ -82,9 +83,10 @@ class _Direct:
             label for label in self.x_labels if label in {axis.label for axis in tiles.summed}
         )
         lengths = dict(zip((axis.label for axis in tiles.places), tiles.block, strict=True))
-        self.regions = {
-            label: region(self.windows[label], length) for label, length in lengths.items()
-        }
+        self.regions = {}
+        for label, length in lengths.items():
+            low, size = region(self.windows[label], length)
+            self.regions[label] = low, -(-size // tiles.step(self.windows[label]))
 
     def emit(self) -> None:
         weights = self._packed()
@@ -99,7 +101,8 @@ class _Direct:
         if tiles.pitch:
             shape[-2:] = [self._flat_region()]
             self.made = self.at.scratch("made", self.dtype, (parts, tiles.height, tiles.joined))
-        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *shape))
+        phases = [tiles.step(self.windows[axis.label]) for axis in tiles.places]
+        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *phases, *shape))
 
         def block(number: Scalar) -> Body:
             pieces = tiles.pieces
@@ -166,23 +169,37 @@ class _Direct:
         return packed
 
     def _copied(self, block: _Block) -> Body:
-        """Statements that copy what a block of places sees, with zeros where there is nothing."""
+        """Statements that copy what a block of places sees, with zeros where there is nothing.
+
+        What windows step over lies in phases (polyphase decomposition): each has neighbours for
+        neighbouring places. Those that no tap sees are left out.
+        """
+        phases = []
+        for axis in self.tiles.places:
+            window, (low, _) = self.windows[axis.label], self.regions[axis.label]
+            taps = (window.dilation * k - low for k in range(window.taps))
+            phases.append(sorted({k % self.tiles.step(window) for k in taps}))
+        return tuple(each for phase in product(*phases) for each in self._phase(block, phase))
+
+    def _phase(self, block: _Block, phase: Sequence[int]) -> Body:
+        """Statements that copy one of the phases."""
         sizes = dict(zip(self.x_labels, self.x.extents, strict=True))
         first, pitch = self.tiles.places[0].label, self.tiles.pitch
-        ranges = {}
-        for label in self.kept:
-            positions, shift = sizes[label], ZERO
-            if label in self.windows:
-                window, (low, positions) = self.windows[label], self.regions[label]
-                begin = block.start * window.stride if label == first else ZERO
-                shift = self.at.simplify(begin + (window.offset + low))
-            ranges[label] = inside(positions, shift, sizes[label], self.at.simplify)
+        ranges = {label: all_of(sizes[label]) for label in self.kept if label not in self.windows}
+        for axis, part in zip(self.tiles.places, phase, strict=True):
+            label = axis.label
+            window, (low, positions) = self.windows[label], self.regions[label]
+            begin = block.start * window.stride if label == first else ZERO
+            shift = self.at.simplify(begin + (window.offset + low + part))
+            step = self.tiles.step(window)
+            ranges[label] = inside(positions, shift, sizes[label], self.at.simplify, step)
+        before = (block.part, block.image, *(const(n, INDEX) for n in phase))
 
         def place(at: Mapping[int, Scalar]) -> tuple[Scalar, ...]:
             position = [at[label] for label in self.kept]
             if pitch:
                 position[-2:] = [position[-2] * pitch + position[-1]]
-            return (block.part, block.image, *position)
+            return (*before, *position)
 
         copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, self.kept[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
@@ -299,13 +316,14 @@ class _Direct:
         return Reduce(sums, ("add",) * len(sums), tuple(values), bounds)
 
     def _element(self, block: _Block, here: At, summed: At) -> Scalar:
-        position = []
-        for label in self.kept:
-            if label not in self.windows:
-                position.append(summed[label])
-                continue
+        phases, found = [], dict(summed)
+        for axis in self.tiles.places:
+            label = axis.label
             window, (low, _) = self.windows[label], self.regions[label]
-            position.append(here[label] * window.stride + summed[label] * window.dilation - low)
+            step, tap = self.tiles.step(window), summed[label] * window.dilation - low
+            phases.append(irem(tap, step))
+            found[label] = here[label] * (window.stride // step) + idiv(tap, step)
+        position = [found[label] for label in self.kept]
         if self.tiles.pitch:
             position[-2:] = [position[-2] * self.tiles.pitch + position[-1]]
-        return load(block.seen, (block.part, block.image, *position))
+        return load(block.seen, (block.part, block.image, *phases, *position))

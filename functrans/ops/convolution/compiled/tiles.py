@@ -7,7 +7,7 @@ copied first, with the zeros around it, so that a sum has no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -72,6 +72,10 @@ class Tiles(NamedTuple):
     pitch: int = 0
     images: int = 1
 
+    def step(self, window: Window) -> int:
+        """How many phases there are of what a window sees: vectors of places go along each."""
+        return 1 if self.features_last else window.stride
+
     @property
     def pieces(self) -> int:
         """How many stretches there are of the first axis."""
@@ -126,7 +130,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     dtype = eqn.outputs[0].aval.dtype
     if features_last:
         along, across = sizes[column], sizes[last]
-    elif out[-1] == own[-1] == last and windows[last].stride == 1:
+    elif out[-1] == own[-1] == last and _have_phases(windows.values(), target):
         along, across = sizes[last], sizes[column]
     else:
         return None
@@ -136,14 +140,14 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     length = length_of(
         [windows[label] for label in places],
         prod(taps[label] for label in found.summed),
-        target.cache // limits.part_of_cache // dtype.itemsize,
+        2 * target.cache // limits.part_of_cache // dtype.itemsize,
     )
     if length is None or (features_last and len(places) == 1 and sizes[last] % length):
         # neighbours of a tile are counted before
         return None
     registers = target.lanes(dtype.itemsize)
     lanes, pitch = lanes_of(along, registers, limits), 0
-    if not features_last and _are_rows(own, places, windows):
+    if not features_last and _are_rows(own, places):
         rows = length if len(places) == 2 else sizes[places[-2]]
         wide = pitch_of(windows[last], x[own.index(last)])
         flat = (rows - 1) * wide + along
@@ -191,13 +195,15 @@ def images_of(extent: int, most: int, limits: Convolutions) -> int:
     return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
 
 
-def _are_rows(own: Labels, places: Sequence[int], windows: Mapping[int, Window]) -> bool:
-    """Whether the last two axes of places are lines of images, and no line is skipped."""
-    return (
-        len(places) > 1
-        and own[-2:] == tuple(places[-2:])
-        and all(windows[label].stride == 1 for label in places[-2:])
-    )
+def _are_rows(own: Labels, places: Sequence[int]) -> bool:
+    """Whether the last two axes of places are lines of images."""
+    return len(places) > 1 and own[-2:] == tuple(places[-2:])
+
+
+def _have_phases(windows: Iterable[Window], target: Target) -> bool:
+    """Whether what windows step over is copied apart: forwards, and of not too many kinds."""
+    strides = [window.stride for window in windows]
+    return min(strides) > 0 and prod(strides) <= target[Convolutions].most_phases
 
 
 def _registers(extent: int, lanes: int, registers: int) -> float:
@@ -206,7 +212,12 @@ def _registers(extent: int, lanes: int, registers: int) -> float:
 
 
 def pitch_of(window: Window, extent: int) -> int:
-    """By how much lines are apart, if the margin behind one is the margin before the next."""
+    """By how much lines are apart, if the margin behind one is the margin before the next.
+
+    Where a window steps over elements, each of their phases has margins of its own.
+    """
+    if window.stride > 1:
+        return -(-region(window, window.places)[1] // window.stride)
     low, high = window.reach()
     before, behind = max(-low, 0), max(high - extent + 1, 0)
     return high - low + 1 - min(before, behind)
