@@ -203,5 +203,15 @@ def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
     tolerance = 1e-10 if dtype == np.float64 else 1e-3
     expected = by_taps(x.astype(float), k.astype(float), strides, padding, dilation)
     np.testing.assert_allclose(jit(apply)(x, k), expected, atol=tolerance)
-    if dtype == np.float64:
-        agrees(apply, x, k)
+    # the transpose, in any direction, of what each tap sees
+    given, v, u = (
+        rng.normal(size=expected.shape),
+        rng.normal(size=x.shape),
+        rng.normal(size=k.shape),
+    )
+    found = jit(grad(lambda x, k: np.sum(apply(x, k) * given.astype(dtype)), argnums=(0, 1)))(x, k)
+    wanted = by_taps(v, k, strides, padding, dilation), by_taps(x, u, strides, padding, dilation)
+    for one, direction, seen in zip(found, (v, u), wanted, strict=True):
+        np.testing.assert_allclose(
+            np.sum(one * direction), np.sum(seen * given), rtol=1e-4, atol=30 * tolerance
+        )

@@ -40,8 +40,8 @@ class Convolutions(NamedTuple):
     fewest_rows: int = 4
     """This many channels are worth being summed up side by side, where results are few."""
     part_of_cache: int = 4
-    """Twice this part of the cache is for what a block sees, or for a block of windows; of sums, one
-    for what they are made of."""
+    """Twice this part of the cache is for what a block sees, or for its windows; this part is for
+    what sums are made of."""
     most_parts: int = 16
     """The greatest number of threads that share the results."""
     most_sums: int = 8
