@@ -384,7 +384,7 @@ class _Accumulated:
         """Statements that copy what of the other operand belongs to a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
-        ranges[first] = Range(ZERO, size, start)
+        ranges[first] = Range(ZERO, size, start, most=self.of.length)
 
         def panel(tile: Tile) -> Body:
             ranges[column.label] = all_of(tile.height, tile.first)

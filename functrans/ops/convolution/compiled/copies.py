@@ -28,12 +28,16 @@ Position = tuple[Scalar, ...]
 
 @dataclass(frozen=True)
 class Range:
-    """A range of positions in a copy. In the source they lie ``step`` apart, and further on."""
+    """A range of positions in a copy. In the source they lie ``step`` apart, and further on.
+
+    If it is not known where it ends, it is before the position ``most``.
+    """
 
     start: Scalar
     stop: Scalar
     shift: Scalar
     step: int = 1
+    most: int = 0
 
     @property
     def extent(self) -> int | None:
@@ -55,7 +59,9 @@ def inside(
     start = idiv(maximum((step - 1) - shift, ZERO), step)
     stop = idiv(maximum((extent + step - 1) - shift, ZERO), step)
     end = const(positions, INDEX)
-    return Range(simplify(minimum(start, end)), simplify(minimum(stop, end)), shift, step)
+    return Range(
+        simplify(minimum(start, end)), simplify(minimum(stop, end)), shift, step, positions
+    )
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,11 @@ class Copy:
         part, end = self.ranges[label], const(positions, INDEX)
         bounds = (ZERO, part.start), (part.stop, end)
         before, behind = (
-            replace(self, ranges={**self.ranges, label: Range(*each, ZERO)}, is_zero=True)
+            replace(
+                self,
+                ranges={**self.ranges, label: Range(*each, ZERO, most=positions)},
+                is_zero=True,
+            )
             for each in bounds
         )
         return before, behind
@@ -108,7 +118,7 @@ class Copy:
             order = [*(label for label in order if label != self.last), self.last]
         dense = order[-1]
         if dense == self.last or self.ranges[self.last].extent is None:
-            loops = {label: _loop(self.ranges[label], label, self) for label in order}
+            loops = {label: _loop(self.ranges[label]) for label in order}
             body: Body = (self._store(loops, simplify),)
             return self._around(order, loops, body, machine)
         return self._side_by_side(order, machine, simplify)
@@ -117,7 +127,7 @@ class Copy:
         """Vectors of several neighbours in the copy at a time."""
         extent, start = self.ranges[self.last].extent, self.ranges[self.last].start
         assert extent is not None
-        loops = {label: _loop(self.ranges[label], label, self) for label in order}
+        loops = {label: _loop(self.ranges[label]) for label in order}
         others = [label for label in order if label != self.last]
         whole, rest = divmod(extent, SIDE_BY_SIDE)
 
@@ -161,11 +171,8 @@ class Copy:
         return body
 
 
-def _loop(part: Range, label: int, of: Copy) -> Scalar:
-    extent = part.extent
-    if extent is None:
-        extent = of.source.extents[of.labels.index(label)]
-    return index("i", extent)
+def _loop(part: Range) -> Scalar:
+    return index("i", part.most if part.extent is None else part.extent)
 
 
 def _vectors(loop: Scalar, part: Range, body: Body, machine: Target, source: Buffer) -> For:
