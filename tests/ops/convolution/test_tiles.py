@@ -215,3 +215,21 @@ def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
         np.testing.assert_allclose(
             np.sum(one * direction), np.sum(seen * given), rtol=1e-4, atol=30 * tolerance
         )
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 11, 9), (2, 128, 20, 20)])
+def test_groups_are_found_without_divisions(shape):
+    """A channel that is a group, and one of it, has the same place: inside and outside."""
+    x, k = rng.normal(size=shape), rng.normal(size=(shape[1], 1, 3, 3))
+
+    def loss(x, k):
+        groups = shape[1]
+        out = lax.conv_general_dilated(x, k, (1, 1), "SAME", feature_group_count=groups)
+        return np.sum(out * out)
+
+    pulled = jit(grad(loss, argnums=(0, 1)))
+    kernels = pulled.lower(x, k).stages().split("== kernel construction")[1]
+    assert "//" not in kernels
+    assert "%" not in kernels
+    for one, other in zip(pulled(x, k), grad(loss, argnums=(0, 1))(x, k), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)

@@ -140,22 +140,27 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     limits = target[Convolutions]
     order = [label for label in own if label in windows]
     lanes, height = lanes_of(column.extent, registers, limits), height_of(row.extent, limits)
-    along_taps = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    last = windows[order[-1]]
+    few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    along_taps = (
+        few
+        and order[-1] == own[-1] == other[-1]
+        and last.dilation == 1
+        and last.places <= limits.most_sums_in_registers
+        and last.taps >= limits.filled * registers
+    )
+    if column.extent < limits.filled * registers and not along_taps:
+        return None
     if along_taps:
-        last = windows[order[-1]]
-        if not order[-1] == own[-1] == other[-1] or last.dilation != 1:
-            return None
-        if last.places > limits.most_sums_in_registers or last.taps < limits.filled * registers:
-            return None
         lanes = registers
         height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
     if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
         return None
-    length = length_of(
-        [from_taps(windows[label]) for label in order],
-        max(row.extent, column.extent),
-        target.cache // limits.part_of_cache // dtype.itemsize,
-    )
+    room = target.cache // limits.part_of_cache // dtype.itemsize
+    seen = [from_taps(windows[label]) for label in order]
+    given = [Window(window.places, 1) for window in seen]
+    lengths = length_of(seen, row.extent, room), length_of(given, column.extent, room)
+    length = min(lengths, key=lambda n: n or 0)
     if length is None:
         return None
     return Accumulation(
