@@ -183,7 +183,7 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
         return contract_labelled(x, own, y, other, out)
     apart = {label: window for label, window in windows if window.base != 1}
     if not apart:
-        return convolution(x, y, x_labels=own, y_labels=other, out=out, windows=windows)
+        return convolution(x, y, **params_of(labels, windows))
     if prod(window.base for window in apart.values()) <= MOST_PHASES:
         return _in_phases(x, y, labels, dict(windows), next(iter(apart)))
     first = 1 + max(*own, *other)
@@ -201,6 +201,12 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
     ]
     axes = tuple(out.index(label) for label in apart)
     return overlap_add(products, axes=axes, windows=tuple(seen_by.values()), shape=tuple(shape))
+
+
+def params_of(labels: tuple[Labels, Labels, Labels], windows: Windows) -> dict[str, Any]:
+    """The parameters of a convolution, whose windows have base 1."""
+    own, other, out = labels
+    return {"x_labels": own, "y_labels": other, "out": out, "windows": windows}
 
 
 def _in_phases(

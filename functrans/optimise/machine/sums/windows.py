@@ -16,7 +16,13 @@ from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import transpose_p
 from functrans.ops.convolution.compiled.selection import is_large
-from functrans.ops.convolution.convolution import Labels, Windows, convolution, convolve
+from functrans.ops.convolution.convolution import (
+    Labels,
+    Windows,
+    convolution,
+    convolve,
+    params_of,
+)
 from functrans.ops.convolution.windows import (
     Window,
     from_elements,
@@ -73,8 +79,7 @@ def _is_worth_it(of: _Convolution, eqn: Eqn, target: Target) -> bool:
     if not out.aval.dtype == of.x.aval.dtype == of.y.aval.dtype:
         return False
     windows = tuple((label, window._replace(base=1)) for label, window in of.windows)
-    own, other, result = of.labels
-    params = {"x_labels": own, "y_labels": other, "out": result, "windows": windows}
+    params = params_of(of.labels, windows)
     return is_large(Eqn(convolution, (of.x, of.y), (Var(out.aval),), params), target)
 
 
