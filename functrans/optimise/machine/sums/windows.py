@@ -121,7 +121,8 @@ def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | Non
     windows = []
     for label, window in sliding.items():
         taps = _Axis(label, True) in summed
-        if window.base != 1 or taps == (_Axis(label) in summed):
+        # zeros around it are multiplied by what may be infinite: in a convolution they are not
+        if not window.inside(source.aval.shape[label]) or taps == (_Axis(label) in summed):
             return None
         windows.append((label, window if taps else from_taps(window)))
     own = [axis.label for axis in axes]
