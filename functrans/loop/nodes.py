@@ -149,6 +149,34 @@ def separated(number: Scalar, shape: Sequence[int]) -> tuple[Scalar, ...]:
     return tuple(position)
 
 
+def reshaped(position: Sequence[Any], shape: Sequence[int], own: Sequence[int]) -> tuple[Any, ...]:
+    """The position in an array of what is in a reshape of it: its own axes are ``own``.
+
+    Axes are split and merged in the smallest groups of them that have as many elements in both. So
+    what both have needs no arithmetic, even for a position that is outside.
+    """
+    if 0 in own:
+        return separated(linear(position, shape), own)
+    made = [(i, extent) for i, extent in zip(position, shape, strict=True) if extent != 1]
+    left = [axis for axis, extent in enumerate(own) if extent != 1]
+    found: list[Any] = [ZERO] * len(own)
+    while left:
+        indices, extents = map(list, zip(made.pop(0), strict=True))
+        axes = [left.pop(0)]
+        while (here := math.prod(extents)) != (there := math.prod(own[axis] for axis in axes)):
+            if here < there:
+                index, extent = made.pop(0)
+                indices.append(index)
+                extents.append(extent)
+            else:
+                axes.append(left.pop(0))
+        number = linear(indices, extents) if len(indices) > 1 else indices[0]
+        parts = separated(number, [own[axis] for axis in axes]) if len(axes) > 1 else (number,)
+        for axis, part in zip(axes, parts, strict=True):
+            found[axis] = part
+    return tuple(found)
+
+
 def entry(table: Sequence[int], position: Scalar) -> Scalar:
     """An entry of a table of integers: the nearest one, if a guard around it will not ask for any.
 

@@ -155,6 +155,11 @@ class RootBuilder:
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
             if shape not in self.folded and not self._is_made_by_elements(nodes, trial):
                 unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
+        # vectors go along the longer one: that of all windows, and not that of their rows
+        last = max((i for i in range(len(shape)) if i not in unrolled), default=len(shape))
+        behind = [axis for axis in unrolled if axis > last and shape[axis] >= shape[last] > 1]
+        if not any(branches_on(nodes, trial[axis]) for axis in behind):
+            unrolled = tuple(axis for axis in unrolled if axis not in behind)
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
     def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:

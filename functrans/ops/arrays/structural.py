@@ -13,7 +13,7 @@ from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval, Shape, is_complex
 from functrans.loop import scalar
-from functrans.loop.nodes import fold, linear, separated
+from functrans.loop.nodes import fold, reshaped
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.samples import cases, complexes, integers, reals
 from functrans.trace import protocols
@@ -37,7 +37,7 @@ def _batch_reshape(operands: Any, axes: Any, *, shape: Shape) -> tuple[Any, int]
 
 
 def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
-    return read(0, separated(linear(index, shape), x.shape))
+    return read(0, reshaped(index, shape, x.shape))
 
 
 # What is written often is by short ways: NumPy's functions ask whether an argument is of a class

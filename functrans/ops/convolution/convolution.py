@@ -9,6 +9,7 @@ labels like others, and the derivatives are convolutions again, with the three i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,16 @@ from functrans.lazily import lazy
 from functrans.loop.nodes import fold, widened
 from functrans.loop.scalar import convert
 from functrans.ops.arrays.promotion import common, promote
+from functrans.ops.arrays.shape import stack
+from functrans.ops.arrays.slicing import read_slice
+from functrans.ops.arrays.structural import reshape
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.convolution.windows import (
     Window,
     element_seen,
     from_elements,
     from_taps,
+    in_phase,
     numpy_windows,
     overlap_add,
     sees_margins,
@@ -39,6 +44,9 @@ Labels = tuple[int, ...]
 
 Windows = tuple[tuple[int, Window], ...]
 """The labels along which windows slide, and how. The base of each is 1."""
+
+MOST_PHASES = 9
+"""Phases of positions that are computed by themselves, where elements lie apart."""
 
 LARGEST_VIEW = 1 << 21
 """Elements of windows that are copied at once by NumPy, at most."""
@@ -165,15 +173,19 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
     """A convolution whose windows may have any base.
 
     ``labels`` are those of ``x``, of ``y`` and of the result. Where elements of ``x`` lie apart (a
-    base other than 1), each is multiplied by all taps, and the products are added up at the places
-    that see it: so nothing is multiplied by the zeros between them.
+    base other than 1), nothing is multiplied by the zeros between them: the positions are computed
+    in phases (sub-pixel convolution), each of which sees elements by taps of its own. If that were
+    many phases, each element is multiplied by all taps, and the products are added up at the places
+    that see it.
     """
     own, other, out = labels
     if not windows:
         return contract_labelled(x, own, y, other, out)
     apart = {label: window for label, window in windows if window.base != 1}
     if not apart:
-        return convolution(x, y, x_labels=own, y_labels=other, out=out, windows=windows)
+        return convolution(x, y, **params_of(labels, windows))
+    if prod(window.base for window in apart.values()) <= MOST_PHASES:
+        return _in_phases(x, y, labels, dict(windows), next(iter(apart)))
     first = 1 + max(*own, *other)
     taps = {label: first + n for n, label in enumerate(apart)}
     theirs = tuple(taps.get(label, label) for label in other)
@@ -189,6 +201,36 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
     ]
     axes = tuple(out.index(label) for label in apart)
     return overlap_add(products, axes=axes, windows=tuple(seen_by.values()), shape=tuple(shape))
+
+
+def params_of(labels: tuple[Labels, Labels, Labels], windows: Windows) -> dict[str, Any]:
+    """The parameters of a convolution, whose windows have base 1."""
+    own, other, out = labels
+    return {"x_labels": own, "y_labels": other, "out": out, "windows": windows}
+
+
+def _in_phases(
+    x: Any,
+    y: Any,
+    labels: tuple[Labels, Labels, Labels],
+    windows: Mapping[int, Window],
+    label: int,
+) -> Any:
+    """The positions along a label in phases, in each of which they see neighbouring elements."""
+    _, other, out = labels
+    window, axis = windows[label], out.index(label)
+    phases = []
+    for phase in range(window.base):
+        taps, seen = in_phase(window, phase)
+        chosen = [(0, size, 1) for size in y.shape]
+        chosen[other.index(label)] = taps
+        part = read_slice(y, index=tuple(chosen))
+        phases.append(convolve(x, part, labels, tuple({**windows, label: seen}.items())))
+    whole = stack(phases, axis=axis + 1)
+    shape = [*phases[0].shape]
+    shape[axis] *= window.base
+    index = tuple((0, size, 1) for size in (*shape[:axis], window.places, *shape[axis + 1 :]))
+    return read_slice(reshape(whole, shape=tuple(shape)), index=index)
 
 
 def _transpose_x(

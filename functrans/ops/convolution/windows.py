@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
+from math import gcd
 from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,6 +108,27 @@ def from_elements(window: Window, extent: int) -> Window:
         offset=-sign * window.offset,
         base=sign * window.stride,
     )
+
+
+def in_phase(window: Window, phase: int) -> tuple[tuple[int, int, int], Window]:
+    """The relation at the positions ``base * p + phase`` alone, whose base is 1.
+
+    First of all the taps that see elements from there: the first one, how many, and their step. As
+    many positions are told of each phase, of which the last may lie behind the window's own.
+    """
+    base, dilation = window.base, window.dilation
+    start = window.stride * phase + window.offset
+    step = base // gcd(base, dilation)
+    of_phase = [k for k in range(window.taps) if (start + dilation * k) % base == 0]
+    first = of_phase[0] if of_phase else 0
+    seen = Window(
+        -(-window.places // base),
+        len(of_phase),
+        window.stride,
+        dilation * step // base,
+        (start + dilation * first) // base,
+    )
+    return (first, len(of_phase), step), seen
 
 
 # -- windows ---------------------------------------------------------------------------------------

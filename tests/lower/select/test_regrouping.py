@@ -68,3 +68,24 @@ def test_an_input_is_overwritten_in_another_shape():
     np.testing.assert_array_equal(
         jit(lambda r, t: (r * 2.0 + t).reshape(-1), donate_argnums=0)(r.copy(), t), wanted
     )
+
+
+def spread(x, ct):
+    """The gradient of means of 2x2 windows of ``tanh(x)``."""
+    n, c, h, w = ct.shape
+    windows = np.broadcast_to(ct[:, :, :, None, :, None] / 4, (n, c, h, 2, w, 2))
+    return windows.reshape(x.shape) * (1 - np.tanh(x) ** 2)
+
+
+@pytest.mark.parametrize("side", [2, 8, 10, 14, 16, 24, 28, 34])
+def test_vectors_go_along_the_windows_of_a_line(side):
+    """And not along the lines, with the elements of each written out."""
+    rng = np.random.default_rng(side)
+    x, ct = (
+        rng.standard_normal((20, 3, side, side)),
+        rng.standard_normal((20, 3, side // 2, side // 2)),
+    )
+    np.testing.assert_allclose(jit(spread)(x, ct), spread(x, ct), rtol=1e-12)
+    written = jit(spread).lower(x, ct).stages().split("== fusion")[0].split("== selection")[1]
+    if 8 < side <= 32:
+        assert written.count("out0[") == 4

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, lax, trace
+from functrans import config, grad, jit, lax, trace
 from functrans.loop.target import CPU
 from functrans.ops.convolution.compiled.accumulated import accumulation, parts_of
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.tiles import pitch_of, tiles
 from functrans.ops.convolution.windows import Window
+from tests.ops.convolution.by_loops import padded
 
 rng = np.random.default_rng(0)
 
@@ -24,6 +25,24 @@ def planned(way, x, k, padding="SAME", wrt=None):
     graph = trace(apply if wrt is None else pulled)(x, k)
     found = [way(eqn, CPU) for eqn in graph.eqns if eqn.primitive.name == "convolution"]
     return found[-1]
+
+
+def by_taps(x, k, strides, padding, dilation):
+    """The sum of what each tap sees, of a padded copy."""
+    x = padded(x, range(2, x.ndim), padding)
+    places = [
+        (n - (m - 1) * d - 1) // s + 1
+        for n, m, d, s in zip(x.shape[2:], k.shape[2:], dilation, strides, strict=True)
+    ]
+    total = 0.0
+    for taps in np.ndindex(k.shape[2:]):
+        starts = [tap * d for tap, d in zip(taps, dilation, strict=True)]
+        seen = [
+            slice(i, i + (n - 1) * s + 1, s)
+            for i, n, s in zip(starts, places, strides, strict=True)
+        ]
+        total = total + np.einsum("nc...,oc->no...", x[:, :, *seen], k[:, :, *taps])
+    return total
 
 
 def agrees(apply, x, k):
@@ -131,3 +150,86 @@ def test_sums_have_as_many_parts_as_fit():
     size = 9 * 64 * 64
     for limit, parts in ((8 * size, 8), (7 * size, 4), (3 * size, 2)):
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
+
+
+@pytest.mark.parametrize("images", [2, 3, 5])
+@pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
+def test_sums_that_are_larger_than_their_operands(images, features):
+    """Both are copied as a whole, and threads share the sums."""
+    x, k = rng.normal(size=(images, features[1], 7, 6)), rng.normal(size=(*features, 3, 3))
+    assert planned(accumulation, x, k, wrt=1).is_whole
+    agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x, k)
+    agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
+
+
+@pytest.mark.parametrize("size", [(8, 64, 13, 14), (3, 70, 7, 6)])
+def test_bits_do_not_depend_on_threads(size, monkeypatch):
+    x, k = (rng.normal(size=s).astype(np.float32) for s in (size, (96, size[1], 3, 3)))
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr(config, "threads", threads)
+        loss = jit(lambda x, k: np.sum(np.tanh(lax.conv(x, k, (1, 1), "SAME"))))
+        found.append([loss(x, k), *jit(grad(loss, argnums=(0, 1)))(x, k)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("size", "taps", "strides", "padding", "dilation"),
+    [
+        ((17, 21), (3, 3), (2, 2), [(1, 1), (1, 1)], (1, 1)),
+        ((33, 40), (7, 7), (2, 2), [(3, 3), (3, 3)], (1, 1)),
+        ((40, 37), (5, 2), (3, 2), [(0, 4), (2, 1)], (1, 1)),
+        ((40, 37), (3, 3), (2, 3), [(4, 4), (5, 1)], (2, 3)),
+        ((30, 41), (1, 1), (2, 2), [(0, 0), (0, 0)], (1, 1)),
+        ((30, 41), (3, 3), (1, 4), [(-3, -1), (-2, -5)], (1, 1)),
+        ((30, 41), (3, 2), (4, 3), [(45, 2), (1, 50)], (1, 1)),
+        ((300,), (9,), (2,), [(3, 4)], (1,)),
+        ((9, 11, 13), (3, 2, 3), (2, 1, 2), [(1, 1), (0, 1), (1, 1)], (1, 1, 1)),
+    ],
+)
+def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
+    """Vectors of places go along the elements that windows step over, each kind copied apart."""
+    x = rng.normal(size=(3, 8, *size)).astype(dtype)
+    k = rng.normal(size=(13, 8, *taps)).astype(dtype)
+
+    def apply(x, k):
+        return lax.conv_general_dilated(x, k, strides, padding, None, dilation)
+
+    graph = trace(apply)(x, k)
+    (eqn,) = (eqn for eqn in graph.eqns if eqn.primitive.name == "convolution")
+    assert not tiles(eqn, CPU).features_last
+    tolerance = 1e-10 if dtype == np.float64 else 1e-3
+    expected = by_taps(x.astype(float), k.astype(float), strides, padding, dilation)
+    np.testing.assert_allclose(jit(apply)(x, k), expected, atol=tolerance)
+    # the transpose, in any direction, of what each tap sees
+    given, v, u = (
+        rng.normal(size=expected.shape),
+        rng.normal(size=x.shape),
+        rng.normal(size=k.shape),
+    )
+    found = jit(grad(lambda x, k: np.sum(apply(x, k) * given.astype(dtype)), argnums=(0, 1)))(x, k)
+    wanted = by_taps(v, k, strides, padding, dilation), by_taps(x, u, strides, padding, dilation)
+    for one, direction, seen in zip(found, (v, u), wanted, strict=True):
+        np.testing.assert_allclose(
+            np.sum(one * direction), np.sum(seen * given), rtol=1e-4, atol=30 * tolerance
+        )
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 11, 9), (2, 128, 20, 20)])
+def test_groups_are_found_without_divisions(shape):
+    """A channel that is a group, and one of it, has the same place: inside and outside."""
+    x, k = rng.normal(size=shape), rng.normal(size=(shape[1], 1, 3, 3))
+
+    def loss(x, k):
+        groups = shape[1]
+        out = lax.conv_general_dilated(x, k, (1, 1), "SAME", feature_group_count=groups)
+        return np.sum(out * out)
+
+    pulled = jit(grad(loss, argnums=(0, 1)))
+    kernels = pulled.lower(x, k).stages().split("== kernel construction")[1]
+    assert "//" not in kernels
+    assert "%" not in kernels
+    for one, other in zip(pulled(x, k), grad(loss, argnums=(0, 1))(x, k), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)

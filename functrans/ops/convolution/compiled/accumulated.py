@@ -8,6 +8,7 @@ channels and features are neighbours in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -31,7 +32,13 @@ from functrans.ops.convolution.compiled.copies import (
     cleared,
     inside,
 )
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
+from functrans.ops.convolution.compiled.plan import (
+    Axis,
+    Convolutions,
+    counts,
+    fits,
+    sums_are_long,
+)
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
@@ -44,14 +51,14 @@ from functrans.ops.convolution.compiled.shares import (
 )
 from functrans.ops.convolution.compiled.tiles import (
     Tile,
-    all_tiles,
     height_of,
     images_of,
+    in_tiles,
     lanes_of,
     length_of,
     region,
 )
-from functrans.ops.convolution.convolution import extents, roles
+from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.convolution.windows import Window, from_taps
 
 
@@ -104,6 +111,11 @@ class Accumulation(NamedTuple):
         return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all is one block, of whose results threads take their shares."""
+        return self.number == 1 and not self.along_taps and not self.apart
+
+    @property
     def results(self) -> tuple[Axis, ...]:
         """The axes of the sums."""
         return (*self.apart, *self.places, self.row, self.column)
@@ -113,13 +125,13 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     """How a convolution is done by sums of blocks, or None where another way is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    row_count, column_count, term_count = counts(eqn)
+    _, column_count, _ = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
     found = roles(own, other, out, eqn.params["windows"])
     one_each = len(found.rows) == len(found.columns) == 1
-    if row_count >= term_count or not one_each or not windows:
+    if not sums_are_long(eqn, target) or not one_each or not windows:
         return None
     sizes = extents(x, y, eqn.params)
     row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
@@ -128,22 +140,27 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     limits = target[Convolutions]
     order = [label for label in own if label in windows]
     lanes, height = lanes_of(column.extent, registers, limits), height_of(row.extent, limits)
-    along_taps = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    last = windows[order[-1]]
+    few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    along_taps = (
+        few
+        and order[-1] == own[-1] == other[-1]
+        and last.dilation == 1
+        and last.places <= limits.most_sums_in_registers
+        and last.taps >= limits.filled * registers
+    )
+    if column.extent < limits.filled * registers and not along_taps:
+        return None
     if along_taps:
-        last = windows[order[-1]]
-        if not order[-1] == own[-1] == other[-1] or last.dilation != 1:
-            return None
-        if last.places > limits.most_sums_in_registers or last.taps < limits.filled * registers:
-            return None
         lanes = registers
         height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
     if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
         return None
-    length = length_of(
-        [from_taps(windows[label]) for label in order],
-        max(row.extent, column.extent),
-        target.cache // limits.part_of_cache // dtype.itemsize,
-    )
+    room = target.cache // limits.part_of_cache // dtype.itemsize
+    seen = [from_taps(windows[label]) for label in order]
+    given = [Window(window.places, 1) for window in seen]
+    lengths = length_of(seen, row.extent, room), length_of(given, column.extent, room)
+    length = min(lengths, key=lambda n: n or 0)
     if length is None:
         return None
     return Accumulation(
@@ -162,7 +179,10 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
 
 
 def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
-    """How many images are in a block, so that sums beyond the nearest caches are read less."""
+    """How many images are in a block, so that sums beyond the nearest caches are read less.
+
+    All of them, if the sums are larger than what they are made of.
+    """
     limits, aval = target[Convolutions], eqn.outputs[0].aval
     windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
     found = roles(*(eqn.params[key] for key in ("x_labels", "y_labels", "out", "windows")))
@@ -173,6 +193,10 @@ def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
     seen = sizes[found.rows[0]] * prod(
         region(from_taps(windows[label]), windows[label].taps)[1] for label in order
     )
+    if len(found.summed) == 1 and not found.groups:
+        given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
+        if (seen + given) * sizes[found.summed[0]] <= aval.size:
+            return sizes[found.summed[0]]
     return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
 
 
@@ -217,9 +241,11 @@ class _Accumulated:
             seen = self.at.scratch("seen", self.dtype, (parts, of.images, of.row.extent, *regions))
             given = self.y
         else:
-            seen = self.at.scratch("seen", self.dtype, (parts, of.images, *regions, of.row.extent))
-            lines = (*self.block.values(), of.column.extent)
-            given = self.at.scratch("given", self.dtype, (parts, of.images, *lines))
+            # in panels: what is read one after the other lies one behind the other
+            rows, columns = -(-of.row.extent // of.height), -(-of.column.extent // of.lanes)
+            panel = (*regions, of.height), (*self.block.values(), of.lanes)
+            seen = self.at.scratch("seen", self.dtype, (parts, rows, of.images, *panel[0]))
+            given = self.at.scratch("given", self.dtype, (parts, columns, of.images, *panel[1]))
 
         def block(number: Scalar) -> Body:
             outer = numbers(idiv(number, of.pieces), of_images(of.outer, of.images))
@@ -235,9 +261,9 @@ class _Accumulated:
                 here = {label: self.at.simplify(i) for label, i in here.items()}
 
                 def copied(at: At, image: Scalar) -> Body:
-                    body = self._seen(seen, (part, image), at, start)
+                    body = self._seen(seen, part, image, at, start)
                     if not of.along_taps:
-                        body += self._given(given, (part, image), at, start, size)
+                        body += self._given(given, part, image, at, start, size)
                     return body
 
                 copies = each_image(here, of.outer, of.images, copied)
@@ -247,6 +273,11 @@ class _Accumulated:
 
             return for_each(prod(axis.extent for axis in of.apart), group)
 
+        if of.is_whole:
+            self._as_one_block(sums, seen, given)
+            self._add_up(sums, parts)
+            return
+
         loops = [index("i", extent) for extent in shape]
         clear = Store(sums, (part, *loops), const(0, self.dtype))
         body = (
@@ -255,27 +286,55 @@ class _Accumulated:
             *share(part, of.number, block),
         )
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
-        sizes = (*of.results, *of.outer, *of.taps)
-        self.at.call((loop,), work=prod(axis.extent for axis in sizes) // 8, writes=(sums,))
+        self.at.call((loop,), work=self._work(), writes=(sums,))
         self._add_up(sums, parts)
+
+    def _work(self) -> int:
+        sizes = (*self.of.results, *self.of.outer, *self.of.taps)
+        return prod(axis.extent for axis in sizes) // 8
+
+    def _as_one_block(self, sums: Buffer, seen: Buffer, given: Buffer) -> None:
+        """The sums, of which threads take their shares when both operands have been copied."""
+        of, size = self.of, const(self.of.length, INDEX)
+
+        def copied(at: At, image: Scalar) -> Body:
+            panel = index("panel", seen.extents[1])
+            clear = nest([panel], cleared(seen, (ZERO, panel, image), self.at.target))
+            copies = self._seen(seen, ZERO, image, at, ZERO)
+            return clear + copies + self._given(given, ZERO, image, at, ZERO, size)
+
+        start = first_image({axis.label: ZERO for axis in of.outer}, of.outer, of.images)
+        copies = each_image(start, of.outer, of.images, copied)
+        self.at.call(_shared(copies), work=seen.count + given.count, writes=(seen, given))
+        tiles = self._tiled(sums, seen, given, ZERO, {}, size)
+        self.at.call(_shared(tiles), work=self._work(), writes=(sums,))
 
     def _add_up(self, sums: Buffer, parts: int) -> None:
         """The sums of all parts, in the order of the result's axes."""
-        here = {axis.label: index("i", axis.extent) for axis in self.of.results}
-        together = self._together()
-        stores = []
-        for place in np.ndindex(*(axis.extent for axis in together)):
-            here |= {axis.label: const(n, INDEX) for axis, n in zip(together, place, strict=True)}
-            terms = [load(sums, (const(n, INDEX), *here.values())) for n in range(parts)]
-            position = tuple(here[label] for label in self.out_labels)
-            stores.append(Store(self.out, position, combine_pairwise("add", terms)))
-        # what is dense in the sums is the inner loop
-        loops = [here[axis.label] for axis in self.of.results if axis not in together]
-        if not together:
-            loops = [here[label] for label in self.out_labels]
-        *outer, last = loops
-        body = nest(outer, vectorised(last, stores, self.at.target))
-        self.at.call(body, work=parts * self.out.count)
+        column, together = self.of.column, self._together()
+        around = [axis for axis in self.of.results if axis not in (*together, column)]
+
+        def columns(tile: Tile) -> Body:
+            here = {axis.label: index("i", axis.extent) for axis in self.of.results}
+            lane = here[column.label] = index("lane", tile.height)
+            stores = []
+            for place in np.ndindex(*(axis.extent for axis in together)):
+                here |= {a.label: const(n, INDEX) for a, n in zip(together, place, strict=True)}
+                own = here | {column.label: self.at.simplify(tile.first + lane)}
+                terms = [load(sums, (const(n, INDEX), *own.values())) for n in range(parts)]
+                position = tuple(own[label] for label in self.out_labels)
+                stores.append(Store(self.out, position, combine_pairwise("add", terms)))
+            if together:
+                # what is dense in the sums is the inner loop
+                loops = [here[axis.label] for axis in (*around, column)]
+            else:
+                loops = [here[label] for label in self.out_labels]
+            *outer, last = loops
+            return nest(outer, vectorised(last, stores, self.at.target))
+
+        # of few columns at a time, whose lines of the result stay in the cache
+        width = SIDE_BY_SIDE if together else column.extent
+        self.at.call(in_tiles(column.extent, width, columns), work=parts * self.out.count)
 
     def _together(self) -> tuple[Axis, ...]:
         """The axes that are dense in the result and not in the sums, if they are short.
@@ -290,7 +349,7 @@ class _Accumulated:
                 return axes
         return ()
 
-    def _seen(self, seen: Buffer, before: Position, outer: At, start: Scalar) -> Body:
+    def _seen(self, seen: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar) -> Body:
         """Statements that copy what a block of taps is multiplied by, with zeros around it."""
         row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
         ranges = {}
@@ -299,31 +358,50 @@ class _Accumulated:
             begin = start * window.dilation if label == first else ZERO
             shift = simplify(begin + (window.offset + low))
             ranges[label] = inside(positions, shift, extent, simplify)
-        ranges[row.label] = all_of(row.extent)
 
-        labels = (row.label, *self.block) if self.of.along_taps else (*self.block, row.label)
+        def copied(ranges: Mapping[int, Range], labels: Labels, before: Position) -> Body:
+            def place(at: Mapping[int, Scalar]) -> Position:
+                return *before, *(at[label] for label in labels)
 
-        def place(at: Mapping[int, Scalar]) -> Position:
-            return *before, *(at[label] for label in labels)
+            copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
+            every = (copy, *copy.around(first, self.regions[first][1]))
+            return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
-        copy = Copy(self.x, self.x_labels, outer, ranges, seen, place, labels[-1])
-        every = (copy, *copy.around(first, self.regions[first][1]))
-        return tuple(each for one in every for each in one.statements(self.at.target, simplify))
+        if self.of.along_taps:
+            ranges[row.label] = all_of(row.extent)
+            return copied(ranges, (row.label, *self.block), (part, image))
+
+        def panel(tile: Tile) -> Body:
+            ranges[row.label] = all_of(tile.height, tile.first)
+            return copied({**ranges}, (*self.block, row.label), (part, tile.number, image))
+
+        return in_tiles(row.extent, self.of.height, panel)
 
     def _given(
-        self, given: Buffer, before: Position, outer: At, start: Scalar, size: Scalar
+        self,
+        given: Buffer,
+        part: Scalar,
+        image: Scalar,
+        outer: At,
+        start: Scalar,
+        size: Scalar,
     ) -> Body:
         """Statements that copy what of the other operand belongs to a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
-        ranges[first] = Range(ZERO, size, start)
-        ranges[column.label] = all_of(column.extent)
+        ranges[first] = Range(ZERO, size, start, most=self.of.length)
 
-        def place(at: Mapping[int, Scalar]) -> Position:
-            return *before, *(at[label] for label in (*self.block, column.label))
+        def panel(tile: Tile) -> Body:
+            ranges[column.label] = all_of(tile.height, tile.first)
 
-        copy = Copy(self.y, self.y_labels, outer, ranges, given, place, column.label)
-        return copy.statements(self.at.target, self.at.simplify)
+            def place(at: Mapping[int, Scalar]) -> Position:
+                inner = (at[label] for label in (*self.block, column.label))
+                return part, tile.number, image, *inner
+
+            copy = Copy(self.y, self.y_labels, outer, {**ranges}, given, place, column.label)
+            return copy.statements(self.at.target, self.at.simplify)
+
+        return in_tiles(column.extent, self.of.lanes, panel)
 
     def _tiled(
         self, sums: Buffer, seen: Buffer, given: Buffer, part: Scalar, outer: At, size: Scalar
@@ -332,34 +410,35 @@ class _Accumulated:
         of = self.of
         places = {axis.label: index("p", axis.extent) for axis in of.places}
         taps = {label: index("k", extent) for label, extent in self.block.items()}
-        lane = index("lane", of.column.extent)
         stops = [size, *(const(axis.extent, INDEX) for axis in of.taps[1:])]
         image, bounds = self._terms(taps, stops)
+        groups = [outer[axis.label] for axis in of.apart]
         where = []
         for label, k in taps.items():
             window, (low, _) = self.windows[label], self.regions[label]
             where.append(places[label] * window.stride + k * window.dilation - low)
 
-        def one(tile: Tile) -> Body:
-            totals = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
-            factor = load(given, (part, image, *taps.values(), lane))
-            values = [
-                load(seen, (part, image, *where, tile.first + n)) * factor
-                for n in range(tile.height)
-            ]
-            groups = [outer[axis.label] for axis in of.apart]
-            stores = []
-            for n, total in enumerate(totals):
-                position = (part, *groups, *places.values(), tile.first + n, lane)
-                stores.append(Store(sums, tuple(map(self.at.simplify, position)), total, "add"))
-            fold = Reduce(
-                totals, ("add",) * tile.height, tuple(map(self.at.simplify, values)), bounds
-            )
-            lanes = loop_lanes(of.lanes, of.column.extent)
-            return (For(lane, ZERO, const(of.column.extent, INDEX), (fold, *stores), lanes),)
+        def sums_of(rows: Tile, columns: Tile) -> Body:
+            lane = index("lane", columns.height)
+            factor = load(given, (part, columns.number, image, *taps.values(), lane))
+            totals, values, stores = [], [], []
+            for n in range(rows.height):
+                total = local(self.dtype, f"sum{n}")
+                element = load(seen, (part, rows.number, image, *where, const(n, INDEX)))
+                here = (*groups, *places.values(), rows.first + n, columns.first + lane)
+                position = (part, *map(self.at.simplify, here))
+                totals.append(total)
+                values.append(self.at.simplify(element * factor))
+                stores.append(Store(sums, position, total, None if of.is_whole else "add"))
+            fold = Reduce(tuple(totals), ("add",) * rows.height, tuple(values), bounds)
+            lanes = loop_lanes(of.lanes, columns.height)
+            return (For(lane, ZERO, const(columns.height, INDEX), (fold, *stores), lanes),)
 
-        body = tuple(each for make in all_tiles(of.row.extent, of.height) for each in make(one))
-        return nest(list(places.values()), body)
+        def panel(columns: Tile) -> Body:
+            every = in_tiles(of.row.extent, of.height, lambda rows: sums_of(rows, columns))
+            return nest([*places.values()], every)
+
+        return in_tiles(of.column.extent, of.lanes, panel)
 
     def _terms(
         self, taps: At, stops: Sequence[Scalar]
@@ -407,5 +486,9 @@ class _Accumulated:
             fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)
             return (fold, *stores)
 
-        body = tuple(each for make in all_tiles(of.column.extent, of.height) for each in make(one))
-        return nest([*places.values(), row], body)
+        return nest([*places.values(), row], in_tiles(of.column.extent, of.height, one))
+
+
+def _shared(body: Body) -> Body:
+    """Loops whose iterations threads share."""
+    return tuple(replace(each, parallel=True) if isinstance(each, For) else each for each in body)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, maximum, minimum
+from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Store, load
 from functrans.loop.target import Target
@@ -28,11 +28,16 @@ Position = tuple[Scalar, ...]
 
 @dataclass(frozen=True)
 class Range:
-    """A range of positions in a copy, and by how much further on they lie in the source."""
+    """A range of positions in a copy. In the source they lie ``step`` apart, and further on.
+
+    If it is not known where it ends, it is before the position ``most``.
+    """
 
     start: Scalar
     stop: Scalar
     shift: Scalar
+    step: int = 1
+    most: int = 0
 
     @property
     def extent(self) -> int | None:
@@ -42,16 +47,21 @@ class Range:
         return None
 
 
-def all_of(extent: int) -> Range:
-    """All positions along an axis."""
-    return Range(ZERO, const(extent, INDEX), ZERO)
+def all_of(extent: int, shift: Scalar = ZERO) -> Range:
+    """All positions of an axis, or so many from another one on."""
+    return Range(ZERO, const(extent, INDEX), shift)
 
 
-def inside(positions: int, shift: Scalar, extent: int, simplify: Simplifier) -> Range:
+def inside(
+    positions: int, shift: Scalar, extent: int, simplify: Simplifier, step: int = 1
+) -> Range:
     """Those of the first positions that lie in an axis so long, where they are shifted."""
-    start = simplify(maximum(const(0, INDEX) - shift, ZERO))
-    stop = simplify(minimum(const(extent, INDEX) - shift, const(positions, INDEX)))
-    return Range(start, stop, shift)
+    start = idiv(maximum((step - 1) - shift, ZERO), step)
+    stop = idiv(maximum((extent + step - 1) - shift, ZERO), step)
+    end = const(positions, INDEX)
+    return Range(
+        simplify(minimum(start, end)), simplify(minimum(stop, end)), shift, step, positions
+    )
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,11 @@ class Copy:
         part, end = self.ranges[label], const(positions, INDEX)
         bounds = (ZERO, part.start), (part.stop, end)
         before, behind = (
-            replace(self, ranges={**self.ranges, label: Range(*each, part.shift)}, is_zero=True)
+            replace(
+                self,
+                ranges={**self.ranges, label: Range(*each, ZERO, most=positions)},
+                is_zero=True,
+            )
             for each in bounds
         )
         return before, behind
@@ -104,7 +118,7 @@ class Copy:
             order = [*(label for label in order if label != self.last), self.last]
         dense = order[-1]
         if dense == self.last or self.ranges[self.last].extent is None:
-            loops = {label: _loop(self.ranges[label], label, self) for label in order}
+            loops = {label: _loop(self.ranges[label]) for label in order}
             body: Body = (self._store(loops, simplify),)
             return self._around(order, loops, body, machine)
         return self._side_by_side(order, machine, simplify)
@@ -113,7 +127,7 @@ class Copy:
         """Vectors of several neighbours in the copy at a time."""
         extent, start = self.ranges[self.last].extent, self.ranges[self.last].start
         assert extent is not None
-        loops = {label: _loop(self.ranges[label], label, self) for label in order}
+        loops = {label: _loop(self.ranges[label]) for label in order}
         others = [label for label in order if label != self.last]
         whole, rest = divmod(extent, SIDE_BY_SIDE)
 
@@ -137,7 +151,7 @@ class Copy:
         value = const(0, self.target.dtype)
         if not self.is_zero:
             own = dict(self.fixed)
-            own |= {label: at[label] + part.shift for label, part in self.ranges.items()}
+            own |= {i: at[i] * part.step + part.shift for i, part in self.ranges.items()}
             value = load(self.source, [simplify(own[label]) for label in self.labels])
         return Store(self.target, tuple(map(simplify, self.place(at))), value)
 
@@ -157,11 +171,8 @@ class Copy:
         return body
 
 
-def _loop(part: Range, label: int, of: Copy) -> Scalar:
-    extent = part.extent
-    if extent is None:
-        extent = of.source.extents[of.labels.index(label)]
-    return index("i", extent)
+def _loop(part: Range) -> Scalar:
+    return index("i", part.most if part.extent is None else part.extent)
 
 
 def _vectors(loop: Scalar, part: Range, body: Body, machine: Target, source: Buffer) -> For:

@@ -6,7 +6,8 @@ there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.copies import Copy, cleared, inside
+from functrans.ops.convolution.compiled.copies import Copy, all_of, cleared, inside
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
@@ -27,7 +28,7 @@ from functrans.ops.convolution.compiled.shares import (
     of_images,
     share,
 )
-from functrans.ops.convolution.compiled.tiles import Tile, Tiles, all_tiles, region
+from functrans.ops.convolution.compiled.tiles import Tile, Tiles, in_tiles, region
 from functrans.ops.convolution.convolution import Labels
 
 
@@ -51,8 +52,6 @@ class _Block(NamedTuple):
         The stretch of the first axis inside of it.
     seen, weights : Buffer
         The copies of what it sees, and of the other operand.
-    labels : tuple of int
-        Of the axes of the weights.
     """
 
     part: Scalar
@@ -62,7 +61,6 @@ class _Block(NamedTuple):
     size: Scalar
     seen: Buffer
     weights: Buffer
-    labels: Labels
 
 
 class _Nest(NamedTuple):
@@ -85,12 +83,13 @@ class _Direct:
             label for label in self.x_labels if label in {axis.label for axis in tiles.summed}
         )
         lengths = dict(zip((axis.label for axis in tiles.places), tiles.block, strict=True))
-        self.regions = {
-            label: region(self.windows[label], length) for label, length in lengths.items()
-        }
+        self.regions = {}
+        for label, length in lengths.items():
+            low, size = region(self.windows[label], length)
+            self.regions[label] = low, -(-size // tiles.step(self.windows[label]))
 
     def emit(self) -> None:
-        weights, labels = self._packed()
+        weights = self._packed()
         tiles = self.tiles
         parts = min(tiles.number, self.at.target[Convolutions].most_parts)
         part = index("part", parts)
@@ -102,7 +101,8 @@ class _Direct:
         if tiles.pitch:
             shape[-2:] = [self._flat_region()]
             self.made = self.at.scratch("made", self.dtype, (parts, tiles.height, tiles.joined))
-        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *shape))
+        phases = [tiles.step(self.windows[axis.label]) for axis in tiles.places]
+        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *phases, *shape))
 
         def block(number: Scalar) -> Body:
             pieces = tiles.pieces
@@ -114,7 +114,7 @@ class _Direct:
             size = const(tiles.length, INDEX)
             if pieces * tiles.length != whole:
                 size = self.at.simplify(minimum(const(whole, INDEX) - start, size))
-            here = _Block(part, outer, ZERO, start, size, seen, weights, labels)
+            here = _Block(part, outer, ZERO, start, size, seen, weights)
             return (*self._for_images(here, self._copied), *self._tiled(here))
 
         body = (
@@ -145,41 +145,61 @@ class _Direct:
 
     # -- what is copied -----------------------------------------------------------------------
 
-    def _packed(self) -> tuple[Buffer, Labels]:
-        """The other operand, its features last."""
+    def _packed(self) -> Buffer:
+        """The other operand in panels: for each term, the features of a tile side by side."""
         y, y_labels = self.at.operand(1), self.at.eqn.params["y_labels"]
-        summed = [axis.label for axis in self.tiles.summed]
-        apart = [axis.label for axis in self.tiles.outer if axis.label in y_labels]
-        labels = (*apart, *summed, self.tiles.column.label)
-        if labels == y_labels:
-            return y, labels
         sizes = dict(zip(y_labels, y.extents, strict=True))
-        packed = self.at.scratch("packed", self.dtype, [sizes[label] for label in labels])
-        loops = {label: index("i", sizes[label]) for label in labels}
-        *outer, last = loops.values()
-        store = Store(packed, tuple(loops.values()), load(y, [loops[i] for i in y_labels]))
-        body = nest(outer, vectorised(last, store, self.at.target))
+        column, side = self.tiles.column, self.tiles.side
+        apart = [axis.label for axis in self.tiles.outer if axis.label in y_labels]
+        summed = [axis.label for axis in self.tiles.summed]
+        shape = (sizes[label] for label in (*apart, *summed))
+        panels = -(-column.extent // side)
+        packed = self.at.scratch("packed", self.dtype, (panels, *shape, side))
+        loops = {label: index("i", sizes[label]) for label in (*apart, *summed)}
+
+        def copied(panel: Tile) -> Body:
+            lane = index("lane", panel.height)
+            where = loops | {column.label: panel.first + lane}
+            value = load(y, [self.at.simplify(where[label]) for label in y_labels])
+            store = Store(packed, (panel.number, *loops.values(), lane), value)
+            return nest([*loops.values()], vectorised(lane, store, self.at.target))
+
+        body = in_tiles(column.extent, side, copied)
         self.at.call(body, work=packed.count, writes=(packed,))
-        return packed, labels
+        return packed
 
     def _copied(self, block: _Block) -> Body:
-        """Statements that copy what a block of places sees, with zeros where there is nothing."""
+        """Statements that copy what a block of places sees, with zeros where there is nothing.
+
+        What windows step over lies in phases (polyphase decomposition): each has neighbours for
+        neighbouring places. Those that no tap sees are left out.
+        """
+        phases = []
+        for axis in self.tiles.places:
+            window, (low, _) = self.windows[axis.label], self.regions[axis.label]
+            taps = (window.dilation * k - low for k in range(window.taps))
+            phases.append(sorted({k % self.tiles.step(window) for k in taps}))
+        return tuple(each for phase in product(*phases) for each in self._phase(block, phase))
+
+    def _phase(self, block: _Block, phase: Sequence[int]) -> Body:
+        """Statements that copy one of the phases."""
         sizes = dict(zip(self.x_labels, self.x.extents, strict=True))
         first, pitch = self.tiles.places[0].label, self.tiles.pitch
-        ranges = {}
-        for label in self.kept:
-            positions, shift = sizes[label], ZERO
-            if label in self.windows:
-                window, (low, positions) = self.windows[label], self.regions[label]
-                begin = block.start * window.stride if label == first else ZERO
-                shift = self.at.simplify(begin + (window.offset + low))
-            ranges[label] = inside(positions, shift, sizes[label], self.at.simplify)
+        ranges = {label: all_of(sizes[label]) for label in self.kept if label not in self.windows}
+        for axis, part in zip(self.tiles.places, phase, strict=True):
+            label = axis.label
+            window, (low, positions) = self.windows[label], self.regions[label]
+            begin = block.start * window.stride if label == first else ZERO
+            shift = self.at.simplify(begin + (window.offset + low + part))
+            step = self.tiles.step(window)
+            ranges[label] = inside(positions, shift, sizes[label], self.at.simplify, step)
+        before = (block.part, block.image, *(const(n, INDEX) for n in phase))
 
         def place(at: Mapping[int, Scalar]) -> tuple[Scalar, ...]:
             position = [at[label] for label in self.kept]
             if pitch:
                 position[-2:] = [position[-2] * pitch + position[-1]]
-            return (block.part, block.image, *position)
+            return (*before, *position)
 
         copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, self.kept[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
@@ -194,31 +214,27 @@ class _Direct:
         loops = {
             axis.label: index("i", n) for axis, n in zip(tiles.places, tiles.block, strict=True)
         }
-        loops[tiles.column.label] = index("i", tiles.column.extent)
         stops = {label: const(loop.attribute[2], INDEX) for label, loop in loops.items()}
         stops[tiles.places[0].label] = block.size
         nest = _Nest(loops, stops)
-        across = tiles.places[-1] if tiles.features_last else tiles.column
-        over_tiles = all_tiles(across.extent, tiles.height)
 
-        def over_places(block: _Block) -> Body:
-            def one(tile: Tile) -> Body:
-                return self._one(block, nest, tile)
-
-            return self._around(nest, 1, tuple(each for make in over_tiles for each in make(one)))
-
-        def over_features(tile: Tile) -> Body:
+        def over_features(panel: Tile) -> Body:
             def one(block: _Block) -> Body:
                 if tiles.pitch:
-                    return self._around(nest, 2, self._joined(block, nest, tile))
-                return self._around(nest, 1, self._one(block, nest, tile))
+                    return self._around(nest, 2, self._joined(block, nest, panel))
+                if not tiles.features_last:
+                    return self._around(nest, 1, self._along_places(block, nest, panel))
+                body = in_tiles(
+                    tiles.places[-1].extent,
+                    tiles.height,
+                    lambda tile: self._along_features(block, nest, panel, tile),
+                )
+                return self._around(nest, 1, body)
 
             return self._for_images(block, one)
 
-        if tiles.features_last:
-            return self._for_images(block, over_places)
         # of few features at a time, so that their weights stay in the nearest cache
-        return tuple(each for make in over_tiles for each in make(over_features))
+        return in_tiles(tiles.column.extent, tiles.side, over_features)
 
     def _around(self, nest: _Nest, last: int, body: Body) -> Body:
         """Loops over places, without the last ones."""
@@ -226,21 +242,31 @@ class _Direct:
             body = (For(nest.loops[axis.label], ZERO, nest.stops[axis.label], body),)
         return body
 
-    def _one(self, block: _Block, nest: _Nest, tile: Tile) -> Body:
-        """A vector of results for each of the neighbours, summed up together."""
-        tiles = self.tiles
-        along = tiles.column if tiles.features_last else tiles.places[-1]
-        sums = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
-        fold = self._summed(block, nest.loops, tile, sums)
-        stores = [
-            self._store(block, self._in_tile(nest.loops, tile.first + n), total)
-            for n, total in enumerate(sums)
-        ]
-        loop, stop = nest.loops[along.label], nest.stops[along.label]
-        lanes = loop_lanes(tiles.lanes, loop.attribute[2])
-        return (For(loop, ZERO, stop, (fold, *stores), lanes),)
+    def _along_places(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
+        """A vector of places for each of the features of a panel, summed up together."""
+        last = self.tiles.places[-1].label
+        columns = [const(n, INDEX) for n in range(panel.height)]
+        loop, stop = nest.loops[last], nest.stops[last]
+        body = self._of_tile(block, panel, [(nest.loops, lane) for lane in columns])
+        return (For(loop, ZERO, stop, body, loop_lanes(self.tiles.lanes, loop.attribute[2])),)
 
-    def _joined(self, block: _Block, nest: _Nest, tile: Tile) -> Body:
+    def _along_features(self, block: _Block, nest: _Nest, panel: Tile, tile: Tile) -> Body:
+        """A vector of the features of a panel for each of a few neighbours, summed up together."""
+        last, lane = self.tiles.places[-1].label, index("lane", panel.height)
+        places = [nest.loops | {last: tile.first + n} for n in range(tile.height)]
+        body = self._of_tile(block, panel, [(place, lane) for place in places])
+        lanes = loop_lanes(self.tiles.lanes, panel.height)
+        return (For(lane, ZERO, const(panel.height, INDEX), body, lanes),)
+
+    def _of_tile(self, block: _Block, panel: Tile, members: Sequence[tuple[At, Scalar]]) -> Body:
+        """The sums of places and features of a panel, and their stores."""
+        sums = tuple(local(self.dtype, f"sum{n}") for n in range(len(members)))
+        fold = self._summed(block, panel, members, sums)
+        stores = (self._store(block, place, panel.first + lane, total)
+                  for (place, lane), total in zip(members, sums, strict=True))  # fmt: skip
+        return fold, *stores
+
+    def _joined(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
         """Vectors along lines as one, whose margins are left out as they are copied."""
         tiles, simplify = self.tiles, self.at.simplify
         rows, columns = (axis.label for axis in tiles.places[-2:])
@@ -248,51 +274,56 @@ class _Direct:
         if nest.stops[rows].op != "const":
             extent = (nest.stops[rows] - 1) * tiles.pitch + tiles.places[-1].extent
             stop = simplify(idiv(extent + (tiles.lanes - 1), tiles.lanes) * tiles.lanes)
-        sums = tuple(local(self.dtype, f"sum{n}") for n in range(tile.height))
-        fold = self._summed(block, nest.loops | {rows: ZERO, columns: place}, tile, sums)
+        sums = tuple(local(self.dtype, f"sum{n}") for n in range(panel.height))
+        here = nest.loops | {rows: ZERO, columns: place}
+        members = [(here, const(n, INDEX)) for n in range(panel.height)]
+        fold = self._summed(block, panel, members, sums)
         kept = (Store(self.made, (block.part, const(n, INDEX), place), total)
                 for n, total in enumerate(sums))  # fmt: skip
         vectors = For(place, ZERO, stop, (fold, *kept), tiles.lanes, whole=True)
-        feature = index("feature", tile.height)
+        feature = index("feature", panel.height)
         made = simplify(nest.loops[rows] * tiles.pitch + nest.loops[columns])
         value = load(self.made, (block.part, feature, made))
-        store = self._store(block, self._in_tile(nest.loops, tile.first + feature), value)
+        store = self._store(block, nest.loops, panel.first + feature, value)
         *_, lines = vectorised(nest.loops[columns], store, self.at.target)
         line = For(nest.loops[rows], ZERO, nest.stops[rows], (lines,))
-        return vectors, For(feature, ZERO, const(tile.height, INDEX), (line,))
+        return vectors, For(feature, ZERO, const(panel.height, INDEX), (line,))
 
-    def _in_tile(self, loops: At, number: Scalar) -> At:
-        """The indices of one of the neighbours of a tile."""
-        across = self.tiles.places[-1] if self.tiles.features_last else self.tiles.column
-        return loops | {across.label: number}
-
-    def _store(self, block: _Block, here: At, value: Scalar) -> Store:
+    def _store(self, block: _Block, place: At, column: Scalar, value: Scalar) -> Store:
         """The statement that writes a result."""
         first = self.tiles.places[0].label
-        element = block.outer | here | {first: here[first] + block.start}
+        element = block.outer | place | {first: place[first] + block.start}
+        element |= {self.tiles.column.label: column}
         position = (self.at.simplify(element[label]) for label in self.out_labels)
         return Store(self.out, tuple(position), value)
 
-    def _summed(self, block: _Block, loops: At, tile: Tile, sums: tuple[Scalar, ...]) -> Reduce:
-        """The statement that adds up the terms of a tile."""
+    def _summed(
+        self,
+        block: _Block,
+        panel: Tile,
+        members: Sequence[tuple[At, Scalar]],
+        sums: tuple[Scalar, ...],
+    ) -> Reduce:
+        """The statement that adds up the terms of places, each with one of a panel's features."""
         summed = {axis.label: index("k", axis.extent) for axis in self.tiles.summed}
         bounds = tuple((k, ZERO, const(k.attribute[2], INDEX)) for k in summed.values())
+        y_labels = self.at.eqn.params["y_labels"]
+        apart = [block.outer[axis.label] for axis in self.tiles.outer if axis.label in y_labels]
         values = []
-        for n in range(tile.height):
-            here = self._in_tile(loops, tile.first + n)
-            where = block.outer | here | summed
-            weight = load(block.weights, [where[label] for label in block.labels])
-            values.append(self.at.simplify(self._element(block, here, summed) * weight))
-        return Reduce(sums, ("add",) * tile.height, tuple(values), bounds)
+        for place, lane in members:
+            weight = load(block.weights, (panel.number, *apart, *summed.values(), lane))
+            values.append(self.at.simplify(self._element(block, place, summed) * weight))
+        return Reduce(sums, ("add",) * len(sums), tuple(values), bounds)
 
     def _element(self, block: _Block, here: At, summed: At) -> Scalar:
-        position = []
-        for label in self.kept:
-            if label not in self.windows:
-                position.append(summed[label])
-                continue
+        phases, found = [], dict(summed)
+        for axis in self.tiles.places:
+            label = axis.label
             window, (low, _) = self.windows[label], self.regions[label]
-            position.append(here[label] * window.stride + summed[label] * window.dilation - low)
+            step, tap = self.tiles.step(window), summed[label] * window.dilation - low
+            phases.append(irem(tap, step))
+            found[label] = here[label] * (window.stride // step) + idiv(tap, step)
+        position = [found[label] for label in self.kept]
         if self.tiles.pitch:
             position[-2:] = [position[-2] * self.tiles.pitch + position[-1]]
-        return load(block.seen, (block.part, block.image, *position))
+        return load(block.seen, (block.part, block.image, *phases, *position))

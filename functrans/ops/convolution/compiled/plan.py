@@ -35,10 +35,13 @@ class Convolutions(NamedTuple):
     """Writing results once more, to leave out margins, takes as long as so many of their terms."""
     fewest_blocks: int = 4
     """So many blocks are left where several images are put into one."""
+    most_phases: int = 16
+    """Kinds of elements that windows with strides step over, which are copied apart."""
     fewest_rows: int = 4
     """This many channels are worth being summed up side by side, where results are few."""
     part_of_cache: int = 4
-    """This part of the cache is for what a block sees; twice as much is for a block of windows."""
+    """Twice this part of the cache is for what a block sees, or for its windows; this part is for
+    what sums are made of."""
     most_parts: int = 16
     """The greatest number of threads that share the results."""
     most_sums: int = 8
@@ -147,6 +150,14 @@ def counts(eqn: Eqn) -> tuple[int, int, int]:
         prod(sizes[label] for label in found.summed)
         * prod(window.taps for window in windows.values()),
     )
+
+
+def sums_are_long(eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution has few results and long sums, as derivatives by kernels have."""
+    rows, _, terms = counts(eqn)
+    windows = [window for _, window in eqn.params["windows"]]
+    few = prod(window.places for window in windows) < prod(window.taps for window in windows)
+    return rows < terms or (few and terms >= target[Convolutions].long_sum)
 
 
 def plan(eqn: Eqn, target: Target) -> Plan | None:

@@ -7,7 +7,7 @@ copied first, with the zeros around it, so that a sum has no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -20,7 +20,13 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions, counts, fits
+from functrans.ops.convolution.compiled.plan import (
+    Axis,
+    Convolutions,
+    counts,
+    fits,
+    sums_are_long,
+)
 from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
 from functrans.ops.convolution.windows import Window
 
@@ -66,6 +72,10 @@ class Tiles(NamedTuple):
     pitch: int = 0
     images: int = 1
 
+    def step(self, window: Window) -> int:
+        """How many phases there are of what a window sees: vectors of places go along each."""
+        return 1 if self.features_last else window.stride
+
     @property
     def pieces(self) -> int:
         """How many stretches there are of the first axis."""
@@ -80,6 +90,11 @@ class Tiles(NamedTuple):
     def block(self) -> Shape:
         """The extents of a block of places."""
         return (self.length, *(axis.extent for axis in self.places[1:]))
+
+    @property
+    def side(self) -> int:
+        """How many features are in a panel."""
+        return self.lanes if self.features_last else self.height
 
     @property
     def rows(self) -> int:
@@ -97,9 +112,9 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    row_count, _, term_count = counts(eqn)
-    if row_count < term_count:
+    if sums_are_long(eqn, target):
         return None
+    _, _, term_count = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
@@ -115,7 +130,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     dtype = eqn.outputs[0].aval.dtype
     if features_last:
         along, across = sizes[column], sizes[last]
-    elif out[-1] == own[-1] == last and windows[last].stride == 1:
+    elif out[-1] == own[-1] == last and _have_phases(windows.values(), target):
         along, across = sizes[last], sizes[column]
     else:
         return None
@@ -125,14 +140,14 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     length = length_of(
         [windows[label] for label in places],
         prod(taps[label] for label in found.summed),
-        target.cache // limits.part_of_cache // dtype.itemsize,
+        2 * target.cache // limits.part_of_cache // dtype.itemsize,
     )
     if length is None or (features_last and len(places) == 1 and sizes[last] % length):
         # neighbours of a tile are counted before
         return None
     registers = target.lanes(dtype.itemsize)
     lanes, pitch = lanes_of(along, registers, limits), 0
-    if not features_last and _are_rows(own, places, windows):
+    if not features_last and _are_rows(own, places):
         rows = length if len(places) == 2 else sizes[places[-2]]
         wide = pitch_of(windows[last], x[own.index(last)])
         flat = (rows - 1) * wide + along
@@ -180,13 +195,15 @@ def images_of(extent: int, most: int, limits: Convolutions) -> int:
     return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
 
 
-def _are_rows(own: Labels, places: Sequence[int], windows: Mapping[int, Window]) -> bool:
-    """Whether the last two axes of places are lines of images, and no line is skipped."""
-    return (
-        len(places) > 1
-        and own[-2:] == tuple(places[-2:])
-        and all(windows[label].stride == 1 for label in places[-2:])
-    )
+def _are_rows(own: Labels, places: Sequence[int]) -> bool:
+    """Whether the last two axes of places are lines of images."""
+    return len(places) > 1 and own[-2:] == tuple(places[-2:])
+
+
+def _have_phases(windows: Iterable[Window], target: Target) -> bool:
+    """Whether what windows step over is copied apart: forwards, and of not too many kinds."""
+    strides = [window.stride for window in windows]
+    return min(strides) > 0 and prod(strides) <= target[Convolutions].most_phases
 
 
 def _registers(extent: int, lanes: int, registers: int) -> float:
@@ -195,7 +212,12 @@ def _registers(extent: int, lanes: int, registers: int) -> float:
 
 
 def pitch_of(window: Window, extent: int) -> int:
-    """By how much lines are apart, if the margin behind one is the margin before the next."""
+    """By how much lines are apart, if the margin behind one is the margin before the next.
+
+    Where a window steps over elements, each of their phases has margins of its own.
+    """
+    if window.stride > 1:
+        return -(-region(window, window.places)[1] // window.stride)
     low, high = window.reach()
     before, behind = max(-low, 0), max(high - extent + 1, 0)
     return high - low + 1 - min(before, behind)
@@ -240,26 +262,24 @@ def length_of(windows: list[Window], channels: int, room: int) -> int | None:
 
 
 class Tile(NamedTuple):
-    """The neighbours of a tile: a number of them, from the first one on."""
+    """The neighbours of a tile: which of all tiles they are, the first one, and their number."""
 
+    number: Scalar
     first: Scalar
     height: int
 
 
-Tiled = Callable[[Callable[[Tile], Body]], Body]
-"""Puts loops around what is done for a tile."""
-
-
-def all_tiles(extent: int, height: int) -> Sequence[Tiled]:
+def in_tiles(extent: int, height: int, body: Callable[[Tile], Body]) -> Body:
     """Loops over the tiles of an axis: the whole ones, and the rest."""
     whole, rest = divmod(extent, height)
-    found: list[Tiled] = []
+    found: Body = ()
     if whole == 1:
-        found.append(lambda body: body(Tile(ZERO, height)))
+        found = body(Tile(ZERO, ZERO, height))
     elif whole:
         tile = index("tile", whole)
         stop = const(whole, INDEX)
-        found.append(lambda body: (For(tile, ZERO, stop, body(Tile(tile * height, height))),))
+        found = (For(tile, ZERO, stop, body(Tile(tile, tile * height, height))),)
     if rest:
-        found.append(lambda body: body(Tile(const(whole * height, INDEX), rest)))
+        last = Tile(const(whole, INDEX), const(whole * height, INDEX), rest)
+        found = (*found, *body(last))
     return found

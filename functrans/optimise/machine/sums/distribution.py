@@ -1,4 +1,4 @@
-"""The distributive law for sums: over joined arrays, over scatters, over products."""
+"""The distributive law for sums: over joined arrays, over scatters, over products, over windows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functrans.optimise.machine.sums.factored import of_products
 from functrans.optimise.machine.sums.joined import of_joined_arrays
 from functrans.optimise.machine.sums.reshaped import of_reshaped_arrays
 from functrans.optimise.machine.sums.scattered import of_scatters
+from functrans.optimise.machine.sums.windows import of_windows
 from functrans.optimise.rewrite import Rule, replaced
 
 LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
@@ -17,6 +18,7 @@ LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
     of_scatters,
     of_products,
     of_reshaped_arrays,
+    of_windows,
 )
 """Each says which sums are computed otherwise. What one leaves, another takes apart: the part of a
 joined array may be a scatter, and the rows of that outer products."""

@@ -1,0 +1,187 @@
+"""Sums over windows are convolutions: windows are not written to memory to be multiplied.
+
+A product that sums over the taps of windows, or over their positions, is a convolution of what they
+slide over. One whose elements are added up where windows overlap is a convolution too: the
+transpose of the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.convolution.compiled.selection import is_large
+from functrans.ops.convolution.convolution import (
+    Labels,
+    Windows,
+    convolution,
+    convolve,
+    params_of,
+)
+from functrans.ops.convolution.windows import (
+    Window,
+    from_elements,
+    from_taps,
+    overlap_add_p,
+    windows_p,
+)
+from functrans.ops.linalg.contraction import dot_general, free_axes
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment
+
+Producers = Mapping[Atom, Eqn]
+
+
+class _Axis(NamedTuple):
+    """An axis of windows: one of the array that they slide over, or the taps along it."""
+
+    label: int
+    are_taps: bool = False
+
+
+class _Convolution(NamedTuple):
+    """A convolution in the place of other equations."""
+
+    x: Atom
+    y: Atom
+    labels: tuple[Labels, Labels, Labels]
+    windows: Windows
+
+
+def of_windows(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How products of windows, and of what is added up where they overlap, are convolutions."""
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+    rules: dict[Eqn, Rule] = {}
+    for eqn in graph.eqns:
+        found: _Convolution | None = None
+        if eqn.primitive is dot_general:
+            found = _of_product(eqn, 0, producers) or _of_product(eqn, 1, producers)
+        elif eqn.primitive is overlap_add_p:
+            found = _of_overlap(eqn, producers, uses)
+        if found is not None and _is_worth_it(found, eqn, target):
+            rules[eqn] = partial(_convolved, found)
+    return rules
+
+
+def _convolved(of: _Convolution, values: Environment) -> list[Any]:
+    return [convolve(values.read(of.x), values.read(of.y), of.labels, of.windows)]
+
+
+def _is_worth_it(of: _Convolution, eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution would have a form of its own."""
+    (out,) = eqn.outputs
+    if not out.aval.dtype == of.x.aval.dtype == of.y.aval.dtype:
+        return False
+    windows = tuple((label, window._replace(base=1)) for label, window in of.windows)
+    params = params_of(of.labels, windows)
+    return is_large(Eqn(convolution, (of.x, of.y), (Var(out.aval),), params), target)
+
+
+def _slid(axes: Sequence[_Axis], along: Sequence[int]) -> list[_Axis] | None:
+    """The axes of windows of an array with such axes; None if there are windows of taps."""
+    if any(axes[axis].are_taps for axis in along):
+        return None
+    return [*axes, *(_Axis(axes[axis].label, True) for axis in along)]
+
+
+def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | None:
+    """A product of windows that sums over their taps, or else over their positions."""
+    source, chain = eqn.inputs[side], []
+    while (maker := producers.get(source)) is not None and maker.primitive in (
+        windows_p,
+        transpose_p,
+    ):
+        chain.append(maker)
+        source = maker.inputs[0]
+    axes: list[_Axis] | None = [_Axis(axis) for axis in range(source.aval.ndim)]
+    sliding: dict[int, Window] = {}
+    for maker in reversed(chain):
+        assert axes is not None
+        if maker.primitive is transpose_p:
+            axes = [axes[axis] for axis in maker.params["permutation"]]
+            continue
+        along = [axes[axis].label for axis in maker.params["axes"]]
+        axes = _slid(axes, maker.params["axes"])
+        if axes is None or not sliding.keys().isdisjoint(along):
+            return None
+        sliding |= zip(along, maker.params["windows"], strict=True)
+    assert axes is not None
+    if not sliding:
+        return None
+    contract, batch = (eqn.params[key] for key in ("contract", "batch"))
+    summed = {axes[axis] for axis in contract[side]}
+    if any(axes[axis].label in sliding for axis in batch[side]):
+        return None
+    windows = []
+    for label, window in sliding.items():
+        taps = _Axis(label, True) in summed
+        # zeros around it are multiplied by what may be infinite: in a convolution they are not
+        if not window.inside(source.aval.shape[label]) or taps == (_Axis(label) in summed):
+            return None
+        windows.append((label, window if taps else from_taps(window)))
+    own = [axis.label for axis in axes]
+    other: list[int | None] = [None] * eqn.inputs[1 - side].aval.ndim
+    for pairs in (contract, batch):
+        for axis, there in zip(pairs[side], pairs[1 - side], strict=True):
+            other[there] = own[axis]
+    fresh = iter(range(source.aval.ndim, source.aval.ndim + len(other)))
+    theirs = tuple(next(fresh) if label is None else label for label in other)
+    labels = [own, theirs] if side == 0 else [theirs, own]
+    out = [labels[0][axis] for axis in batch[0]]
+    for number, each in enumerate(labels):
+        out += [each[axis] for axis in free_axes(len(each), contract[number], batch[number])]
+    ours = tuple(range(source.aval.ndim))
+    return _Convolution(source, eqn.inputs[1 - side], (ours, theirs, tuple(out)), tuple(windows))
+
+
+def _of_overlap(eqn: Eqn, producers: Producers, uses: Counter[Atom]) -> _Convolution | None:
+    """A product of taps and positions, whose elements are added up where these overlap."""
+    (result,) = eqn.outputs
+    axes: list[_Axis] | None = [_Axis(axis) for axis in range(result.aval.ndim)]
+    sliding: dict[int, Window] = {}
+    maker: Eqn | None = eqn
+    while maker is not None and maker.primitive in (overlap_add_p, transpose_p):
+        assert axes is not None
+        if maker.primitive is overlap_add_p:
+            along = [axes[axis].label for axis in maker.params["axes"]]
+            axes = _slid(axes, maker.params["axes"])
+            if axes is None or not sliding.keys().isdisjoint(along):
+                return None
+            sliding |= zip(along, maker.params["windows"], strict=True)
+        else:
+            permutation = maker.params["permutation"]
+            axes = [axes[permutation.index(axis)] for axis in range(len(axes))]
+        (source,) = maker.inputs
+        maker = producers.get(source) if uses[source] == 1 else None
+    if maker is None or maker.primitive is not dot_general or axes is None:
+        return None
+    contract, batch = (maker.params[key] for key in ("contract", "batch"))
+    free = [free_axes(x.aval.ndim, contract[n], batch[n]) for n, x in enumerate(maker.inputs)]
+    of_batch, of_free = axes[: len(batch[0])], axes[len(batch[0]) :]
+    sides = of_free[: len(free[0])], of_free[len(free[0]) :]
+    labels: list[dict[int, int]] = [{}, {}]
+    for number in (0, 1):
+        labels[number] |= zip(free[number], (axis.label for axis in sides[number]), strict=True)
+        labels[number] |= zip(batch[number], (axis.label for axis in of_batch), strict=True)
+        fresh = range(result.aval.ndim, result.aval.ndim + len(contract[number]))
+        labels[number] |= zip(contract[number], fresh, strict=True)
+    # taps of one operand, positions of the other one
+    right = {_Axis(label, True) for label in sliding} <= {*sides[1]}
+    x, y = (0, 1) if right else (1, 0)
+    if not {_Axis(label, True) for label in sliding} <= {*sides[y]}:
+        return None
+    if not {_Axis(label) for label in sliding} <= {*sides[x]}:
+        return None
+    windows = tuple(
+        (label, from_elements(window, result.aval.shape[label]))
+        for label, window in sliding.items()
+    )
+    own, other = (tuple(labels[n][axis] for axis in range(len(labels[n]))) for n in (x, y))
+    ours = tuple(range(result.aval.ndim))
+    return _Convolution(maker.inputs[x], maker.inputs[y], (own, other, ours), windows)
