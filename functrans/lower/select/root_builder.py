@@ -7,12 +7,13 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Graph, Var
+from functrans.ir.types import Shape
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, linear, separated
 from functrans.loop.scalar import Scalar, const, postorder
@@ -118,14 +119,30 @@ class RootBuilder:
         """
         shape = atom.aval.shape
         axes = self._loop_axes(atom)
-        count = prod(n for axis, n in enumerate(shape) if axis not in axes)
-        if count <= 1 or not self.whole:
+        if not self.whole or all(n == 1 for axis, n in enumerate(shape) if axis not in axes):
             return axes
-        written = count * node_count(postorder([self.puller.element(atom, self.loops(shape))]))
-        if self._written + written > self.target[Unrolling].largest_program:
+        room = self.target[Unrolling].largest_program - self._written
+        written = self._operations(atom, axes, room)
+        if written > room:
             return tuple(axis for axis, n in enumerate(shape) if n > 1)
         self._written += written
         return axes
+
+    def _operations(self, atom: Atom, axes: Sequence[int], enough: int) -> int:
+        """The operations that elements are written out with, counted up to more than enough.
+
+        What they share and what folds away is not among them: elements along constants are often
+        zeros and ones.
+        """
+        known: set[Scalar] = set()
+        count = 0
+        for position in self._positions(atom.aval.shape, axes):
+            if count > enough:
+                break
+            new = postorder([self.puller.element(atom, position)], known=known)
+            known.update(new)
+            count += node_count(new)
+        return count
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops, by itself."""
@@ -244,14 +261,19 @@ class RootBuilder:
 
     def elements(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
         """Loops over some of the axes of a value, and inside of them its elements, with indices."""
-        loops = self.loops([atom.aval.shape[axis] for axis in axes])
-        ranges = []
-        for axis, extent in enumerate(atom.aval.shape):
-            if axis in axes:
-                ranges.append([loops[axes.index(axis)]])
-            else:
-                ranges.append([const(i, INDEX) for i in range(extent)])
+        shape = atom.aval.shape
         elements = tuple(
-            (position, self.puller.element(atom, position)) for position in product(*ranges)
+            (position, self.puller.element(atom, position))
+            for position in self._positions(shape, axes)
         )
-        return loops, elements
+        return self.loops([shape[axis] for axis in axes]), elements
+
+    def _positions(self, shape: Shape, axes: Sequence[int]) -> Iterator[Index]:
+        """The indices of elements, inside of loops over some of the axes."""
+        loops = dict(zip(axes, self.loops([shape[axis] for axis in axes]), strict=True))
+        return product(
+            *(
+                [loops[axis]] if axis in loops else [const(i, INDEX) for i in range(extent)]
+                for axis, extent in enumerate(shape)
+            )
+        )
