@@ -7,12 +7,13 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from functrans.ir.graph import Atom, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, linear, separated
@@ -74,6 +75,12 @@ class RootBuilder:
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
         self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self._results = set(graph.outputs)
+        self._numbers = {eqn: number for number, eqn in enumerate(graph.eqns)}
+        self._readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
+        for eqn in graph.eqns:
+            for x in eqn.inputs:
+                self._readers[x].append(eqn)
         self.puller = Recorder(self._producers, self.buffers)
         self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
@@ -197,6 +204,39 @@ class RootBuilder:
         if isinstance(atom, Var) and atom in self.buffers:
             return self.buffers[atom]
         return self.add(atom, self.name())
+
+    def to_be_changed(self, eqn: Eqn, operand: int) -> Buffer:
+        """A buffer with an operand, which an equation changes there.
+
+        The operand's own one, if nothing asks for its value any more.
+        """
+        atom = eqn.inputs[operand]
+        home = self.buffers.get(atom) if isinstance(atom, Var) else None
+        if home is not None and atom in self._producers and self._is_last(eqn, atom):
+            return home
+        return self.add(atom, self.name(), copied=True)
+
+    def _is_last(self, eqn: Eqn, atom: Atom) -> bool:
+        """Whether an equation alone, and once, reads a value that is in memory.
+
+        What else is made of it is in memory, or made only of what is.
+        """
+        number, times = self._numbers[eqn], 0
+        asked = {atom}
+        stack = [atom]
+        while stack:
+            one = stack.pop()
+            if one in self._results:
+                return False
+            for reader in self._readers[one]:
+                times += reader is eqn
+                if self._numbers[reader] > number or times > 1:
+                    return False
+                left = {x for x in reader.outputs if x not in self.buffers} - asked
+                if reader is not eqn:
+                    asked |= left
+                    stack += left
+        return True
 
     def add(self, atom: Atom, name: str, output: bool = False, copied: bool = False) -> Buffer:
         """Compute a value into a buffer; one that is copied is to be changed there."""
