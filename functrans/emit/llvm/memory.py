@@ -6,7 +6,7 @@ how its place in memory moves with the loop index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -258,14 +258,11 @@ class Memory:
     def _load_transposed(self, node: Scalar, together: Neighbours, vector: Vector) -> Value:
         """Load a vector of neighbours for each lane, and transpose these: all loads at once."""
         count, lanes, dtype = len(together.loads), vector.lanes, node.dtype
-        step = self.value(together.step, base=True).ref
-        place = self.first_place(node.attribute, together.loads[0].args)
-        element, kind = memory_type(dtype), memory_type(dtype, count)
-        rows = []
-        for lane in range(lanes):
-            if lane:
-                place = self.writer.define(f"getelementptr {element}, ptr {place}, i64 {step}")
-            rows.append(self.writer.define(f"load {kind}, ptr {place}, align {dtype.itemsize}"))
+        kind = memory_type(dtype, count)
+        rows = [
+            self.writer.define(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+            for place in self._first_of_each(together, vector)
+        ]
         length = count
         while length < lanes:
             # rows of blocks that are side by side in one vector
@@ -283,6 +280,25 @@ class Memory:
             if each is node:
                 found = value
         return found
+
+    def _first_of_each(self, together: Neighbours, vector: Vector) -> Iterator[str]:
+        """Pointers to the first one of the neighbours, for each lane."""
+        first, define = together.loads[0], self.writer.define
+        source: Buffer = first.attribute
+        element = memory_type(source.dtype)
+        if together.step is None:
+            offset = self.offset(source, first.args, base=False)
+            places = self.operations.spread(offset, INDEX, vector.lanes).ref
+            for lane in range(vector.lanes):
+                one = define(f"extractelement <{vector.lanes} x i64> {places}, i64 {lane}")
+                yield self.pointer(source, Value(one, 1))
+            return
+        step = self.value(together.step, base=True).ref
+        place = self.first_place(source, first.args)
+        for lane in range(vector.lanes):
+            if lane:
+                place = define(f"getelementptr {element}, ptr {place}, i64 {step}")
+            yield place
 
     def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
         """The pointer to the element in the first lane, from which the others are steps away."""

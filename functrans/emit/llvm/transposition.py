@@ -29,12 +29,12 @@ class Neighbours(NamedTuple):
     Parameters
     ----------
     loads : tuple of Scalar
-    step : Scalar
-        How many elements further on the next lane finds its own.
+    step : Scalar or None
+        How many elements further on the next lane finds its own; None where data decide.
     """
 
     loads: tuple[Scalar, ...]
-    step: Scalar
+    step: Scalar | None
 
 
 def neighbours(
@@ -51,18 +51,18 @@ def neighbours(
     )
     factors = Coefficients(factors.index, {*factors.varying, *own})
     values = [x for each in body if isinstance(each, (Store, Let)) for x in expressions(each)]
-    rows: dict[tuple[Buffer, Scalar, frozenset[tuple[Scalar, int]]], dict[int, Scalar]] = {}
+    rows: dict[tuple[Buffer, frozenset[tuple[Scalar, int]]], dict[int, Scalar]] = {}
     for node in always_loaded(values):
-        step = None if node.attribute in changing else _step(node, factors, simplify)
-        if step is not None:
+        stride = factors.of_element(node.attribute, node.args)
+        if stride not in (-1, 0, 1) and node.attribute not in changing:
             terms, place = simplify.terms(_place(node))
-            row = rows.setdefault((node.attribute, step, frozenset(terms.items())), {})
-            row.setdefault(place, node)
+            rows.setdefault((node.attribute, frozenset(terms.items())), {}).setdefault(place, node)
     found: dict[Scalar, Neighbours] = {}
-    for (_, step, _), row in rows.items():
+    for row in rows.values():
         for run in _runs(sorted(row)):
             for part in _parts(run, lanes):
-                together = Neighbours(tuple(row[place] for place in part), step)
+                loads = tuple(row[place] for place in part)
+                together = Neighbours(loads, _step(loads[0], factors, simplify))
                 for node in together.loads:
                     found.setdefault(node, together)
     return found
@@ -77,9 +77,7 @@ def _place(node: Scalar) -> Scalar:
 
 
 def _step(node: Scalar, factors: Coefficients, simplify: Simplifier) -> Scalar | None:
-    """How far the elements of two lanes are from each other, if it is more than one element."""
-    if factors.of_element(node.attribute, node.args) in (-1, 0, 1):
-        return None
+    """How far the elements of two lanes are from each other, if that is known."""
     total = as_index(0)
     for extent, position in zip(node.attribute.shape, node.args, strict=True):
         factor = factors.of(position)

@@ -131,3 +131,24 @@ def test_a_place_that_is_assigned_to_is_read_again():
     by_llvm(made, [given, found], [])
     rows = given.reshape(-1, 9)[:, :4].T
     np.testing.assert_array_equal(found, np.concatenate([rows[:, :-1], rows[:, 1:]]))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("count", [4, 8, 13])
+def test_rows_that_data_point_at(count, lanes):
+    x = buffer("x", np.dtype(np.float64), (20, 15))
+    y = buffer("y", np.dtype(np.float64), (count, EXTENT))
+    rows = buffer("rows", INDEX, (EXTENT,))
+    i = index("i", EXTENT)
+    body = tuple(
+        Store(y, (const(k, INDEX), i), load(x, (load(rows, (i,)), const(k + 1, INDEX))))
+        for k in range(count)
+    )
+    loop = For(i, ZERO, const(EXTENT, INDEX), body, lanes=lanes, whole=True)
+    made = Kernel((x, rows, y), 0, (loop,))
+    rng = np.random.default_rng(0)
+    given, places = rng.random((20, 15)), rng.integers(0, 20, EXTENT)
+    found = np.zeros((count, EXTENT))
+    by_llvm(made, [given, places, found], [])
+    np.testing.assert_array_equal(found, given[places, 1 : count + 1].T)
+    assert f"<{min(lanes, 1 << (count.bit_length() - 1))} x double>" in loads(made)[0]
