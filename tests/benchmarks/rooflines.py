@@ -4,8 +4,8 @@
 arguments and results, and the operations of its graph, each element of each value computed once
 (functions by their usual path; structural zeros are left out as far as the plan does). Beside them
 the time that they take at the speed of a copy of as many bytes, and at that of products of
-matrices, both measured in the same run; and which part of the program's own time the longer one of
-the two is. Processor time, medians of turns.
+matrices, divisions at their own, all measured in the same run; and which part of the program's own
+time the longer one of the two is. Processor time, medians of turns.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans import config, jit, tree
+from functrans import config, jit, lax, tree
 from functrans.ir.graph import Eqn, Graph, inner_graphs
 from functrans.loop.functions import function_of
-from functrans.ops.compiled.elements import pattern
+from functrans.ops.compiled.elements import SLOW, pattern
 from functrans.optimise import rewritten
 from functrans.run.code import host
 from tests.benchmarks.forms import forms
@@ -35,6 +35,7 @@ class Bound(NamedTuple):
 
     moved: int
     operations: int
+    divisions: int
     moving: float
     computing: float
     taken: float
@@ -100,55 +101,86 @@ def copying(moved: int) -> float:
     return seconds(lambda: np.copyto(target, source))
 
 
-def product_speed(dtype: Any, size: int = 768) -> float:
-    """The operations in a second of products of matrices."""
-    x = np.ones((size, size), dtype)
-    product = jit(lambda x, y: x @ y)
-    return 2 * size**3 / seconds(lambda: product(x, x))
+class Speeds(NamedTuple):
+    """Operations in a second, for numbers of one type: those of products, and divisions."""
+
+    products: float
+    divisions: float
 
 
-def operations(graph: Graph) -> tuple[int, int]:
-    """Those of products, and all others; loops with all of their steps."""
-    products = others = 0
+def speeds(dtype: Any, size: int = 768) -> Speeds:
+    """What products of matrices and divisions of numbers in the cache reach."""
+    x, y = np.ones((size, size), dtype), np.ones(2048, dtype)
+    product, quotients = jit(lambda x, y: x @ y), jit(lambda y: lax.fori_loop(0, 64, _divided, y))
+    rounds = 64 * y.size
+    return Speeds(
+        2 * size**3 / seconds(lambda: product(x, x)), rounds / seconds(lambda: quotients(y))
+    )
+
+
+def _divided(step: Any, y: Any) -> Any:
+    return 1 / y
+
+
+class Operations(NamedTuple):
+    """Those of products, divisions and square roots, and all others."""
+
+    products: int
+    divisions: int
+    others: int
+
+    def __add__(self, other: Any) -> Operations:
+        return Operations(*(x + y for x, y in zip(self, other, strict=True)))
+
+    def times(self, count: int) -> Operations:
+        return Operations(*(count * x for x in self))
+
+
+def operations(graph: Graph) -> Operations:
+    """The operations of a graph; loops with all of their steps."""
+    found = Operations(0, 0, 0)
     for eqn in graph.eqns:
         size, given = eqn.outputs[0].aval.size if eqn.outputs else 0, eqn.params
-        steps = given.get("length", 1)
         for inner in inner_graphs(eqn):
-            inside = operations(inner)
-            products, others = products + steps * inside[0], others + steps * inside[1]
-        if eqn.primitive.name == "dot_general":
-            left = eqn.inputs[0].aval.shape
-            products += 2 * size * prod(left[axis] for axis in given["contract"][0])
-        elif eqn.primitive.scalar is not None:
-            others += size * _usual(eqn)
+            found += operations(inner).times(given.get("length", 1))
+        if "contract" in given:
+            terms = prod(eqn.inputs[0].aval.shape[axis] for axis in given["contract"][0])
+            # a long sum may be in parts; of a symmetric result, half is computed
+            count = 2 * size * terms // (given.get("parts") or 1) >> given.get("symmetric", 0)
+            found += (count, 0, 0)
         elif eqn.primitive.by_elements:
-            others += size * pattern(eqn).work
-    return products, others
+            found += _usual(eqn).times(size)
+    return found
 
 
-def _usual(eqn: Eqn) -> int:
-    """The operations of an elementwise equation for an element, without what is rarely needed."""
-    dtypes = tuple(x.aval.dtype for x in eqn.inputs)
-    function = function_of(eqn.primitive, dtypes, tuple(eqn.params.items()))
-    if function is None:
-        return pattern(eqn).work
-    return sum(bool(node.args) for node in function.nodes)
+def _usual(eqn: Eqn) -> Operations:
+    """The operations for an element, without what is rarely needed."""
+    if eqn.primitive.scalar is not None:
+        dtypes = tuple(x.aval.dtype for x in eqn.inputs)
+        function = function_of(eqn.primitive, dtypes, tuple(eqn.params.items()))
+        if function is not None:
+            divisions = sum(node.op in SLOW for node in function.nodes)
+            return Operations(0, divisions, sum(bool(x.args) for x in function.nodes) - divisions)
+    own = pattern(eqn)
+    return Operations(0, own.work, 0) if own.slow else Operations(0, 0, own.work)
 
 
 def bound(
-    function: Callable[..., Any], args: tuple[Any, ...], speed: Callable[[Any], float]
+    function: Callable[..., Any], args: tuple[Any, ...], speed: Callable[[Any], Speeds]
 ) -> Bound:
     """A program beside what it cannot do without."""
     compiled = jit(function)
     arrays = [np.asarray(x) for x in (*tree.leaves(args), *tree.leaves(compiled(*args)))]
     moved = sum(x.nbytes for x in arrays)
     lowered = compiled.lower(*args)
-    products, others = operations(rewritten(lowered.graph(), host.target(), False))
+    asked = operations(rewritten(lowered.graph(), host.target(), False))
     planned = sum(nest.operations for nest in lowered.cost().nests)
-    needed = products + min(others, planned)
+    needed = asked.products + min(asked.others, planned)
     narrow = all(x.dtype.itemsize <= 4 for x in arrays if x.dtype.kind == "f")
-    computing = needed / speed(np.float32 if narrow else np.float64)
-    return Bound(moved, needed, copying(moved), computing, seconds(lambda: compiled(*args)))
+    own = speed(np.float32 if narrow else np.float64)
+    computing = needed / own.products + asked.divisions / own.divisions
+    taken = seconds(lambda: compiled(*args))
+    return Bound(moved, needed, asked.divisions, copying(moved), computing, taken)
 
 
 def main() -> None:
@@ -156,23 +188,27 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="words of names; all by default")
     wanted = parser.parse_args().names
     config.threads = 1
-    speeds = {dtype: product_speed(dtype) for dtype in (np.float32, np.float64)}
-    print("| workload | MB | million operations | copy | product | program | reached |")
-    print("|---|---|---|---|---|---|---|")
+    known = {dtype: speeds(dtype) for dtype in (np.float32, np.float64)}
+    print("| workload | MB | operations, 10⁶ | divisions | copy | computing | program | reached |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, (function, args) in programs(functrans_library()[0]).items():
         if not wanted or any(word in name for word in wanted):
-            found = bound(function, args, speeds.__getitem__)
+            found = bound(function, args, known.__getitem__)
             times = (found.moving, found.computing, found.taken)
             print(
                 f"| {name} | {found.moved / 1e6:.2f} | {found.operations / 1e6:.2f} | "
+                f"{found.divisions / 1e6:.2f} | "
                 + " | ".join(f"{1e6 * each:.1f} µs" for each in times)
                 + f" | {100 * found.reached:.0f} % |",
                 flush=True,
             )
     for moved in (1 << 18, 1 << 23, 1 << 28):
         print(f"a copy of {moved >> 20 or 0.25} MB in all: {moved / copying(moved) / 1e9:.0f} GB/s")
-    for dtype, speed in speeds.items():
-        print(f"products, {np.dtype(dtype)}: {speed / 1e9:.0f} GFLOP/s")
+    for dtype, own in known.items():
+        print(
+            f"{np.dtype(dtype)}: products {own.products / 1e9:.0f}, divisions "
+            f"{own.divisions / 1e9:.1f}, 10⁹ operations a second"
+        )
 
 
 if __name__ == "__main__":
