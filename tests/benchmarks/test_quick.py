@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from functrans import tree
+from functrans import jit, lax, tree
 from tests.benchmarks.adjoint import compare
 from tests.benchmarks.contractions import DRAWN, ROWS, drawn, run_once
 from tests.benchmarks.door import one_number, solvers
@@ -13,6 +13,7 @@ from tests.benchmarks.forms import forms
 from tests.benchmarks.layers import product
 from tests.benchmarks.one import ALL, functrans_library
 from tests.benchmarks.ratios import elementwise, gradients, memory
+from tests.benchmarks.rooflines import Speeds, bound, deposit, heat, operations
 from tests.benchmarks.watching import WATCHES, WORK, rows
 
 
@@ -99,3 +100,23 @@ def test_watching_is_measured():
     found = list(rows(1, blocks=1))
     assert len(found) == len(WORK) * len(WATCHES)
     assert all(row.without > 0 and row.watched > 0 for row in found)
+
+
+def test_what_a_program_cannot_do_without():
+    def steps(x, y):
+        return lax.fori_loop(0, 5, lambda _, z: np.exp(z @ y) / 3.0, x)
+
+    x, y = np.ones((40, 50)) / 100, np.ones((50, 50))
+    found = operations(jit(steps).lower(x, y).graph())
+    assert found.products == 5 * 2 * 40 * 50 * 50
+    assert found.divisions == 5 * 40 * 50
+    assert 5 * 40 * 50 * 10 < found.others < 5 * 40 * 50 * 60
+    one = bound(steps, (x, y), lambda dtype: Speeds(1e11, 1e9))
+    assert one.moved == x.nbytes * 2 + y.nbytes and one.reached > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("make", [heat, deposit])
+def test_programs_of_rooflines(make):
+    function, args = make(functrans_library()[0])
+    np.testing.assert_allclose(jit(function)(*args), function(*args), rtol=1e-9, atol=1e-9)

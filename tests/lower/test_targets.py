@@ -125,7 +125,7 @@ def gated(x):
 FUNCTIONS = {
     "softmax": (softmax, *drawn((3, 18))),
     "norm": (grad(lambda x, s: np.sum(normed(x, s) ** 3), argnums=(0, 1)), *drawn((3, 18), 18)),
-    "across the order": (lambda x, y: x.T * 2 + y, *drawn((20, 9), (9, 20))),
+    "across the order": (lambda x, y: x.T * 2 + y, *drawn((9, 20), (20, 9))),
     "sums": (lambda x: (x.sum(axis=0), x.sum(axis=1), x.sum()), *drawn((9, 21))),
     "gate": (gated, *drawn((2, 17, 3))),
     "pad": (lambda x: np.pad(x, ((1, 2), (0, 3))) * 2, *drawn((6, 18))),

@@ -96,7 +96,7 @@ class Expressions(Memory):
                 return None
         return None
 
-    def _remember(self, node: Scalar, base: bool, value: Value) -> None:
+    def remember(self, node: Scalar, base: bool, value: Value) -> None:
         frame = self.frames[-1]
         frame.values[node, base] = value
         if self._is_changing(node):
@@ -149,7 +149,7 @@ class Expressions(Memory):
                 stack.extend(missing)
                 continue
             stack.pop()
-            self._remember(node, base, self._emit(node, base))
+            self.remember(node, base, self._emit(node, base))
         found = self._lookup(root, base)
         assert found is not None
         return found

@@ -13,6 +13,7 @@ from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.memory import place
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import memory_type
+from functrans.emit.llvm.transposition import chosen, transposed
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store
 
@@ -102,7 +103,7 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     whole = memory_type(target.dtype, lanes)
     if count == 2:
         pairs = [lane for i in range(lanes) for lane in (i, lanes + i)]
-        both = _chosen(ex, (vectors[0], vectors[1]), whole, pairs)
+        both = chosen(ex.writer, (vectors[0], vectors[1]), whole, pairs)
         kind = memory_type(target.dtype, 2 * lanes)
         ex.writer.line(f"store {kind} {both}, ptr {first}, align {target.dtype.itemsize}")
         if target in ex.changing:
@@ -112,39 +113,12 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     for block in range(0, lanes, count):
         rows = vectors
         if count < lanes:
-            chosen = ", ".join(f"i32 {block + lane}" for lane in range(count))
-            rows = [
-                ex.writer.define(
-                    f"shufflevector {whole} {each}, {whole} poison, <{count} x i32> <{chosen}>"
-                )
-                for each in vectors
-            ]
-        for lane, row in enumerate(_transpose(ex, rows, row_type)):
+            lanes_of_block = range(block, block + count)
+            rows = [chosen(ex.writer, (each, "poison"), whole, lanes_of_block) for each in vectors]
+        for lane, row in enumerate(transposed(ex.writer, rows, row_type)):
             here = ex.writer.define(
                 f"getelementptr {element}, ptr {first}, i64 {stride * (block + lane)}"
             )
             ex.writer.line(f"store {row_type} {row}, ptr {here}, align {target.dtype.itemsize}")
     if target in ex.changing:
         ex.forget_changing()
-
-
-def _transpose(ex: Expressions, rows: Sequence[str], kind: str) -> list[str]:
-    """A square of vectors, transposed: blocks of one, two, four, ... change places (Eklundh)."""
-    count, rows = len(rows), list(rows)
-    step = 1
-    while step < count:
-        lows = [n if not n & step else count + n - step for n in range(count)]
-        highs = [n + step if not n & step else count + n for n in range(count)]
-        for i in range(count):
-            if not i & step:
-                pair = rows[i], rows[i + step]
-                rows[i], rows[i + step] = (_chosen(ex, pair, kind, each) for each in (lows, highs))
-        step *= 2
-    return rows
-
-
-def _chosen(ex: Expressions, pair: tuple[str, str], kind: str, lanes: Sequence[int]) -> str:
-    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
-    return ex.writer.define(
-        f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{len(lanes)} x i32> <{chosen}>"
-    )

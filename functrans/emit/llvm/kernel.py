@@ -334,16 +334,19 @@ class _Emitter:
 
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
-        lanes = statement.lanes
+        lanes, ex = statement.lanes, self.expressions
         if statement.repeatable and not statement.whole:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             with self._loop(start, stop, lanes) as counter:
                 base = self.writer.call("llvm.smin.i64", "i64", [("i64", counter), ("i64", last)])
                 with self._vector(statement.index, lanes, base):
+                    ex.load_together(statement.body)
                     self._statements(statement.body)
             return
         for base, mask in self._blocks(start, stop, lanes, statement.whole):
             with self._vector(statement.index, lanes, base, mask):
+                if mask is None:
+                    ex.load_together(statement.body)
                 self._statements(statement.body)
 
     @contextmanager

@@ -6,7 +6,7 @@ how its place in memory moves with the loop index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,11 @@ from functrans.emit.llvm.text import (
     steps,
     suffix,
 )
+from functrans.emit.llvm.transposition import Neighbours, chosen, neighbours, transposed
 from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, postorder
-from functrans.loop.statements import Buffer
+from functrans.loop.statements import Buffer, Statement
 
 ZERO = const(0, INDEX)
 
@@ -49,6 +50,8 @@ class Vector:
     base: str
     """The loop index in the first lane."""
     factors: Coefficients
+    together: Mapping[Scalar, Neighbours] = field(default_factory=dict)
+    """For loads with a stride, those to do them together with."""
 
 
 @dataclass
@@ -86,6 +89,10 @@ class Memory:
 
     def value(self, root: Scalar, base: bool = False) -> Value:
         """The value of an expression; with ``base``, in the first lane."""
+        raise NotImplementedError
+
+    def remember(self, node: Scalar, base: bool, value: Value) -> None:
+        """From now on know the value of an expression."""
         raise NotImplementedError
 
     def offset(self, target: Buffer, indices: tuple[Scalar, ...], base: bool) -> Value:
@@ -147,6 +154,8 @@ class Memory:
             return self._load_vector(node, vector)
         if stride == -1 and self.mask is None:
             return self._load_backwards(node, vector)
+        if node in vector.together and self.mask is None:
+            return self._load_transposed(node, vector.together[node], vector)
         if stride is not None and 1 < stride <= LARGEST_SHUFFLED_STRIDE and self.mask is None:
             shuffled = self._load_shuffled(node, vector, stride)
             if shuffled is not None:
@@ -239,6 +248,57 @@ class Memory:
             f"shufflevector {kind} {wide}, {kind} poison, <{vector.lanes} x i32> <{lanes}>"
         )
         return Value(self.from_memory(picked, source.dtype, vector.lanes), vector.lanes)
+
+    def load_together(self, body: Sequence[Statement]) -> None:
+        """From now on, do loads of neighbours in the body of a vector loop together."""
+        vector = self.vector
+        assert vector is not None
+        vector.together = neighbours(body, vector.factors, vector.lanes, self.changing)
+
+    def _load_transposed(self, node: Scalar, together: Neighbours, vector: Vector) -> Value:
+        """Load a vector of neighbours for each lane, and transpose these: all loads at once."""
+        count, lanes, dtype = len(together.loads), vector.lanes, node.dtype
+        kind = memory_type(dtype, count)
+        rows = [
+            self.writer.define(f"load {kind}, ptr {place}, align {dtype.itemsize}")
+            for place in self._first_of_each(together, vector)
+        ]
+        length = count
+        while length < lanes:
+            # rows of blocks that are side by side in one vector
+            kind = memory_type(dtype, length)
+            rows = [
+                chosen(self.writer, (rows[n], rows[n + count]), kind, range(2 * length))
+                for n in range(len(rows))
+                if not n & count
+            ]
+            length *= 2
+        columns = transposed(self.writer, rows, memory_type(dtype, lanes), lanes)
+        for each, column in zip(together.loads, columns, strict=True):
+            value = Value(self.from_memory(column, dtype, lanes), lanes)
+            self.remember(each, False, value)
+            if each is node:
+                found = value
+        return found
+
+    def _first_of_each(self, together: Neighbours, vector: Vector) -> Iterator[str]:
+        """Pointers to the first one of the neighbours, for each lane."""
+        first, define = together.loads[0], self.writer.define
+        source: Buffer = first.attribute
+        element = memory_type(source.dtype)
+        if together.step is None:
+            offset = self.offset(source, first.args, base=False)
+            places = self.operations.spread(offset, INDEX, vector.lanes).ref
+            for lane in range(vector.lanes):
+                one = define(f"extractelement <{vector.lanes} x i64> {places}, i64 {lane}")
+                yield self.pointer(source, Value(one, 1))
+            return
+        step = self.value(together.step, base=True).ref
+        place = self.first_place(source, first.args)
+        for lane in range(vector.lanes):
+            if lane:
+                place = define(f"getelementptr {element}, ptr {place}, i64 {step}")
+            yield place
 
     def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
         """The pointer to the element in the first lane, from which the others are steps away."""

@@ -152,10 +152,14 @@ class _Fusion:
         self.numbers: dict[Root, int] = {}
         self.parts: dict[Buffer, set[int]] = {}
         """Where the parts of joins are."""
+        self.reads: dict[Buffer, int] = {}
+        """Where buffers are read for the last time."""
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         for root in roots:
             self._add(root)
+            for source in root.loads:
+                self.reads[source] = max(self.reads.get(source, 0), self.numbers[root])
             if root.part:
                 # it joins none of the nests that write the others
                 self.parts.setdefault(root.target, set()).add(self.numbers[root])
@@ -173,7 +177,9 @@ class _Fusion:
         for source in root.loads:
             first = max(first, 1 + max(self.parts.get(source, ()), default=-1))
         if root.part and root.target in self.makers:
-            first = max(first, 1 + self.numbers[self.makers[root.target]])
+            # what it overwrites has been made, and read
+            made = self.numbers[self.makers[root.target]]
+            first = max(first, 1 + made, 1 + self.reads.get(root.target, -1))
         for number in self._candidates(root, read, first):
             nest = self.nests[number]
             if self._is_candidate(nest, root, read) and self._fuse_into(nest, root, read, depth=0):

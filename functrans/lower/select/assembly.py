@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.ir.graph import Atom
+from functrans.ir.graph import Atom, Eqn
 from functrans.ir.types import Aval
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.reductions import lower_folds
@@ -39,17 +39,20 @@ class Assembly(NamedTuple):
 Parts = Sequence[tuple[Index, Atom]]
 
 
-def assembled(roots: RootBuilder, aval: Aval, given: Parts, *, adds: bool) -> Buffer:
+def assembled(
+    roots: RootBuilder, eqn: Eqn, given: Sequence[tuple[Index, int]], *, adds: bool
+) -> Buffer:
     """An array of parts, later ones in the place of earlier ones, or added to them."""
-    parts = [(place, x) for place, x in given if x.aval.size]
-    name = roots.name()
-    base = parts.pop(0)[1] if parts and is_whole(parts[0][0], aval.shape) else None
+    aval = eqn.outputs[0].aval
+    given = [(place, number) for place, number in given if eqn.inputs[number].aval.size]
+    base = given.pop(0)[1] if given and is_whole(given[0][0], aval.shape) else None
+    parts = [(place, eqn.inputs[number]) for place, number in given]
     places = [place for place, _ in parts]
     in_order = (adds and base is not None) or not disjoint(places)
     if base is not None:
-        target = roots.add(base, name, copied=True)
+        target = roots.to_be_changed(eqn, base)
     else:
-        target = buffer(name, aval.dtype, aval.shape)
+        target = buffer(roots.name(), aval.dtype, aval.shape)
         if in_order or not covers(places, aval.shape):
             _add_zeros(roots, target, aval)
     if in_order:

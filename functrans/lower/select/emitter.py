@@ -46,8 +46,7 @@ class Emitter:
         return self._results[number]
 
     def copied(self, operand: int) -> Buffer:
-        atom = self.eqn.inputs[operand]
-        copy = self._roots.add(atom, self._roots.name(), copied=True)
+        copy = self._roots.to_be_changed(self.eqn, operand)
         self._results[0] = copy
         self._started = (copy,)
         return copy
@@ -127,9 +126,7 @@ class Emitter:
         )
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
-        given = [(place, self.eqn.inputs[number]) for place, number in parts]
-        (out,) = self.eqn.outputs
-        self._results[0] = assembled(self._roots, out.aval, given, adds=adds)
+        self._results[0] = assembled(self._roots, self.eqn, parts, adds=adds)
 
     def lower(self, graph: Graph) -> Inner:
         inner = self._roots.lower(graph)

@@ -7,12 +7,14 @@ Too many roots do no harm: fusion turns a root that is used only where it is mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from functrans.ir.graph import Atom, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import Shape
 from functrans.loop.functions import node_count
 from functrans.loop.nodes import INDEX, linear, separated
 from functrans.loop.scalar import Scalar, const, postorder
@@ -73,6 +75,12 @@ class RootBuilder:
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
         self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        self._results = set(graph.outputs)
+        self._numbers = {eqn: number for number, eqn in enumerate(graph.eqns)}
+        self._readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
+        for eqn in graph.eqns:
+            for x in eqn.inputs:
+                self._readers[x].append(eqn)
         self.puller = Recorder(self._producers, self.buffers)
         self._written = 0  # operations, for all elements that are no loops' together
         self.loops = Loops()
@@ -118,14 +126,30 @@ class RootBuilder:
         """
         shape = atom.aval.shape
         axes = self._loop_axes(atom)
-        count = prod(n for axis, n in enumerate(shape) if axis not in axes)
-        if count <= 1 or not self.whole:
+        if not self.whole or all(n == 1 for axis, n in enumerate(shape) if axis not in axes):
             return axes
-        written = count * node_count(postorder([self.puller.element(atom, self.loops(shape))]))
-        if self._written + written > self.target[Unrolling].largest_program:
+        room = self.target[Unrolling].largest_program - self._written
+        written = self._operations(atom, axes, room)
+        if written > room:
             return tuple(axis for axis, n in enumerate(shape) if n > 1)
         self._written += written
         return axes
+
+    def _operations(self, atom: Atom, axes: Sequence[int], enough: int) -> int:
+        """The operations that elements are written out with, counted up to more than enough.
+
+        What they share and what folds away is not among them: elements along constants are often
+        zeros and ones.
+        """
+        known: set[Scalar] = set()
+        count = 0
+        for position in self._positions(atom.aval.shape, axes):
+            if count > enough:
+                break
+            new = postorder([self.puller.element(atom, position)], known=known)
+            known.update(new)
+            count += node_count(new)
+        return count
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops, by itself."""
@@ -185,6 +209,39 @@ class RootBuilder:
         if isinstance(atom, Var) and atom in self.buffers:
             return self.buffers[atom]
         return self.add(atom, self.name())
+
+    def to_be_changed(self, eqn: Eqn, operand: int) -> Buffer:
+        """A buffer with an operand, which an equation changes there.
+
+        The operand's own one, if nothing asks for its value any more.
+        """
+        atom = eqn.inputs[operand]
+        home = self.buffers.get(atom) if isinstance(atom, Var) else None
+        if home is not None and atom in self._producers and self._is_last(eqn, atom):
+            return home
+        return self.add(atom, self.name(), copied=True)
+
+    def _is_last(self, eqn: Eqn, atom: Atom) -> bool:
+        """Whether an equation alone, and once, reads a value that is in memory.
+
+        What else is made of it is in memory, or made only of what is.
+        """
+        number, times = self._numbers[eqn], 0
+        asked = {atom}
+        stack = [atom]
+        while stack:
+            one = stack.pop()
+            if one in self._results:
+                return False
+            for reader in self._readers[one]:
+                times += reader is eqn
+                if self._numbers[reader] > number or times > 1:
+                    return False
+                left = {x for x in reader.outputs if x not in self.buffers} - asked
+                if reader is not eqn:
+                    asked |= left
+                    stack += left
+        return True
 
     def add(self, atom: Atom, name: str, output: bool = False, copied: bool = False) -> Buffer:
         """Compute a value into a buffer; one that is copied is to be changed there."""
@@ -249,14 +306,19 @@ class RootBuilder:
 
     def elements(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
         """Loops over some of the axes of a value, and inside of them its elements, with indices."""
-        loops = self.loops([atom.aval.shape[axis] for axis in axes])
-        ranges = []
-        for axis, extent in enumerate(atom.aval.shape):
-            if axis in axes:
-                ranges.append([loops[axes.index(axis)]])
-            else:
-                ranges.append([const(i, INDEX) for i in range(extent)])
+        shape = atom.aval.shape
         elements = tuple(
-            (position, self.puller.element(atom, position)) for position in product(*ranges)
+            (position, self.puller.element(atom, position))
+            for position in self._positions(shape, axes)
         )
-        return loops, elements
+        return self.loops([shape[axis] for axis in axes]), elements
+
+    def _positions(self, shape: Shape, axes: Sequence[int]) -> Iterator[Index]:
+        """The indices of elements, inside of loops over some of the axes."""
+        loops = dict(zip(axes, self.loops([shape[axis] for axis in axes]), strict=True))
+        return product(
+            *(
+                [loops[axis]] if axis in loops else [const(i, INDEX) for i in range(extent)]
+                for axis, extent in enumerate(shape)
+            )
+        )

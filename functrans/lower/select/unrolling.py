@@ -31,7 +31,8 @@ class Unrolling(NamedTuple):
     """Length of the last axis up to which vectors go along the one before it."""
     largest_body: int = 16_000
     """Operations at most, about, that are written out for the elements along small axes."""
-    largest_program: int = 13_000  # the same for a program: past that, all axes are loops
+    largest_program: int = 4000
+    """The same for a program, zeros and ones folded: past that, all axes are loops."""
     sums: int = 7
     """Long sums at most that are written out in a loop's body; vectors go along more of them."""
     elements: int = 64

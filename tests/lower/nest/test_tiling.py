@@ -47,7 +47,8 @@ def test_a_gradient_through_a_transpose():
 @pytest.mark.parametrize(("width", "cut"), [(512, True), (500, False), (64, False)])
 def test_lines_a_power_of_two_apart_are_soon_gone(width, cut):
     x = RNG.standard_normal((600, width))
-    assert tiled(lambda x: x.T + 1, x) == cut
+    schedule = jit(lambda x: x.T + 1).lower(x).schedule()
+    assert schedule.count("for block in") == 1 + cut
     np.testing.assert_array_equal(jit(lambda x: x.T + 1)(x), x.T + 1)
 
 
@@ -55,4 +56,21 @@ def test_lines_a_power_of_two_apart_are_soon_gone(width, cut):
 def test_what_lies_in_order_is_not_cut():
     x = RNG.standard_normal((70, 70))
     assert not tiled(lambda x: x * 2 + x[::-1], x)
-    assert not tiled(lambda x: x.T + x[:1, :1], RNG.standard_normal((70, 20)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int16, np.bool_])
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 12, 16, 17, 24, 33, 70, 300])
+def test_few_and_many_rows(rows, dtype):
+    """All of few rows are done together, of many rows as many as make vectors."""
+    x, y = (RNG.integers(0, 2, shape).astype(dtype) for shape in ((270, rows), (rows, 270)))
+    function = lambda x, y: np.where(x.T > y, x.T, y)  # noqa: E731
+    np.testing.assert_array_equal(jit(function)(x, y), function(x, y))
+    blocks = lambda x: np.transpose(x.reshape(27, 10, rows), (2, 0, 1)) + x[0, 0]  # noqa: E731
+    np.testing.assert_array_equal(jit(blocks)(x), blocks(x))
+
+
+def test_rows_of_a_transpose_are_read_as_vectors():
+    """No element of a matrix is fetched by itself."""
+    x = RNG.standard_normal((300, 200))
+    for function in (lambda x: np.tanh(x).T, lambda x: x[:, :12].T * 2):
+        assert "load <8 x double>" in jit(function).lower(x).llvm()

@@ -1,11 +1,13 @@
 """Nests written by hand in tiles: which are cut, along what, and that each element is done once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
-from functrans.loop.statements import For, Reduce, Store, buffer, load, local
+from functrans.loop.statements import For, Let, Reduce, Store, buffer, load, local
 from functrans.loop.walk import walk
 from functrans.lower.nest.tiling import tiled
 from tests.lower.by_hand import done_by, results
@@ -30,9 +32,14 @@ def extents(loop):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (100, 70), (33, 2000), (600, 40)])
-def test_every_element_once(rows, columns):
-    loop, x, y = turned(rows, columns, width=16_384)  # lines a power of two apart
+@pytest.mark.parametrize("lanes", [2, 8])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(2, 40), (13, 40), (64, 64), (100, 70), (33, 2000), (600, 40)]
+)
+def test_every_element_once(rows, columns, lanes):
+    if rows <= 16 and lanes == 2:
+        return  # it stays
+    loop, x, y = turned(rows, columns, width=16_384, lanes=lanes)  # lines a power of two apart
     done = done_by(tiled, loop)
     assert done is not loop
     a = np.arange(float(columns * rows)).reshape(columns, rows)
@@ -43,14 +50,46 @@ def test_every_element_once(rows, columns):
 
 
 def test_the_loops_that_come_out():
-    """Blocks of rows; tiles of columns; a block's rows; a tile's columns."""
+    """Blocks of rows; tiles of columns; eight of a block's rows together; a tile's columns."""
     loop, *_ = turned(64, 256, width=16_384)
     done = done_by(tiled, loop)
     nest = [each for each in walk([done]) if isinstance(each, For)]
-    assert extents(done)[:2] == [4, 16]
-    assert [each.lanes for each in nest] == [1, 1, 1, 8]
-    assert nest[2].index is loop.index and nest[3].index is loop.body[0].index
-    assert nest[3].whole
+    assert extents(done)[:3] == [4, 16, 8]
+    assert [each.lanes for each in nest] == [1, 1, 1, 8, 1, 8]
+    assert len(nest[3].body) == 8 and nest[3].whole
+    # the rows that are left one by one
+    assert nest[4].index is loop.index and nest[5].index is loop.body[0].index
+
+
+def test_what_is_in_the_cache_needs_no_tiles():
+    done = done_by(tiled, turned(64, 64)[0])
+    assert extents(done) == [4, 8, 64, 64, 64]
+
+
+def test_all_of_few_rows_together():
+    loop, *_ = turned(12, 64)
+    done = done_by(tiled, loop)
+    assert done.index is loop.body[0].index and len(done.body) == 12
+
+
+def test_short_vectors_take_no_rows_together():
+    done = done_by(tiled, turned(64, 64, width=16_384, lanes=2)[0])
+    assert [each.lanes for each in walk([done]) if isinstance(each, For)] == [1, 1, 1, 2]
+
+
+def test_locals_of_rows_that_are_done_together_are_their_own():
+    loop, x, y = turned(12, 40)
+    (inner,) = loop.body
+    (store,) = inner.body
+    once, twice = local(F8), local(F8)
+    lets = Let((once,), (store.value,)), Let((twice,), (once + 1.0,))
+    body = (*lets, Store(y, store.indices, once * twice))
+    done = done_by(tiled, replace(loop, body=(replace(inner, body=body),)))
+    a = np.arange(480.0).reshape(40, 12)
+    (found,) = results([done], {x: a}, [y])
+    np.testing.assert_array_equal(found, (2 * a * (2 * a + 1)).T)
+    targets = [x for each in walk([done]) if isinstance(each, Let) for x in each.targets]
+    assert len(set(targets)) == 24
 
 
 def test_a_long_loop_has_longer_blocks():
@@ -63,8 +102,8 @@ def test_a_long_loop_has_longer_blocks():
     [
         turned(64, 64, across=False)[0],  # in the order of memory
         turned(64, 64, lanes=1)[0],  # no vectors
-        turned(16, 64, width=16_384)[0],  # too few rows to cut
-        turned(64, 64)[0],  # all of it is in the cache
+        turned(16, 64, width=16_384, lanes=2)[0],  # too few rows to cut
+        turned(64, 64, lanes=2)[0],  # all of it is in the cache
         turned(64, 64)[0].body[0],  # one loop
     ],
 )

@@ -9,6 +9,8 @@ from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.select.unrolling import Unrolling
 from functrans.trace.stage import rewrite
+from tests.benchmarks.models import bundle_blocks
+from tests.benchmarks.one import functrans_library
 from tests.targets import target as made_up
 
 
@@ -29,3 +31,18 @@ def _loops(largest):
 def test_small_arrays_are_loops_where_the_program_is_large():
     assert _loops(CPU[Unrolling].largest_program) == 0
     assert _loops(0) >= 6
+
+
+def test_zeros_and_ones_of_a_jacobian_are_not_counted_as_operations():
+    """Blocks of 2 by 12, most of whose tangents are constants: all of it stays in registers."""
+    library, compiled, _ = functrans_library()
+    job = bundle_blocks(300)(library)
+    call = compiled(job.function)
+    assert call.lower(*job.arguments).cost().temporary_bytes == 0
+    p, seen = job.arguments
+    found = call(p, seen)
+    for column in range(12):
+        step = np.zeros(12)
+        step[column] = 1e-6
+        slope = (job.primal(p + step, seen) - job.primal(p - step, seen)) / 2e-6
+        np.testing.assert_allclose(found[:, :, column], slope, rtol=1e-6, atol=1e-7)

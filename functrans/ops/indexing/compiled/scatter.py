@@ -69,7 +69,10 @@ def emit(combine: str | None, at: Emission) -> None:
     own = scatter_of(at)
     loops = own.loops
     before, store = store_of(own, combine, loops)
-    if before or own.updates.size == 0 or len(own.shape) == len(loops) or _inside(own):
+    ndim = len(own.shape)
+    if _inside(own):  # one part of the array after the other; in each, updates keep their order
+        statements = nest((*loops[ndim:], *loops[:ndim]), (*before, store))
+    elif before or own.updates.size == 0 or ndim == len(loops):
         statements = nest(loops, (*before, store))
     else:  # the numbers of a row go to places of their own: their order does not matter
         statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
