@@ -34,6 +34,7 @@ from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, rea
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
+    by_lapack,
     check_square,
     compiled,
     hermitian,
@@ -99,6 +100,7 @@ def _of(transpose_a: bool) -> dict[str, bool]:
 
 solve_p: Primitive = primitive(
     "solve",
+    parts=by_lapack("solve"),
     infer=lambda a, b, *, transpose_a: _solution(a, b),
     numpy=_solve,
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
@@ -159,6 +161,7 @@ def _options(lower: bool, transpose_a: bool = False, unit_diagonal: bool = False
 
 triangular_solve: Primitive = primitive(
     "triangular_solve",
+    parts=by_lapack("triangular_solve"),
     infer=lambda a, b, *, lower, transpose_a, unit_diagonal: _solution(a, b),
     numpy=_solve_triangular,
     jvp=[
@@ -210,6 +213,7 @@ def _jvp_cholesky(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cholesky_p = of_matrices(
     "cholesky",
+    parts=by_lapack("cholesky"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cholesky")),
     emit_on_grid=on_grid(
         lazy("functrans.ops.linalg.compiled.grid.matrices:cholesky"), of_nothing=True
@@ -234,6 +238,7 @@ regular_samples = cases(
 
 inv_p: Primitive = of_matrices(
     "inv",
+    parts=by_lapack("inv"),
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:inv"), lambda limits: limits.largest_inverted
     ),
@@ -252,6 +257,7 @@ def _infer_det(a: Aval) -> Aval:
 
 det_p = of_matrices(
     "det",
+    parts=by_lapack("det"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:det")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:det"), of_nothing=True),
     infer=_infer_det,
@@ -302,6 +308,7 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = of_matrices(
     "cofactor",
+    parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0
     ),
@@ -334,6 +341,7 @@ def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 slogdet_p = of_matrices(
     "slogdet",
+    parts=by_lapack("slogdet"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:slogdet")),
     emit_on_grid=on_grid(
         lazy("functrans.ops.linalg.compiled.grid.matrices:slogdet"), of_nothing=True

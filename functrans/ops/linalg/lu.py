@@ -20,8 +20,10 @@ from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
     above,
     beside,
+    by_lapack,
     check_matrices,
     columns_of,
+    decomposed,
     far_apart,
     filled_by_matrix,
     of_matrices,
@@ -106,6 +108,8 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
 
 lu_p: Primitive = of_matrices(
     "lu",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.in_parts:lu"), of_any_size=True),
+    parts=by_lapack("lu"),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lu")),
     infer=_infer_lu,
     numpy=_lu,

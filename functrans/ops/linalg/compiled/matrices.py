@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import decompositions, lapack, written_out
+from functrans.ops.linalg.compiled import composed, decompositions, lapack, written_out
 from functrans.ops.linalg.matrices import Matrices
 
 Rule = Callable[[Emission], None]
@@ -52,3 +52,5 @@ svd = of_something(decompositions.svd)
 svdvals = of_something(decompositions.svdvals)
 qr = of_something(decompositions.qr)
 r = of_something(decompositions.r)
+pinv = of_something(composed.pinv)
+lstsq = of_something(composed.lstsq)
