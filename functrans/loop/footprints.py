@@ -244,14 +244,14 @@ def _zgeev(x: Values) -> Iterable[Region]:
         yield _matrix(8, n, n, ldvr, writes=True)
 
 
-def _dgees(x: Values) -> Iterable[Region]:
+def _real_gees(x: Values) -> Iterable[Region]:
     _, _, _, n, _, lda, _, _, _, _, ldvs, _, room, _, _ = x
     yield from _spectrum(4, n, lda, values=(7, 8), room=(11, room), info=14)
     yield _vector(6, 1, writes=True)
     yield _matrix(9, n, n, ldvs, writes=True)
 
 
-def _zgees(x: Values) -> Iterable[Region]:
+def _complex_gees(x: Values) -> Iterable[Region]:
     _, _, _, n, _, lda, _, _, _, ldvs, _, room, _, _, _ = x
     yield from _spectrum(4, n, lda, values=(7,), room=(10, room), info=14)
     yield _vector(6, 1, writes=True)
@@ -321,8 +321,8 @@ OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]]
     "zungqr": (_ungqr, frozenset({3, 5, 6})),
     "dgeev": (_dgeev, frozenset()),
     "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),
-    "dgees": (_dgees, frozenset()),
-    "zgees": (_zgees, frozenset({4, 7, 8, 10})),
+    **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),
+    **dict.fromkeys(("cgees", "zgees"), (_complex_gees, frozenset({4, 7, 8, 10}))),
 }
 """Those that only CPUs have, by their whole names, and which of their arguments are the addresses
 of complex numbers, whose parts alternate in memory."""

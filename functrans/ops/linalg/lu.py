@@ -14,7 +14,9 @@ import numpy as np
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import broadcast_to
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, iota, reduce_sum
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
@@ -27,6 +29,7 @@ from functrans.ops.linalg.matrices import (
     far_apart,
     filled_by_matrix,
     of_matrices,
+    on_columns,
     on_grid,
     on_rows,
     product,
@@ -69,6 +72,15 @@ def rows_in_order(x: Any, order: Any) -> Any:
     """The rows of matrices in other places."""
     every = broadcast_to(on_rows(order), shape=x.shape)
     return gather_along(x, every, x.ndim - 2)
+
+
+def places_in(order: Any) -> Any:
+    """The inverse of a permutation: where each row has come to."""
+    size, last = order.shape[-1], order.ndim - 1
+    rows = iota(size=size, dtype=order.dtype)
+    found = equal(on_columns(order), expand_axes(rows, (1,)))
+    every = broadcast_to(rows, shape=found.shape)
+    return reduce_sum(masked(found, every), axes=(last + 1,))
 
 
 def solved_from_left(a: Any, x: Any, *, lower: bool, unit_diagonal: bool) -> Any:

@@ -37,7 +37,9 @@ from functrans.ops.linalg.compiled.decompositions import (
     Decompositions,
     block,
 )
-from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
+from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
+
+OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}
 
 Parts = tuple[Buffer, ...]
 """An array of real numbers, or those of the real and of the imaginary parts of complex ones."""
@@ -258,7 +260,7 @@ class Copies(Decompositions):
 
     @property
     def prefix(self) -> str:
-        return "z" if self.pair else super().prefix
+        return OF_COMPLEX[self.dtype] if self.pair else PREFIXES[self.dtype]
 
     def matrix(self, name: str, rows: int, columns: int) -> Buffer:
         """Memory for a matrix, column by column."""

@@ -22,53 +22,8 @@ from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
 
 
-class Spectra(Copies):
-    """The statements for the matrix at an index of the leading axes, in double precision."""
-
-    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
-        super().__init__(given, results, on_stack)
-        self.dtype = DOUBLE
-
-    def eig(self) -> Statements:
-        """Eigenvalues, and vectors if there are results for them."""
-        n, vectors = self.n, self.results[2:]
-        w = self._values()
-        right = self.matrix("right", n, n) if vectors else self.matrix("right", 1, 1)
-        other = self.matrix("other", 1, 1)
-        job, rows, size = b"V" if vectors else b"N", n if vectors else 1, (BLOCK + 4) * n
-        room, found = self.room(size), (right,) if vectors else ()
-        a, reals = self.matrix("a", n, n), self._reals(2 * n)
-        geev = self._call(
-            "geev", b"N", job, n, a, n, *w, other, 1, right, rows, room, size, *reals, self.info,
-            reads=(a,), writes=(a, *w, *found, room, *reals, self.info),
-        )  # fmt: skip
-        of_vectors = self.of(right) if self.pair else self._paired(w[-1], self.of(right))
-        return (
-            *self._finite(a, NOT_ALL_FINITE),
-            geev,
-            self.succeeded(EIGENVALUES_NOT_CONVERGED),
-            self.handed_numbers(self.results[:2], n, self._value(w)),
-            *((self.handed(vectors, n, n, of_vectors),) if vectors else ()),
-        )
-
-    def schur(self) -> Statements:
-        n, a, vectors = self.n, self.matrix("a", self.n, self.n), self.matrix("q", self.n, self.n)
-        w, size = self._values(), (BLOCK + 3) * n
-        room, reals = self.room(size), self._reals(n)
-        count, chosen = self.numbers("count", INT, 1), self.numbers("chosen", INT, n)
-        # nothing is sorted, and so no function called that would choose
-        gees = self._call(
-            "gees", b"V", b"N", chosen, n, a, n, count, *w, vectors, n, room, size, *reals, chosen,
-            self.info, reads=(a,), writes=(a, count, *w, vectors, room, *reals, self.info),
-        )  # fmt: skip
-        half = len(self.results) // 2
-        return (
-            *self._finite(a, SCHUR_NOT_FINITE),
-            gees,
-            self.succeeded(SCHUR_NOT_FOUND),
-            self.handed(self.results[:half], n, n, self.of(a)),
-            self.handed(self.results[half:], n, n, self.of(vectors)),
-        )
+class _Spectra(Copies):
+    """What both functions are made of."""
 
     def _finite(self, a: Buffer, status: int) -> Statements:
         """Copy the matrix, and fail if there is a number that is not finite.
@@ -98,12 +53,42 @@ class Spectra(Copies):
         return tuple(self.numbers(name, self.dtype, self.n) for name in ("real", "imaginary"))
 
     def _reals(self, size: int) -> Parts:
-        return (self.numbers("reals", DOUBLE, size),) if self.pair else ()
+        return (self.numbers("reals", self.dtype, size),) if self.pair else ()
 
     def _value(self, w: Parts) -> Callable[[Scalar], Number]:
         if self.pair:
             return lambda i: self.of(w[0])(i, ZERO)
         return lambda i: tuple(self.of_vector(part)(i)[0] for part in w)
+
+
+class Eigenvectors(_Spectra):
+    """The statements for the matrix at an index of the leading axes, in double precision."""
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given, results, on_stack)
+        self.dtype = DOUBLE
+
+    def eig(self) -> Statements:
+        """Eigenvalues, and vectors if there are results for them."""
+        n, vectors = self.n, self.results[2:]
+        w = self._values()
+        right = self.matrix("right", n, n) if vectors else self.matrix("right", 1, 1)
+        other = self.matrix("other", 1, 1)
+        job, rows, size = b"V" if vectors else b"N", n if vectors else 1, (BLOCK + 4) * n
+        room, found = self.room(size), (right,) if vectors else ()
+        a, reals = self.matrix("a", n, n), self._reals(2 * n)
+        geev = self._call(
+            "geev", b"N", job, n, a, n, *w, other, 1, right, rows, room, size, *reals, self.info,
+            reads=(a,), writes=(a, *w, *found, room, *reals, self.info),
+        )  # fmt: skip
+        of_vectors = self.of(right) if self.pair else self._paired(w[-1], self.of(right))
+        return (
+            *self._finite(a, NOT_ALL_FINITE),
+            geev,
+            self.succeeded(EIGENVALUES_NOT_CONVERGED),
+            self.handed_numbers(self.results[:2], n, self._value(w)),
+            *((self.handed(vectors, n, n, of_vectors),) if vectors else ()),
+        )
 
     def _paired(self, imaginary: Buffer, element: Element) -> Element:
         """Eigenvectors whose parts are in columns next to each other."""
@@ -116,3 +101,30 @@ class Spectra(Copies):
             return re, where(turn < 0, -own, where(turn > 0, right, 0))
 
         return number
+
+
+class SchurForm(_Spectra):
+    """The statements for the matrix at an index of the leading axes, in its own precision."""
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given, results, on_stack)
+        self.dtype = self.a.dtype
+
+    def schur(self) -> Statements:
+        n, a, vectors = self.n, self.matrix("a", self.n, self.n), self.matrix("q", self.n, self.n)
+        w, size = self._values(), (BLOCK + 3) * n
+        room, reals = self.room(size), self._reals(n)
+        count, chosen = self.numbers("count", INT, 1), self.numbers("chosen", INT, n)
+        # nothing is sorted, and so no function called that would choose
+        gees = self._call(
+            "gees", b"V", b"N", chosen, n, a, n, count, *w, vectors, n, room, size, *reals, chosen,
+            self.info, reads=(a,), writes=(a, count, *w, vectors, room, *reals, self.info),
+        )  # fmt: skip
+        half = len(self.results) // 2
+        return (
+            *self._finite(a, SCHUR_NOT_FINITE),
+            gees,
+            self.succeeded(SCHUR_NOT_FOUND),
+            self.handed(self.results[:half], n, n, self.of(a)),
+            self.handed(self.results[half:], n, n, self.of(vectors)),
+        )

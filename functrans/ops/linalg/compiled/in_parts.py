@@ -8,7 +8,7 @@ from typing import Any
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.by_columns import Copies, Parts
 from functrans.ops.linalg.compiled.decompositions import DOUBLE, emit_for_each
-from functrans.ops.linalg.compiled.general_spectra import Spectra
+from functrans.ops.linalg.compiled.general_spectra import Eigenvectors, SchurForm
 from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
 
 Make = Callable[[Any, Emission, tuple[Parts, ...]], Statements]
@@ -67,9 +67,9 @@ MADE: dict[str, tuple[type[Copies], Make, float]] = {
     "svdvals": (Copies, _alone("svd"), 4),
     "qr": (Copies, _alone("qr"), 2),
     "r_of_qr": (Copies, _alone("qr"), 1),
-    "eig": (Spectra, _alone("eig"), 16),
-    "eigvals": (Spectra, _alone("eig"), 8),
-    "schur": (Spectra, _alone("schur"), 16),
+    "eig": (Eigenvectors, _alone("eig"), 16),
+    "eigvals": (Eigenvectors, _alone("eig"), 8),
+    "schur": (SchurForm, _alone("schur"), 16),
     "lu": (Copies, _alone("lu"), 0.5),
 }
 """By whose methods the statements are made, how, and how many operations for each product."""
