@@ -11,6 +11,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive
+from functrans.lazily import Lazy, lazy
+from functrans.ops.compiled.emission import Emit, always, elements
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -25,6 +27,15 @@ from functrans.ops.elementwise.special.gamma import (
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
 from functrans.ops.elementwise.special.scipy import computed, special
 from functrans.ops.samples import reals
+
+_lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
+_upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
+
+
+def _by_loops(rule: Lazy) -> Emit:
+    """The compiled form of a function whose numbers are each a loop of its own length."""
+    return Emit(rule, operations=elements, by_elements=always)
+
 
 # -- gamma -----------------------------------------------------------------------------------------
 
@@ -69,7 +80,7 @@ gammaincc_n: Primitive = computed(
 )  # fmt: skip
 
 gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT,
+    "gammainc", _ORDER_AND_POINT, emit=_by_loops(_lower_gamma),
     jvp=[
         lambda a, x, out, da: da * gammainc_n(a, x, n=1),
         lambda a, x, out, dx: dx * gamma_density(a, x),
@@ -77,7 +88,7 @@ gammainc: Primitive = special(
 )  # fmt: skip
 
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT,
+    "gammaincc", _ORDER_AND_POINT, emit=_by_loops(_upper_gamma),
     jvp=[
         lambda a, x, out, da: da * gammaincc_n(a, x, n=1),
         lambda a, x, out, dx: -dx * gamma_density(a, x),

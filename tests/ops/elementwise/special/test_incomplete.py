@@ -1,0 +1,138 @@
+"""The incomplete gamma and beta functions compiled: against mpmath, and SciPy where it is right."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+
+from functrans import config, grad, jit, vmap
+from functrans.scipy import special
+
+EPS = np.finfo(np.float64).eps
+
+
+def compiled(f, *args):
+    """The compiled function's result; it may not call SciPy."""
+    made = jit(f)
+    assert "call NumPy" not in made.lower(*args).schedule()
+    return made(*args)
+
+
+def ulps(found, exact):
+    """Errors in units of the last place, of what is not tiny."""
+    return [
+        0.0 if e < mp.mpf(10) ** -290 else float(abs(mp.mpf(float(x)) - e) / e / EPS)
+        for x, e in zip(found, exact, strict=True)
+    ]
+
+
+# -- gamma -----------------------------------------------------------------------------------------
+
+
+def orders_and_points(count, seed=0):
+    """Orders of all sizes, and points far from them, near them, and small ones."""
+    rng = np.random.default_rng(seed)
+    a = 10 ** rng.uniform(-12, 4, count)
+    x = np.stack([
+        a * 10 ** rng.uniform(-2, 1, count), a + rng.normal(size=count) * np.sqrt(a) * 6,
+        10 ** rng.uniform(-12, 3, count), a * rng.uniform(0.5, 1.6, count),
+    ])[rng.integers(4, size=count), np.arange(count)]  # fmt: skip
+    return a[x > 0], x[x > 0]
+
+
+def gamma_by_mpmath(a, x):
+    """P and Q, by its function, or for large orders by an integral over what is around the peak."""
+    a, x = mp.mpf(float(a)), mp.mpf(float(x))
+    if a < 20_000:
+        return mp.gammainc(a, 0, x, regularized=True), mp.gammainc(a, x, regularized=True)
+    scale = a * mp.log(a) - a - mp.loggamma(a)
+    # how soon the density falls off, behind the point
+    width = 1 / (abs(1 - a / x) + 1 / mp.sqrt(a))
+    far = x + (1 if x > a else -1) * width * mp.mpf(75)
+    points = mp.linspace(x, max(far, mp.mpf(0)), 26)
+    density = lambda t: mp.exp(a - t + a * mp.log(t / a) + scale) / t if t else mp.mpf(0)  # noqa: E731
+    tail = abs(mp.quad(density, points))
+    return (1 - tail, tail) if x > a else (tail, 1 - tail)
+
+
+def check_gamma(count, seed=0):
+    a, x = orders_and_points(count, seed)
+    with mp.workdps(60):
+        pairs = [gamma_by_mpmath(*each) for each in zip(a, x, strict=True)]
+        lower, upper = zip(*pairs, strict=True)
+        for name, exact in (("gammainc", lower), ("gammaincc", upper)):
+            errors = ulps(compiled(getattr(special, name), a, x), exact)
+            assert max(errors) < 45 and np.median(errors) < 1
+            assert np.quantile(errors, 0.98) < 12
+            assert max(errors) <= max(60, *ulps(getattr(scipy.special, name)(a, x), exact))
+
+
+def test_gamma():
+    check_gamma(150)
+
+
+@pytest.mark.slow
+def test_gamma_at_many_points():
+    check_gamma(3000, seed=1)
+
+
+@pytest.mark.parametrize("a", [20.0, 300.0, 1e6, 1e10, 1e15])
+def test_gamma_of_a_large_order_near_it(a):
+    """Where sums would be as long as the root of the order; SciPy's stop after 2000 terms."""
+    x = a + np.sqrt(a) * np.array([-4, -3, -2, -0.1, 0.0, 1e-3, 1, 4, 7.5])
+    with mp.workdps(40):
+        pairs = [gamma_by_mpmath(a, each) for each in x]
+        for name, exact in zip(("gammainc", "gammaincc"), zip(*pairs, strict=True), strict=True):
+            assert max(ulps(compiled(getattr(special, name), np.full(x.shape, a), x), exact)) < 12
+
+
+SPECIAL = [0.0, -0.0, 1e-300, 1e-10, 0.5, 1.0, 1.1, 2.0, 19.99, 20.0, 30.0, 1e5, 1e17, 1e300,
+           np.inf, np.nan, -1.0, -np.inf]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+def test_gamma_at_the_ends(name):
+    a, x = (each.ravel() for each in np.meshgrid(SPECIAL, SPECIAL))
+    expected = getattr(scipy.special, name)(a, x)
+    found = compiled(getattr(special, name), a, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-290)
+
+
+def test_gamma_of_the_smallest_order():
+    # (SciPy says 0 for both)
+    found = compiled(special.gammainc, np.array([1e-320]), np.array([0.5]))
+    np.testing.assert_allclose(found, 1, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+@pytest.mark.parametrize("shapes", [((), ()), ((3, 1), (5,)), ((2, 0), (1,)), ((7, 2600), ())])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gamma_broadcasts(name, shapes, dtype):
+    rng = np.random.default_rng(0)
+    a, x = (rng.uniform(0.2, 30, shape).astype(dtype) for shape in shapes)
+    found = compiled(getattr(special, name), a, x)
+    expected = getattr(scipy.special, name)(a, x)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == np.float64 else 2e-6)
+
+
+def test_gamma_among_others():
+    rng = np.random.default_rng(0)
+    a, x = rng.uniform(0.2, 30, (2, 300))
+
+    def f(a, x):
+        return np.exp(special.gammainc(a + 1, x * 2)) * np.sum(special.gammaincc(a, x))
+
+    np.testing.assert_allclose(compiled(f, a, x), f(a, x), rtol=1e-12)
+    slopes = compiled(vmap(grad(lambda x, a: special.gammaincc(a, x))), x, a)
+    density = -np.exp((a - 1) * np.log(x) - x - scipy.special.gammaln(a))
+    np.testing.assert_allclose(slopes, density, rtol=1e-11)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gamma_by_threads(threads, monkeypatch):
+    a, x = orders_and_points(5000)
+    expected = compiled(special.gammainc, a, x)
+    monkeypatch.setattr(config, "threads", threads)
+    monkeypatch.setattr(config, "parallel_threshold", 1)
+    np.testing.assert_array_equal(compiled(special.gammainc, a, x), expected)
