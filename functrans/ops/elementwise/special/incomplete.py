@@ -30,6 +30,8 @@ from functrans.ops.samples import reals
 
 _lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
 _upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
+_lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
+_upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
 
 
 def _by_loops(rule: Lazy) -> Emit:
@@ -177,7 +179,7 @@ betaincc_n: Primitive = computed(
 )  # fmt: skip
 
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT,
+    "betainc", _SHAPES_AND_POINT, emit=_by_loops(_lower_beta),
     jvp=[
         lambda a, b, x, out, da: da * betainc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betainc_n(a, b, x, n=0, m=1),
@@ -186,7 +188,7 @@ betainc: Primitive = special(
 )  # fmt: skip
 
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT,
+    "betaincc", _SHAPES_AND_POINT, emit=_by_loops(_upper_beta),
     jvp=[
         lambda a, b, x, out, da: da * betaincc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betaincc_n(a, b, x, n=0, m=1),

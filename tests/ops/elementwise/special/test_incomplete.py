@@ -136,3 +136,93 @@ def test_gamma_by_threads(threads, monkeypatch):
     monkeypatch.setattr(config, "threads", threads)
     monkeypatch.setattr(config, "parallel_threshold", 1)
     np.testing.assert_array_equal(compiled(special.gammainc, a, x), expected)
+
+
+# -- beta ------------------------------------------------------------------------------------------
+
+
+def beta_by_mpmath(a, b, x):
+    """The function and its complement, by hypergeometric series of what is the smaller."""
+    a, b, x = (mp.mpf(float(each)) for each in (a, b, x))
+    log_beta = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+    front = mp.exp(a * mp.log(x) + b * mp.log1p(-x) - log_beta)
+    if x < a / (a + b):
+        value = front / a * mp.hyp2f1(1, a + b, a + 1, x)
+        return value, 1 - value
+    value = front / b * mp.hyp2f1(1, a + b, b + 1, 1 - x)
+    return 1 - value, value
+
+
+def parameters_and_points(count, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = 10 ** rng.uniform(-3, 3.5, (2, count))
+    mean = a / (a + b)
+    spread = np.sqrt(mean * (1 - mean) / (a + b + 1))
+    x = np.stack([
+        rng.uniform(0, 1, count), mean + 5 * rng.normal(size=count) * spread,
+        10 ** rng.uniform(-6, 0, count), 1 - 10 ** rng.uniform(-6, 0, count),
+    ])[rng.integers(4, size=count), np.arange(count)]  # fmt: skip
+    return a, b, np.clip(x, 1e-9, 1 - 1e-9)
+
+
+def check_beta(count, seed=0):
+    a, b, x = parameters_and_points(count, seed)
+    with mp.workdps(60):
+        pairs = [beta_by_mpmath(*each) for each in zip(a, b, x, strict=True)]
+        lower, upper = zip(*pairs, strict=True)
+        for name, exact in (("betainc", lower), ("betaincc", upper)):
+            errors = ulps(compiled(getattr(special, name), a, b, x), exact)
+            assert max(errors) < 45 and np.median(errors) < 1.5
+
+
+def test_beta():
+    check_beta(150)
+
+
+@pytest.mark.slow
+def test_beta_at_many_points():
+    check_beta(2000, seed=1)
+
+
+@pytest.mark.parametrize("name", ["betainc", "betaincc"])
+def test_beta_at_the_ends(name):
+    sizes = [0.0, 1e-10, 0.5, 1.0, 2.0, 20.0, 1e5, 1e12, np.inf, np.nan, -1.0]
+    places = [0.0, 1e-300, 1e-5, 0.3, 0.5, 0.9, 1 - 1e-10, 1.0, 1.5, -0.1, np.nan]
+    a, b, x = (each.ravel() for each in np.meshgrid(sizes, sizes, places))
+    expected = getattr(scipy.special, name)(a, b, x)
+    found = compiled(getattr(special, name), a, b, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-290)
+
+
+def test_beta_of_integers_is_a_binomial_sum():
+    """The number of successes among 40: exact in rational numbers."""
+    x, n = 0.375, 40
+    with mp.workdps(50):
+        share = mp.mpf(x)
+        tails = [
+            mp.fsum(mp.binomial(n, j) * share**j * (1 - share) ** (n - j) for j in range(k, n + 1))
+            for k in range(1, n + 1)
+        ]
+        k = np.arange(1.0, n + 1)
+        assert max(ulps(compiled(special.betainc, k, n + 1 - k, np.full(n, x)), tails)) < 30
+
+
+@pytest.mark.parametrize("name", ["betainc", "betaincc"])
+@pytest.mark.parametrize("shapes", [((), (), ()), ((3, 1), (5,), ()), ((2, 0), (1,), (1,))])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_beta_broadcasts(name, shapes, dtype):
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(0.2, 30, shape).astype(dtype) for shape in shapes[:2])
+    x = rng.uniform(0.1, 0.9, shapes[2]).astype(dtype)
+    found = compiled(getattr(special, name), a, b, x)
+    expected = getattr(scipy.special, name)(a, b, x)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == np.float64 else 2e-6)
+
+
+def test_beta_has_its_slope():
+    rng = np.random.default_rng(0)
+    a, b, x = rng.uniform(0.5, 20, 300), rng.uniform(0.5, 20, 300), rng.uniform(0.05, 0.95, 300)
+    slopes = compiled(vmap(grad(lambda x, a, b: special.betainc(a, b, x))), x, a, b)
+    log_density = (a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - scipy.special.betaln(a, b)
+    np.testing.assert_allclose(slopes, np.exp(log_density), rtol=1e-11)
