@@ -38,6 +38,9 @@ OPERANDS = {
 }  # fmt: skip
 """The operations, and how many matrices each of them takes."""
 
+OF_CORES = frozenset({*OPERANDS, "pinv", "lstsq", "cofactor"})
+"""What has parts that only CPUs have routines for, with what is composed of these operations."""
+
 
 _OF_REAL = ("eig", "eigvals")
 """Those that give complex results of real matrices, too."""
