@@ -58,13 +58,13 @@ def _emit(at: Emission, number: int) -> None:
         convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
         for i, each in enumerate(at.eqn.inputs)
     )
-    numbers = _Numbers()
+    numbers = Numbers()
     found = in_domain(a, x, numbers.lower, numbers.upper)[number]
     body = (*numbers.found(a, x), Store(target, loops, convert(found, target.dtype)))
     at.call(nest(loops, body, parallel=True), work=WORK * target.count)
 
 
-class _Numbers:
+class Numbers:
     """Order and argument, where both are positive and finite, and the results, as locals."""
 
     def __init__(self) -> None:
@@ -93,7 +93,6 @@ class _Numbers:
         one = const(1.0, DOUBLE)
         following = term * (self.x / (place + 1.0))
         return (
-            *self.fronted(),
             Let((place, term, total), (self.a, one, one)),
             While(
                 (),
@@ -121,7 +120,6 @@ class _Numbers:
                      p * unit, q * unit)  # fmt: skip
         product = p * last_q
         return (
-            *self.fronted(),
             Let(changing, start),
             While(
                 (),
@@ -156,8 +154,11 @@ class _Numbers:
         limit = where(self.x <= 0.5, -0.4 / log(self.x), self.x * SHORT)
         return (self.x <= SHORT) & (self.a <= limit)
 
-    def found(self, a: Scalar, x: Scalar) -> Statements:
-        """What finds the results, of any numbers; those that are not inside have known ones."""
+    def found(self, a: Scalar, x: Scalar, with_front: bool = False) -> Statements:
+        """What finds the results, of any numbers; those that are not inside have known ones.
+
+        They are found without the front where the uniform expansion holds, unless it is wanted.
+        """
         inside = (a > 0) & (x > 0) & (a < np.inf) & (x < np.inf)
         zero = const(0.0, DOUBLE)
         by_series = (*self.series(), If(self.is_small_complement(), self.complement()))
@@ -165,9 +166,13 @@ class _Numbers:
         return (
             Let((self.a, self.x), (where(inside, a, 1.0), where(inside, x, 1.0))),
             Let((self.lower, self.upper), (zero, zero)),
+            *(self.fronted() if with_front else ()),
             If(
                 is_uniform(self.a, self.x),
                 (self.gives(*uniform(self.a, self.x)),),
-                (If(by_fraction, self.fraction(), by_series),),
+                (
+                    *(() if with_front else self.fronted()),
+                    If(by_fraction, self.fraction(), by_series),
+                ),
             ),
         )

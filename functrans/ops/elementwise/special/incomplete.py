@@ -30,6 +30,12 @@ from functrans.ops.samples import reals
 
 _lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
 _upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
+_inverse_of_lower_gamma = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammaincinv"
+)
+_inverse_of_upper_gamma = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammainccinv"
+)
 _lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
 _upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
 
@@ -100,7 +106,7 @@ gammaincc: Primitive = special(
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
-    "gammaincinv", _ORDER_AND_PROBABILITY,
+    "gammaincinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_lower_gamma),
     jvp=[
         lambda a, p, out, da: da * (-gammainc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: dp / gamma_density(a, out),
@@ -108,7 +114,7 @@ gammaincinv: Primitive = special(
 )  # fmt: skip
 
 gammainccinv: Primitive = special(
-    "gammainccinv", _ORDER_AND_PROBABILITY,
+    "gammainccinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_upper_gamma),
     jvp=[
         lambda a, p, out, da: da * (gammaincc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: -dp / gamma_density(a, out),

@@ -226,3 +226,60 @@ def test_beta_has_its_slope():
     slopes = compiled(vmap(grad(lambda x, a, b: special.betainc(a, b, x))), x, a, b)
     log_density = (a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - scipy.special.betaln(a, b)
     np.testing.assert_allclose(slopes, np.exp(log_density), rtol=1e-11)
+
+
+# -- inverses --------------------------------------------------------------------------------------
+
+
+def shares(count, seed=0):
+    rng = np.random.default_rng(seed)
+    small = 10 ** rng.uniform(-280, 0, count)
+    return 10 ** rng.uniform(-2, 7, count), np.where(
+        rng.random(count) < 0.5, rng.uniform(0, 1, count), small
+    )
+
+
+@pytest.mark.parametrize(
+    ("inverse", "function"), [("gammaincinv", "gammainc"), ("gammainccinv", "gammaincc")]
+)
+def test_an_inverse_of_gamma_gives_its_argument_back(inverse, function):
+    a, p = shares(400)
+    x = compiled(getattr(special, inverse), a, p)
+    back = compiled(getattr(special, function), a, x)
+    known = x > 1e-290
+    with np.errstate(all="ignore"):
+        # how far off the argument is, in proportion to it
+        slope = np.exp(a * np.log(x) - x - scipy.special.gammaln(a))
+        error = np.abs(back - p) / slope
+    assert known.sum() > 200
+    # where a is small a unit of the last place of p is as many of x as a goes into one
+    assert (error[known] < (4 + 2 / a[known]) * 4 * EPS).all()
+    ordinary = known & (a < 1000) & (p > 1e-10)
+    expected = getattr(scipy.special, inverse)(a, p)
+    np.testing.assert_allclose(x[ordinary], expected[ordinary], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
+def test_inverses_of_gamma_at_the_ends(name):
+    orders = [1e-300, 1e-10, 0.01, 1.0, 5.0, 1e15, 1e300, np.inf, np.nan, -1.0]
+    values = [0.0, 0.5, 1 - 2**-53, 1.0, np.nan]
+    a, p = (each.ravel() for each in np.meshgrid(orders, values))
+    found = compiled(getattr(special, name), a, p)
+    np.testing.assert_allclose(found, getattr(scipy.special, name)(a, p), rtol=1e-8)
+    outside = compiled(
+        getattr(special, name), np.array([2.0, 2.0, 0.0]), np.array([-0.1, 1.1, 0.5])
+    )
+    np.testing.assert_array_equal(outside, [np.nan] * 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_an_inverse_of_gamma_broadcasts_and_has_its_slope(dtype):
+    a, p = np.array([[0.5], [3.0]], dtype), np.array([0.1, 0.5, 0.99], dtype)
+    found = compiled(special.gammaincinv, a, p)
+    expected = scipy.special.gammaincinv(a, p)
+    assert found.dtype == expected.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == np.float64 else 2e-6)
+    slope = compiled(grad(lambda p: special.gammaincinv(2.0, p)), 0.3)
+    h = 1e-5
+    difference = scipy.special.gammaincinv(2, 0.3 + h) - scipy.special.gammaincinv(2, 0.3 - h)
+    np.testing.assert_allclose(slope, difference / (2 * h), rtol=1e-8)
