@@ -52,7 +52,7 @@ def _emit(at: Emission, number: int) -> None:
         convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
         for i, each in enumerate(at.eqn.inputs)
     )
-    numbers = _Numbers()
+    numbers = Numbers()
     is_turned = numbers.is_turned > 0
     lower = where(is_turned, numbers.upper, numbers.lower)
     upper = where(is_turned, numbers.lower, numbers.upper)
@@ -61,7 +61,7 @@ def _emit(at: Emission, number: int) -> None:
     at.call(nest(loops, body, parallel=True), work=WORK * target.count)
 
 
-class _Numbers:
+class Numbers:
     """Parameters and argument, turned so that the lower function is the smaller; the results.
 
     The fraction is taken at ``x + x_low`` and ``y + y_low``, which are 1 together; ``rest`` is what

@@ -38,6 +38,12 @@ _inverse_of_upper_gamma = lazy(
 )
 _lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
 _upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
+_inverse_of_lower_beta = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betaincinv"
+)
+_inverse_of_upper_beta = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betainccinv"
+)
 
 
 def _by_loops(rule: Lazy) -> Emit:
@@ -203,7 +209,7 @@ betaincc: Primitive = special(
 )  # fmt: skip
 
 betaincinv: Primitive = special(
-    "betaincinv", _SHAPES_AND_POINT,
+    "betaincinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_lower_beta),
     jvp=[
         lambda a, b, p, out, da: -da * (betainc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: -db * (betainc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),
@@ -212,7 +218,7 @@ betaincinv: Primitive = special(
 )  # fmt: skip
 
 betainccinv: Primitive = special(
-    "betainccinv", _SHAPES_AND_POINT,
+    "betainccinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_upper_beta),
     jvp=[
         lambda a, b, p, out, da: da * (betaincc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: db * (betaincc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),

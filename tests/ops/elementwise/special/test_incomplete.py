@@ -283,3 +283,53 @@ def test_an_inverse_of_gamma_broadcasts_and_has_its_slope(dtype):
     h = 1e-5
     difference = scipy.special.gammaincinv(2, 0.3 + h) - scipy.special.gammaincinv(2, 0.3 - h)
     np.testing.assert_allclose(slope, difference / (2 * h), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("inverse", "function"), [("betaincinv", "betainc"), ("betainccinv", "betaincc")]
+)
+def test_an_inverse_of_beta_gives_its_argument_back(inverse, function):
+    rng = np.random.default_rng(0)
+    a, p = shares(400)
+    b = 10 ** rng.uniform(-2, 6, 400)
+    x = compiled(getattr(special, inverse), a, b, p)
+    back = compiled(getattr(special, function), a, b, x)
+    with np.errstate(all="ignore"):
+        slope = np.exp(a * np.log(x) + (b - 1) * np.log1p(-x) - scipy.special.betaln(a, b))
+        error = np.abs(back - p) / slope
+        # one unit of the last place of x is much where x is near 1
+        resolved = x * EPS / (1 - x)
+    known = (x > 1e-290) & (x < 1 - 1e-9) & np.isfinite(error)
+    assert known.sum() > 200
+    assert (error <= (1 + 1 / a + 1 / b) * 60 * EPS + resolved)[known].all()
+    ordinary = known & (a < 300) & (b < 300) & (p > 1e-10)
+    expected = getattr(scipy.special, inverse)(a, b, p)
+    np.testing.assert_allclose(x[ordinary], expected[ordinary], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["betaincinv", "betainccinv"])
+def test_inverses_of_beta_at_the_ends(name):
+    sizes = [0.0, 0.5, 1.0, 30.0, 1e5, np.nan, -1.0]
+    a, b, p = (each.ravel() for each in np.meshgrid(sizes, sizes, [0.5, 1e-5, -0.1, 1.1, np.nan]))
+    expected = getattr(scipy.special, name)(a, b, p)
+    found = compiled(getattr(special, name), a, b, p)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    ones, far = np.ones(2), np.array([np.inf, 1.0])
+    at_one_end = compiled(getattr(special, name), far, far[::-1].copy(), ones / 2)
+    np.testing.assert_array_equal(at_one_end, [1.0, 0.0])
+    tiny = compiled(getattr(special, name), ones * 1e-10, ones, ones / 2)
+    np.testing.assert_array_equal(tiny, [0.0, 0.0])
+    end = compiled(getattr(special, name), ones, ones, np.array([0.0, 1.0]))
+    np.testing.assert_array_equal(end, [0.0, 1.0] if name == "betaincinv" else [1.0, 0.0])
+
+
+def test_the_inverse_of_beta_is_students_quantile():
+    """Of ten degrees of freedom, from tables: 1.8125, 2.2281, 3.1693."""
+
+    def quantile(p):
+        y = special.betaincinv(5.0, 0.5, 2 * (1 - p))
+        return np.sqrt(10 * (1 - y) / y)
+
+    found = compiled(quantile, np.array([0.95, 0.975, 0.995]))
+    np.testing.assert_allclose(found, [1.8125, 2.2281, 3.1693], atol=5e-5)
+    np.testing.assert_allclose(found, scipy.special.stdtrit(10, [0.95, 0.975, 0.995]), rtol=1e-12)
