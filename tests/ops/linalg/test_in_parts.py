@@ -13,7 +13,7 @@ from functrans.ir.types import aval_of
 from functrans.loop import footprints
 from functrans.loop.target import CPU
 from functrans.ops.linalg import factorisations as linalg
-from functrans.ops.linalg.eigen import eig_p
+from functrans.ops.linalg.eigen import eig_p, eigvals_p
 from functrans.ops.linalg.in_parts import in_parts_p
 from functrans.ops.linalg.least_squares import lstsq_p, pinv_p
 from functrans.ops.linalg.lu import lu_p
@@ -71,7 +71,7 @@ SQUARE = {
     "eigh": lambda a: tuple(np.linalg.eigh(hermitian(a))),
     "eigvalsh": lambda a: np.linalg.eigvalsh(hermitian(a), "U"),
     "eig": lambda a: tuple(eig_p(a)),
-    "eigvals": np.linalg.eigvals,
+    "eigvals": lambda a: eigvals_p(a),
     "schur": lambda a: tuple(schur_p(a)),
 }  # fmt: skip
 
@@ -121,7 +121,7 @@ def test_real_matrices_with_complex_eigenvalues(name, leading, n):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["cholesky", "solve", "eig", "schur", "lu", "eigh", "svd", "qr"])
+@pytest.mark.parametrize("name", ["cholesky", "solve", "eig", "lu", "eigh", "svd", "qr"])
 def test_large_ones(name):
     """Whatever their size, unless LAPACK's own threads are worth more."""
     a = matrices(260, 260)
@@ -130,16 +130,17 @@ def test_large_ones(name):
     check({**SQUARE, **ANY}[name], a, tolerance=1e-9)
 
 
-def test_what_the_factors_are_of():
-    """Against their definitions, not only NumPy's results."""
-    a = matrices(4, 17, 17)
+@pytest.mark.parametrize("shape", [(4, 17, 17), (260, 260)])
+def test_what_the_factors_are_of(shape):
+    """Against their definitions, not only NumPy's results: the phases of large ones may differ."""
+    a, n = matrices(*shape), shape[-1]
     values, vectors = compiled(lambda a: tuple(eig_p(a)), a)
-    np.testing.assert_allclose(a @ vectors, vectors * values[:, None], atol=1e-12)
+    np.testing.assert_allclose(a @ vectors, vectors * values[..., None, :], atol=1e-11)
     t, q = compiled(lambda a: tuple(schur_p(a)), a)
-    np.testing.assert_allclose(q @ t @ np.swapaxes(q.conj(), -1, -2), a, atol=1e-12)
+    np.testing.assert_allclose(q @ t @ np.swapaxes(q.conj(), -1, -2), a, atol=1e-11)
     factors, _, order = compiled(lambda a: tuple(lu_p(a)), a)
-    product = (np.tril(factors, -1) + np.eye(17)) @ np.triu(factors)
-    np.testing.assert_allclose(product, np.take_along_axis(a, order[..., None], 1), atol=1e-13)
+    product = (np.tril(factors, -1) + np.eye(n)) @ np.triu(factors)
+    np.testing.assert_allclose(product, np.take_along_axis(a, order[..., None], -2), atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 4, 4)])
