@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, eq, fma, maximum, sqrt, where
-from functrans.vecmath.exponential import exp
+from functrans.vecmath.exponential import clamp, exp
 from functrans.vecmath.polynomial import (
     Pair,
     fast_two_sum,
@@ -87,6 +87,8 @@ def in_domain(a: Scalar, b: Scalar, x: Scalar, lower: Scalar, upper: Scalar) -> 
     everything = eq(x, 1) | eq(a, 0) | infinite_b
     results = []
     for value, at_everything in ((lower, 1.0), (upper, 0.0)):
-        known = where(nothing, 1.0 - at_everything, where(everything, at_everything, value))
+        known = where(
+            nothing, 1.0 - at_everything, where(everything, at_everything, clamp(value, 0.0, 1.0))
+        )
         results.append(where(wrong, np.nan, known))
     return results[0], results[1]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, copysign, eq, fma, maximum, minimum, sqrt, where
-from functrans.vecmath.exponential import exp, expm1
+from functrans.vecmath.exponential import clamp, exp, expm1
 from functrans.vecmath.gamma_functions import LGAMMA
 from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import (
@@ -200,6 +200,7 @@ def in_domain(a: Scalar, x: Scalar, lower: Scalar, upper: Scalar) -> Pair:
     all_above = eq(x, 0) | eq(a, np.inf)
     results = []
     for value, at_all_below in ((lower, 1.0), (upper, 0.0)):
-        known = where(all_above, 1.0 - at_all_below, where(all_below, at_all_below, value))
+        known = where(all_below, at_all_below, clamp(value, 0.0, 1.0))
+        known = where(all_above, 1.0 - at_all_below, known)
         results.append(where(wrong, np.nan, known))
     return results[0], results[1]

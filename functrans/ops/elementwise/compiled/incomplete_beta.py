@@ -28,6 +28,12 @@ RESOLVED = 2.0**-56
 
 MOST_STEPS = 2.0**22
 
+NORMAL = 1e-305
+"""Arguments below it are taken for it: logarithms are of normal numbers."""
+
+LARGEST, LEAST = 1e120, 1e-290
+"""Between which parameters are; beyond, only their ratio counts, or that they are small."""
+
 NEAREST = 2.0**-6
 """How near to the end the fraction is taken: its terms become many there."""
 
@@ -78,6 +84,9 @@ class Numbers:
         """What finds the results, of any numbers; those that are not inside have known ones."""
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < np.inf) & (b < np.inf)
         a, b, x = (where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5))
+        # squares of parameters, and their products with the argument, are numbers then
+        scale = LARGEST / maximum(maximum(a, b), LARGEST)
+        a, b, x = maximum(a * scale, LEAST), maximum(b * scale, LEAST), maximum(x, NORMAL)
         y, y_low = two_sum(const(1.0, DOUBLE), -x)
         # all but a little lies at an end whose parameter is small: what is little is computed
         at_one = (b < 1.0) & (a * y < 1.0) & (b * log(y) > -0.7)
@@ -144,7 +153,7 @@ class Numbers:
         sums = far_sum + next_far / place, near_sum + next_near / place
         scale, share, logarithm = (local(DOUBLE, n) for n in ("scale", "share", "logarithm"))
         # the front has a power of x that the series has not
-        of_series = self.front / power(self.x, self.a) * (1.0 - self.a * (self.x_low / self.x))
+        of_series = self.front / power(self.x, self.a) * exp(-self.a * (self.x_low / self.x))
         between = -expm1(logarithm) / self.b + (far_sum - share * near_sum)
         return (
             Let(changing, (one, one, one, zero, zero)),

@@ -195,6 +195,28 @@ def test_beta_at_the_ends(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-290)
 
 
+@pytest.mark.parametrize(
+    "point", [(10.0, 1e9, 1e-8), (1e-8, 1e16, 1e-17), (0.3, 1e12, 1e-12), (3.0, 0.25, 1 - 1e-9)]
+)
+def test_beta_of_parameters_far_apart(point):
+    """(For the first SciPy's has eight digits.)"""
+    given = [np.array([each]) for each in point]
+    with mp.workdps(60):
+        lower, upper = beta_by_mpmath(*point)
+        assert ulps(compiled(special.betainc, *given), [lower])[0] < 60
+        assert ulps(compiled(special.betaincc, *given), [upper])[0] < 60
+
+
+def test_values_are_shares_whatever_the_numbers():
+    sizes = np.array([5e-324, 1e-300, 1e-20, 0.3, 1.0, 20.0, 1e9, 1e100, 1e200, 1.7e308])
+    x = np.array([5e-324, 1e-300, 1e-20, 0.3, 1 - 2**-53])
+    a, b, x = (each.ravel() for each in np.meshgrid(sizes, sizes, x))
+    for name, numbers in (("betainc", (a, b, x)), ("betaincc", (a, b, x)), ("gammainc", (a, b)),
+                          ("gammaincc", (a, b))):  # fmt: skip
+        found = compiled(getattr(special, name), *numbers)
+        assert ((found >= 0) & (found <= 1)).all()
+
+
 def test_beta_of_integers_is_a_binomial_sum():
     """The number of successes among 40: exact in rational numbers."""
     x, n = 0.375, 40
