@@ -39,7 +39,7 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
-    unroll: int = 1,
+    unroll: int | bool = 1,
     checkpoint_every: int | None = None,
     progress: str | None = None,
 ) -> tuple[Any, Any]:
@@ -67,8 +67,9 @@ def scan(
     reverse : bool, optional
         Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
         same.
-    unroll : int, optional
-        How many steps to compile as one: a hint.
+    unroll : int or bool, optional
+        How many steps are one in compiled code: the body is written so many times, which saves the
+        work of a turn, and takes longer to compile. True or 0 stands for all. Results are the same.
     checkpoint_every : int, optional
         Keep for the backward pass only what is carried into every so many steps, and compute the
         steps between again. With the root of the number of steps the gradient takes that much
@@ -101,6 +102,7 @@ def scan(
     np.float64(80.0)
     """
     check_function(f, "f", "scan")
+    check_unroll(unroll)
     if progress is not None:
         steps = _length(flattened(xs, "xs"), xs, length)
         shown = bar(progress, steps, "scan")
@@ -135,7 +137,7 @@ def scan_for(
     xs: Any,
     length: int | None,
     reverse: bool,
-    unroll: int,
+    unroll: int | bool,
     what: str,
     counts: bool = False,
 ) -> tuple[Any, Any]:
@@ -170,13 +172,32 @@ def scan_for(
     (graph,), captures = closed([body], [body.graph])
     results = scan_p(
         *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
-        n_consts=len(captures), n_carry=len(start), unroll=unroll,
+        n_consts=len(captures), n_carry=len(start),
+        unroll=_steps_at_once(unroll, steps),
     )  # fmt: skip
     results = apart(results, [*captures, *start, *rows.leaves])
     return (
         first.structure.unflatten(results[: len(start)]),
         y_structure[0].unflatten(results[len(start) :]),
     )
+
+
+def check_unroll(unroll: Any) -> None:
+    """Raise unless this says how many steps to unroll."""
+    is_known = isinstance(unroll, (bool, np.bool_, int, np.integer))
+    if not is_known or unroll < 0:
+        error = ValueError if is_known else TypeError
+        raise error(
+            f"unroll={unroll!r}: it is a number of steps to compile as one, or True (or 0) for all "
+            "of them"
+        )
+
+
+def _steps_at_once(unroll: int | bool, steps: int) -> int:
+    if unroll is False or (isinstance(unroll, np.bool_) and not unroll):
+        return 1
+    every = unroll is True or isinstance(unroll, np.bool_) or unroll == 0
+    return max(steps, 1) if every else int(unroll)
 
 
 def _described(value: Any) -> str:

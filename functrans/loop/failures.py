@@ -41,6 +41,9 @@ NOT_FINITE = 10
 """A value that somebody looks for, `functrans.api.origins`, was computed."""
 
 NOT_SENT = 11
+NOT_ALL_FINITE = 12
+SCHUR_NOT_FINITE = 13
+SCHUR_NOT_FOUND = 14
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -53,5 +56,11 @@ FAILURES = {
     STEP_LIMIT: Failure(StepLimitError, "a while_loop has not ended after max_steps steps"),
     NOT_FINITE: Failure(NonFiniteError, "a result is not finite"),
     NOT_SENT: Failure(RuntimeError, "MPI could not pass a message between processes"),
+    NOT_ALL_FINITE: Failure(np.linalg.LinAlgError, "Array must not contain infs or NaNs"),
+    # as SciPy has it
+    SCHUR_NOT_FINITE: Failure(ValueError, "array must not contain infs or NaNs"),
+    SCHUR_NOT_FOUND: Failure(
+        np.linalg.LinAlgError, "Schur form not found. Possibly ill-conditioned."
+    ),
 }
 """Every status but 0 and `INTERRUPTED`."""

@@ -26,6 +26,12 @@ def footprint(call: Call, values: Values) -> Iterable[Region]:
     message = message_of(call.symbol)
     if message is not None:
         return _MESSAGES[message.kind](values)
+    if call.symbol in OF_CORES:
+        regions, complex_ones = OF_CORES[call.symbol]
+        return (
+            _of_pairs(region) if region.argument in complex_ones else region
+            for region in regions(values)
+        )
     return _ROUTINES[call.symbol[1:]](values)
 
 
@@ -170,6 +176,98 @@ def _orglq(x: Values) -> Iterable[Region]:
     yield _vector(8, 1, writes=True)
 
 
+def _of_pairs(region: Region) -> Region:
+    """A region of complex numbers, in memory of their parts: all of it, not a triangle."""
+    rows, leading, offset = 2 * region.rows, 2 * region.leading, 2 * region.offset
+    return region._replace(rows=rows, leading=leading, offset=offset, triangle="A")
+
+
+def _trtrs(x: Values) -> Iterable[Region]:
+    uplo, _, _, n, columns, _, lda, _, ldb, _ = x
+    yield _matrix(5, n, n, lda, reads=True, triangle=uplo)
+    yield _matrix(7, n, columns, ldb, reads=True, writes=True)
+    yield _vector(9, 1, writes=True)
+
+
+def _heevd(x: Values) -> Iterable[Region]:
+    _, _, n, _, lda, _, _, room, _, reals, _, integers, _ = x
+    yield _matrix(3, n, n, lda, reads=True, writes=True)
+    yield _vector(5, n, writes=True)
+    for argument, count in ((6, room), (8, reals), (10, integers), (12, 1)):
+        yield _vector(argument, count, writes=True)
+
+
+def _gesdd_of_complex(x: Values) -> Iterable[Region]:
+    *before, room, _, _, _ = x
+    for region in _gesdd((*before, room, None, None)):
+        # the integers and the status are one argument later: the real numbers come before them
+        yield region._replace(argument=region.argument + (region.argument > 10))
+    _, m, n, *_ = x
+    yield _vector(12, reals_of_gesdd(np.minimum(m, n), np.maximum(m, n)), writes=True)
+
+
+def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
+    """How many real numbers singular values of complex matrices take room for."""
+    square = shortest * shortest
+    return np.maximum(5 * square + 7 * shortest, 2 * (longest * shortest + square) + shortest)
+
+
+def _geqrf(x: Values) -> Iterable[Region]:
+    m, n, _, lda, _, _, room, _ = x
+    yield _matrix(2, m, n, lda, reads=True, writes=True)
+    yield _vector(4, np.minimum(m, n), writes=True)
+    yield _vector(5, room, writes=True)
+    yield _vector(7, 1, writes=True)
+
+
+def _ungqr(x: Values) -> Iterable[Region]:
+    m, n, k, _, lda, _, _, room, _ = x
+    yield _matrix(3, m, k, lda, reads=True)
+    yield _matrix(3, m, n, lda, writes=True)
+    yield _vector(5, k, reads=True)
+    yield _vector(6, room, writes=True)
+    yield _vector(8, 1, writes=True)
+
+
+def _dgeev(x: Values) -> Iterable[Region]:
+    _, right, n, _, lda, _, _, _, _, _, ldvr, _, room, _ = x
+    yield from _spectrum(3, n, lda, values=(5, 6), room=(11, room), info=13)
+    if right == b"V":
+        yield _matrix(9, n, n, ldvr, writes=True)
+
+
+def _zgeev(x: Values) -> Iterable[Region]:
+    _, right, n, _, lda, _, _, _, _, ldvr, _, room, _, _ = x
+    yield from _spectrum(3, n, lda, values=(5,), room=(10, room), info=13)
+    yield _vector(12, 2 * n, writes=True)
+    if right == b"V":
+        yield _matrix(8, n, n, ldvr, writes=True)
+
+
+def _real_gees(x: Values) -> Iterable[Region]:
+    _, _, _, n, _, lda, _, _, _, _, ldvs, _, room, _, _ = x
+    yield from _spectrum(4, n, lda, values=(7, 8), room=(11, room), info=14)
+    yield _vector(6, 1, writes=True)
+    yield _matrix(9, n, n, ldvs, writes=True)
+
+
+def _complex_gees(x: Values) -> Iterable[Region]:
+    _, _, _, n, _, lda, _, _, _, ldvs, _, room, _, _, _ = x
+    yield from _spectrum(4, n, lda, values=(7,), room=(10, room), info=14)
+    yield _vector(6, 1, writes=True)
+    yield _vector(12, n, writes=True)
+    yield _matrix(8, n, n, ldvs, writes=True)
+
+
+def _spectrum(
+    matrix: int, n: Any, leading: Any, *, values: Sequence[int], room: tuple[int, Any], info: int
+) -> Iterable[Region]:
+    """A matrix that is overwritten, its eigenvalues, working memory, and the status."""
+    yield _matrix(matrix, n, n, leading, reads=True, writes=True)
+    for argument, count in (*((each, n) for each in values), room, (info, 1)):
+        yield _vector(argument, count, writes=True)
+
+
 def _fft(x: Values) -> Iterable[Region]:
     _, outer, points, inner, _, _ = x
     yield _vector(4, 2 * outer * points * inner, reads=True)
@@ -211,6 +309,23 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "irfft": _irfft,
 }
 """By their names without the letter for the dtype; another one is for that of operands alone."""
+
+OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]] = {
+    "zgetrf": (_getrf, frozenset({2})),
+    "zgetrs": (_getrs, frozenset({3, 6})),
+    "zpotrf": (_potrf, frozenset({2})),
+    "ztrtrs": (_trtrs, frozenset({5, 7})),
+    "zheevd": (_heevd, frozenset({3, 6})),
+    "zgesdd": (_gesdd_of_complex, frozenset({3, 6, 8, 10})),
+    "zgeqrf": (_geqrf, frozenset({2, 4, 5})),
+    "zungqr": (_ungqr, frozenset({3, 5, 6})),
+    "dgeev": (_dgeev, frozenset()),
+    "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),
+    **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),
+    **dict.fromkeys(("cgees", "zgees"), (_complex_gees, frozenset({4, 7, 8, 10}))),
+}
+"""Those that only CPUs have, by their whole names, and which of their arguments are the addresses
+of complex numbers, whose parts alternate in memory."""
 
 
 def _exchange(sent: int, received: int) -> Callable[[Values], Iterable[Region]]:

@@ -35,6 +35,7 @@ from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
 from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.machine.scan_unrolling import none_is_to_be_unrolled, unroll_scans
 from functrans.optimise.machine.sums.distribution import distribute_sums
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.write_coalescing import coalesce_writes
@@ -133,6 +134,8 @@ FOR_CORES = Passes(
         Pass(halve_transforms, "behind sums, which may have been all that read the other part"),
         Pass(swap_products, "before layouts are chosen, and while transposes are there"),
         Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),
+        Pass(unroll_scans, "behind motion, which sees one step as it was written",
+             none_is_to_be_unrolled),
         Pass(columns_first, "behind motion: a product that leaves its loop needs no transpose"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
         Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),

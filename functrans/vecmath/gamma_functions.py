@@ -23,7 +23,7 @@ from functrans.vecmath.polynomial import FLOAT64, floating, horner, polynomial
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
 # lgamma(x) / ((x - 1) (x - 2)) in x - 1.625, between 0.75 and 2.5
-_LGAMMA = (
+LGAMMA = (
     0.46580963736232694, -0.13157899128683362, 0.052579426220432234, -0.02419443643075788,
     0.01199191595715525, -0.006215450410457927, 0.0033172708536139506, -0.0018070641019832957,
     0.0009992728712578242, -0.0005589485229278008, 0.0003154930060497211, -0.0001794005380838845,
@@ -76,7 +76,7 @@ def _lgamma_positive(x: Scalar) -> Scalar:
     logarithm_low = where(ordinary, logarithm_low, 0)
     # the two roots: (y - 1) (y - 2) with one rounding
     roots = fma(y - 1.0, y - 1.0, 1.0 - y)
-    centre = roots * horner(y - 1.625, _LGAMMA)
+    centre = roots * horner(y - 1.625, LGAMMA)
     small = centre + where(below, -logarithm_low, logarithm_low)
     small = small + where(below, -logarithm, logarithm)
     # x (log(x) - 1) may overflow only if the result does

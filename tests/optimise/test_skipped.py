@@ -108,6 +108,10 @@ FUNCTIONS = {
         lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), None), h, xs)[0],
         *RECURRENT,
     ),
+    "unroll_scans": (
+        lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), h), h, xs, unroll=2)[1],
+        *RECURRENT,
+    ),
     "columns_first": (
         lambda w, h: lax.scan(lambda h, _: (np.tanh(w @ h), None), h, None, 9)[0],
         *RECURRENT[:2],

@@ -36,12 +36,13 @@ NOT_COMPILED = {
     "cholesky_cotangent": "its elements are made together",
     "cofactor": "its elements are made together",
     "det": "its elements are made together",
-    "eig": "it is NumPy's",
-    "eigvals": "it is NumPy's",
+    "eig": "its elements are made together",
+    "eigvals": "its elements are made together",
     "eigh": "its elements are made together",
     "eigvalsh": "its elements are made together",
     "eigh_of_parts": "its elements are made together",
     "eigvalsh_of_parts": "its elements are made together",
+    "in_parts": "its elements are made together",
     "inv": "its elements are made together",
     "lstsq": "its elements are made together",
     "pinv": "its elements are made together",
@@ -60,10 +61,10 @@ NOT_COMPILED = {
     "logm_frechet": "it is SciPy's",
     "hessenberg": "it is SciPy's",
     "ldl": "it is SciPy's",
-    "lu": "it is SciPy's",
+    "lu": "its elements are made together",
     "matrix_balance": "it is SciPy's",
     "pivots_of_qr": "it is SciPy's",
-    "schur": "it is SciPy's",
+    "schur": "its elements are made together",
     "polar": "it is NumPy's",
     "solve_banded": "it is SciPy's",
     "solve_continuous_are": "it is SciPy's",
@@ -79,11 +80,11 @@ NOT_COMPILED = {
 # What the compiler makes, when all transforms have been applied.
 NOT_MAPPED = {
     "gemm", "widening_dot_general", "complex_to_pairs", "pairs_to_complex", "split_fft",
-    "library_fft", "eigh_of_parts", "eigvalsh_of_parts",
+    "library_fft", "eigh_of_parts", "eigvalsh_of_parts", "in_parts",
 }  # fmt: skip
 
 NO_OPERANDS = {
-    "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns",
+    "chirp", "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns",
     "unused",
 }  # fmt: skip
 

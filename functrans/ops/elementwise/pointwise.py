@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, Same
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.lazily import Lazy
 from functrans.ops.arrays.masked import Masked, masked_sum_to
@@ -20,6 +20,7 @@ from functrans.ops.arrays.promotion import (
     ufunc_promotion,
 )
 from functrans.ops.arrays.structural import align_batched, broadcast_to, sum_to
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import (
     OperandRule,
     Rule,
@@ -40,6 +41,7 @@ def elementwise(
     linear: tuple[tuple[int, ...], ...] = (),
     transpose: Sequence[Rule | None] | None = None,
     scalar: Rule | None = None,
+    emit: Emit | None = None,
     parts: Rule | None = None,
     sparsity: Rule | None = None,
     promotion: Promotion | None = None,
@@ -73,6 +75,8 @@ def elementwise(
     scalar : callable
         The compiled form, arithmetic on `functrans.loop.scalar.Scalar`. Without one, compiled
         programs call NumPy.
+    emit : Emit, optional
+        The compiled form of what is done number by number, but not by an expression: by loops.
     parts : callable
         The compiled form on complex numbers, see `functrans.ir.primitive`.
     sparsity : callable, optional
@@ -135,6 +139,8 @@ def elementwise(
         linear=linear,
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
+        emit=emit,
+        emit_on_grid=Same if emit is None else None,
         parts=parts,
         sparsity=sparsity,
         samples=broadcasting(*domains, params=params or {}, brief=brief),

@@ -46,6 +46,23 @@ def is_made(points: int) -> bool:
     return 1 <= points <= LONGEST and max(factors(points), default=1) <= LARGEST_PRIME
 
 
+def padded(points: int) -> int:
+    """The length of a convolution of points with themselves, of which there are transforms.
+
+    It is the least one that has no prime factors above 5, and, if it is long, whole vectors.
+    """
+    whole = 16 if points > 64 else 1
+    found = -(-(2 * points - 1) // whole)
+    while max(factors(found), default=1) > 5:
+        found += 1
+    return found * whole
+
+
+def has_form(points: int) -> bool:
+    """Whether there are transforms of a number of points, or of those that they are made of."""
+    return is_made(points) or (1 <= points and padded(points) <= LONGEST)
+
+
 def _infer(re: Aval, im: Aval, *, axis: int, scale: float) -> tuple[Aval, Aval]:
     if not re.same_array_type(im) or re.dtype not in (np.float32, np.float64):
         raise DtypeError(f"real and imaginary parts are floats, and alike, not {re} and {im}")

@@ -9,6 +9,7 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval
+from functrans.loop.scalar import irem
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 from functrans.vecmath.turns import turn
@@ -52,3 +53,34 @@ turns_p: Primitive = primitive(
     ),
 )
 """Cosines or sines, by ``part``, of the first multiples of a turn divided by ``steps``."""
+
+
+def _infer_chirp(*, size: int, part: int) -> Aval:
+    if not (0 < size <= LARGEST_CHIRP and part in (COSINE, SINE)):
+        raise ShapeError(f"there is no chirp of {size} points")
+    return Aval((size,), np.dtype(np.float64))
+
+
+def _chirp(*, size: int, part: int) -> Any:
+    k = np.arange(size, dtype=np.int64)
+    return points(k * k % (2 * size), 2 * size)[part].astype(np.float64)
+
+
+def _pull_chirp(read: Any, index: Any, *, size: int, part: int) -> Any:
+    k = index[0]
+    return turn(irem(k * k, 2 * size), 2 * size)[part]
+
+
+LARGEST_CHIRP = 1 << 24
+"""The greatest number of points: their squares are whole numbers that are exact."""
+
+chirp_p: Primitive = primitive(
+    "chirp",
+    infer=_infer_chirp,
+    numpy=_chirp,
+    jvp=ZERO_DERIVATIVE,
+    pull=_pull_chirp,
+    samples=cases(({"size": 13, "part": COSINE},), ({"size": 17, "part": SINE},)),
+)
+"""Cosines or sines, by ``part``, of half a turn times the squares of numbers divided by ``size``:
+a tone whose frequency grows evenly."""

@@ -139,7 +139,7 @@ cotangent_p: Primitive = primitive(
         lazy("functrans.ops.linalg.compiled.matrices:cholesky_cotangent"), lambda limits: 0
     ),
     emit_on_grid=on_grid(
-        lazy("functrans.ops.linalg.compiled.grid.composed:cholesky_cotangent"), of_nothing=True
+        lazy("functrans.ops.linalg.compiled.composed:cholesky_cotangent"), of_nothing=True
     ),
     prepare=promoted,
     samples=cases(

@@ -34,6 +34,7 @@ from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg.factorisations import solve_p
 from functrans.ops.linalg.matrices import (
     adjoint,
+    by_lapack,
     check_square,
     decomposed,
     far_apart,
@@ -103,6 +104,7 @@ _samples = cases(
 
 eigh_p: Primitive = of_matrices(
     "eigh",
+    parts=by_lapack("eigh"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigh")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigh")),
     infer=_infer_eigh,
@@ -115,6 +117,7 @@ eigh_p: Primitive = of_matrices(
 
 eigvalsh_p: Primitive = of_matrices(
     "eigvalsh",
+    parts=by_lapack("eigvalsh"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:eigvalsh")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:eigvalsh")),
     infer=_infer_eigvalsh,
@@ -189,6 +192,7 @@ _all_kinds = cases(
 
 eig_p: Primitive = of_matrices(
     "eig",
+    parts=by_lapack("eig"),
     infer=_infer_eig,
     numpy=lambda a: tuple(map(_as_complex, np.linalg.eig(a))),
     several=True,
@@ -199,6 +203,7 @@ eig_p: Primitive = of_matrices(
 
 eigvals_p: Primitive = of_matrices(
     "eigvals",
+    parts=by_lapack("eigvals"),
     infer=_infer_eigvals,
     numpy=lambda a: _as_complex(np.linalg.eigvals(a)),
     jvp=_jvp_eigvals,

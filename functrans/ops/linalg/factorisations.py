@@ -33,6 +33,7 @@ from functrans.ops.elementwise.complex_numbers import complex_p, conj, imag, rea
 from functrans.ops.linalg.matrices import (
     adjoint,
     broadcast_leading,
+    by_lapack,
     check_square,
     compiled,
     identity,
@@ -97,6 +98,7 @@ def _of(transpose_a: bool) -> dict[str, bool]:
 
 solve_p: Primitive = primitive(
     "solve",
+    parts=by_lapack("solve"),
     infer=lambda a, b, *, transpose_a: _solution(a, b),
     numpy=_solve,
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
@@ -157,6 +159,7 @@ def _options(lower: bool, transpose_a: bool = False, unit_diagonal: bool = False
 
 triangular_solve: Primitive = primitive(
     "triangular_solve",
+    parts=by_lapack("triangular_solve"),
     infer=lambda a, b, *, lower, transpose_a, unit_diagonal: _solution(a, b),
     numpy=_solve_triangular,
     jvp=[
@@ -198,6 +201,7 @@ _tangent_of_cholesky = lazy("functrans.ops.linalg.cholesky_derivative:tangent")
 
 cholesky_p = of_matrices(
     "cholesky",
+    parts=by_lapack("cholesky"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:cholesky")),
     emit_on_grid=on_grid(
         lazy("functrans.ops.linalg.compiled.grid.matrices:cholesky"), of_nothing=True
@@ -222,6 +226,7 @@ regular_samples = cases(
 
 inv_p: Primitive = of_matrices(
     "inv",
+    parts=by_lapack("inv"),
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:inv"), lambda limits: limits.largest_inverted
     ),
@@ -240,6 +245,7 @@ def _infer_det(a: Aval) -> Aval:
 
 det_p = of_matrices(
     "det",
+    parts=by_lapack("det"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:det")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:det"), of_nothing=True),
     infer=_infer_det,
@@ -290,6 +296,7 @@ def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
 
 cofactor: Primitive = of_matrices(
     "cofactor",
+    parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
     emit=compiled(
         lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0
     ),
@@ -322,6 +329,7 @@ def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 slogdet_p = of_matrices(
     "slogdet",
+    parts=by_lapack("slogdet"),
     emit=compiled(lazy("functrans.ops.linalg.compiled.matrices:slogdet")),
     emit_on_grid=on_grid(
         lazy("functrans.ops.linalg.compiled.grid.matrices:slogdet"), of_nothing=True

@@ -32,6 +32,7 @@ from functrans.ops.elementwise.compare import greater, not_equal
 from functrans.ops.linalg.matrices import (
     adjoint,
     check_matrices,
+    decomposed,
     far_apart,
     on_columns,
     on_grid,
@@ -84,7 +85,7 @@ def _pinv(a: Any, rcond: Any) -> Any:
     return np.matmul(np.swapaxes(vh, -1, -2), scaled)
 
 
-def _reciprocals(s: Any, rcond: Any) -> Any:
+def reciprocals(s: Any, rcond: Any) -> Any:
     """`_inverted`, in the IR's operations."""
     largest = expand_axes(reduce_max(s, axes=(s.ndim - 1,)), (s.ndim - 1,))
     counts = greater(s, largest * expand_axes(rcond, (rcond.ndim,)))
@@ -94,7 +95,7 @@ def _reciprocals(s: Any, rcond: Any) -> Any:
 def pinv_by_svd(a: Any, rcond: Any) -> list[Any]:
     """Pseudo-inverses of real matrices, as a graph."""
     u, s, vh = svd_p(a, full=False)
-    return [product(transposed(vh), on_rows(_reciprocals(s, rcond)) * transposed(u))]
+    return [product(transposed(vh), on_rows(reciprocals(s, rcond)) * transposed(u))]
 
 
 def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
@@ -136,7 +137,9 @@ def _cutoff(*shape: int) -> Any:
 
 pinv_p: Primitive = primitive(
     "pinv",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:pinv")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:pinv")),
+    parts=lazy("functrans.ops.linalg.compiled.composed:pinv_in_parts"),
     infer=_infer_pinv,
     numpy=_pinv,
     jvp=[_tangent_of_pinv, None],
@@ -177,7 +180,7 @@ def lstsq_by_svd(a: Any, b: Any, rcond: Any) -> list[Any]:
     """Least squares with real matrices, as a graph."""
     u, s, vh = svd_p(a, full=False)
     along = product(transposed(u), b)
-    return [product(transposed(vh), on_rows(_reciprocals(s, rcond)) * along)]
+    return [product(transposed(vh), on_rows(reciprocals(s, rcond)) * along)]
 
 
 def _tangent_of_lstsq(a: Any, b: Any, rcond: Any, out: Any, da: Any) -> Any:
@@ -204,7 +207,9 @@ def _batch_lstsq(operands: Any, axes: Any) -> tuple[Any, int]:
 
 lstsq_p: Primitive = primitive(
     "lstsq",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:lstsq")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lstsq")),
+    parts=lazy("functrans.ops.linalg.compiled.composed:lstsq_in_parts"),
     infer=_infer_lstsq,
     numpy=_lstsq,
     jvp=[_tangent_of_lstsq, lambda a, b, rcond, out, db: lstsq_p(a, db, rcond), None],

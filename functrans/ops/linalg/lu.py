@@ -14,17 +14,22 @@ import numpy as np
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
-from functrans.ops.arrays.structural import broadcast_to
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, iota, reduce_sum
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import gather_along
 from functrans.ops.linalg.factorisations import triangular_solve
 from functrans.ops.linalg.matrices import (
     above,
     beside,
+    by_lapack,
     check_matrices,
     columns_of,
+    decomposed,
     far_apart,
     filled_by_matrix,
     of_matrices,
+    on_columns,
     on_grid,
     on_rows,
     product,
@@ -69,6 +74,15 @@ def rows_in_order(x: Any, order: Any) -> Any:
     return gather_along(x, every, x.ndim - 2)
 
 
+def places_in(order: Any) -> Any:
+    """The inverse of a permutation: where each row has come to."""
+    size, last = order.shape[-1], order.ndim - 1
+    rows = iota(size=size, dtype=order.dtype)
+    found = equal(on_columns(order), expand_axes(rows, (1,)))
+    every = broadcast_to(rows, shape=found.shape)
+    return reduce_sum(masked(found, every), axes=(last + 1,))
+
+
 def solved_from_left(a: Any, x: Any, *, lower: bool, unit_diagonal: bool) -> Any:
     """``a^-1 x`` for triangles."""
     return triangular_solve(a, x, lower=lower, transpose_a=False, unit_diagonal=unit_diagonal)
@@ -106,6 +120,8 @@ def _jvp_lu(primals: Any, tangents: Any, outs: Any) -> tuple[Any, None, None]:
 
 lu_p: Primitive = of_matrices(
     "lu",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.in_parts:lu"), of_any_size=True),
+    parts=by_lapack("lu"),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:lu")),
     infer=_infer_lu,
     numpy=_lu,

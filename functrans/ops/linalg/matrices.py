@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, Shape, broadcast_shape, is_bfloat16, is_complex
-from functrans.lazily import Lazy
+from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.promotion import DtypeKey, floating, promote
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
@@ -218,10 +219,18 @@ ONE_MATRIX = 256
 """Operations besides those for each element: roots, logarithms, signs."""
 
 
-def _operations(eqn: Eqn, of_graph: Any) -> int:
+def operations(eqn: Eqn, of_graph: Any) -> int:
     *batch, _, rows = eqn.inputs[0].aval.shape
     sizes = sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
     return 4 * rows * sizes + ONE_MATRIX * prod(batch)
+
+
+_applied_in_parts = lazy("functrans.ops.linalg.in_parts:applied")
+
+
+def by_lapack(name: str) -> Callable[..., Any]:
+    """The rule `parts` of an operation on matrices that LAPACK does."""
+    return partial(_applied_in_parts, of=name)
 
 
 def compiled(
@@ -237,19 +246,25 @@ def compiled(
         fits = target.routines or eqn.inputs[0].aval.shape[-1] <= unrolled(target[Matrices])
         return fits and eqn.outputs[0].aval.dtype in FLOATS
 
-    return Emit(rule, applies=applies, operations=_operations)
+    return Emit(rule, applies=applies, operations=operations)
 
 
-def decomposed(rule: Lazy) -> Emit:
-    """The compiled form of a decomposition: of small matrices, or of many."""
+def is_small_or_one_of_many(eqn: Eqn, target: Any) -> bool:
+    """Whether LAPACK's own threads would not be worth leaving compiled code for."""
+    *leading, rows, columns = eqn.inputs[0].aval.shape
+    most: int = target[Matrices].largest_alone
+    return rows * columns <= most or prod(leading) > 1
+
+
+def decomposed(rule: Lazy, of_any_size: bool = False) -> Emit:
+    """The compiled form of a decomposition: of small matrices, or of many, or of any."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
-        *leading, rows, columns = eqn.inputs[0].aval.shape
-        is_ours = rows * columns <= target[Matrices].largest_alone or prod(leading) > 1
-        is_something = 0 not in eqn.inputs[0].aval.shape
-        return target.routines and is_ours and is_something and eqn.inputs[0].aval.dtype in FLOATS
+        is_ours = of_any_size or is_small_or_one_of_many(eqn, target)
+        is_ours = is_ours and eqn.inputs[0].aval.dtype in FLOATS
+        return target.routines and is_ours and 0 not in eqn.inputs[0].aval.shape
 
-    return Emit(rule, applies=applies, operations=_operations)
+    return Emit(rule, applies=applies, operations=operations)
 
 
 def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
@@ -264,7 +279,7 @@ def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
         is_known = is_known or all(0 in x.aval.shape for x in eqn.outputs)
         return is_known and eqn.inputs[0].aval.dtype in FLOATS
 
-    return Emit(rule, applies=applies, operations=_operations)
+    return Emit(rule, applies=applies, operations=operations)
 
 
 def of_matrices(name: str, **slots: Any) -> Primitive:

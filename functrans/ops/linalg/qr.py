@@ -22,6 +22,7 @@ from functrans.ops.linalg.matrices import (
     above,
     adjoint,
     beside,
+    by_lapack,
     check_matrices,
     columns_of,
     decomposed,
@@ -111,6 +112,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 
 qr_p: Primitive = of_matrices(
     "qr",
+    parts=by_lapack("qr"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:qr")),
     infer=_infer_qr,
@@ -130,6 +132,7 @@ qr_p: Primitive = of_matrices(
 
 r_p: Primitive = of_matrices(
     "r_of_qr",
+    parts=by_lapack("r_of_qr"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:r")),
     infer=_infer_r,

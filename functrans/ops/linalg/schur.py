@@ -32,7 +32,9 @@ from functrans.ops.linalg.matrices import (
     above,
     adjoint,
     beside,
+    by_lapack,
     columns_of,
+    decomposed,
     far_apart,
     filled_by_matrix,
     identity,
@@ -131,6 +133,9 @@ def _within_pairs(t: Any, change: Any) -> Any:
 
 schur_p: Primitive = of_matrices(
     "schur",
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.in_parts:schur"), of_any_size=True),
+    emit_on_grid=None,
+    parts=by_lapack("schur"),
     infer=same_square("schur", 2),
     numpy=_schur,
     several=True,

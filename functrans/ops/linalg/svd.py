@@ -28,6 +28,7 @@ from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.linalg.matrices import (
     adjoint,
     beside,
+    by_lapack,
     check_matrices,
     columns_of,
     decomposed,
@@ -118,6 +119,7 @@ def _full(full: bool) -> dict[str, bool]:
 
 svd_p: Primitive = of_matrices(
     "svd",
+    parts=by_lapack("svd"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svd")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svd")),
     infer=_infer_svd,
@@ -136,6 +138,7 @@ svd_p: Primitive = of_matrices(
 
 svdvals_p: Primitive = of_matrices(
     "svdvals",
+    parts=by_lapack("svdvals"),
     emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:svdvals")),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:svdvals")),
     infer=_infer_svdvals,

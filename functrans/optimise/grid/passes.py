@@ -10,6 +10,7 @@ from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
 from functrans.ops.linalg.eigen import eigh_p, eigvalsh_p
 from functrans.ops.linalg.grid.hermitian import eigh_in_parts, eigvalsh_in_parts
+from functrans.ops.linalg.in_parts import OF_CORES
 from functrans.optimise import checks
 from functrans.optimise.grid.library_transforms import with_library_transforms
 from functrans.optimise.grid.ordered_sums import depends, order_sums
@@ -27,7 +28,8 @@ PARTS: dict[Primitive, Callable[..., Any]] = {
 
 
 def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
-    return PARTS.get(primitive) or primitive.parts
+    # what is LAPACK's on a CPU stays whole: it is named if it is refused
+    return PARTS.get(primitive) or (None if primitive.name in OF_CORES else primitive.parts)
 
 
 def without_complex(graph: Graph, target: Target) -> Graph:

@@ -17,7 +17,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.linalg import factorisations as ops
 from functrans.ops.linalg.ldl import ldl_p
-from functrans.ops.linalg.lu import lu_p, rows_in_order
+from functrans.ops.linalg.lu import lu_p, places_in, rows_in_order
 from functrans.ops.linalg.matrices import (
     INDEX,
     above,
@@ -34,7 +34,6 @@ from functrans.ops.linalg.matrices import (
 from functrans.ops.linalg.qr import pivots_p, qr_p
 from functrans.ops.linalg.svd import svd_p
 from functrans.ops.linalg.sylvester import polar_p
-from functrans.ops.reductions.sorting import argsort
 from functrans.scipy.define import answers
 
 __all__ = [
@@ -119,7 +118,7 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
     left = triangle(columns_of(factors, 0, k), lower=True, unit_diagonal=True)
     left = left + fnp.eye(x.shape[-2], k, dtype=x.dtype)
     right = triangle(rows_of(factors, 0, k), lower=False)
-    places = cast(argsort(order, axis=order.ndim - 1), dtype=order.dtype)
+    places = places_in(order)
     if permute_l:
         return rows_in_order(left, places), right
     if p_indices:
@@ -154,7 +153,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
     else:
         x = ops.solve_triangular(factors, columns, 1, False)
         x = ops.solve_triangular(factors, x, 1, True, True)
-        x = _reordered(x, argsort(order, axis=order.ndim - 1))
+        x = _reordered(x, places_in(order))
     return x[..., 0] if is_vector else x
 
 

@@ -17,7 +17,7 @@ from functrans.ops.linalg.balance import balance_p
 from functrans.ops.linalg.blocks import on_diagonal
 from functrans.ops.linalg.eigen import eig_p
 from functrans.ops.linalg.hessenberg import hessenberg_p
-from functrans.ops.linalg.lu import rows_in_order
+from functrans.ops.linalg.lu import places_in, rows_in_order
 from functrans.ops.linalg.matrices import (
     above,
     adjoint,
@@ -28,7 +28,6 @@ from functrans.ops.linalg.matrices import (
     rows_of,
 )
 from functrans.ops.linalg.schur import schur_p
-from functrans.ops.reductions.sorting import argsort
 from functrans.scipy.define import answers, double
 
 __all__ = ["cdf2rdf", "hessenberg", "matrix_balance", "rsf2csf", "schur"]
@@ -225,4 +224,4 @@ def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: b
     if separate:
         return balanced, (scales, order)
     matrix = on_diagonal(scales, real(double(balanced)))
-    return balanced, rows_in_order(matrix, argsort(order, axis=order.ndim - 1))
+    return balanced, rows_in_order(matrix, places_in(order))

@@ -3,7 +3,8 @@
 Compiled programs have arrays of fixed sizes. So a while loop that stacks residuals runs twice:
 first without the stacks, to count its steps, then with stacks of the next power of two. A scan over
 such stacks is compiled for that size, too: few programs serve all numbers of steps. What such loops
-stand in (a scan, the lanes of `vmap`, a branch) is run step by step, with a compiled body.
+stand in (a scan, a branch) is run step by step, with a compiled body; but not the lanes of `vmap`
+(`functrans.ops.control.compiled.lanes`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Compile, Primitive
 from functrans.ir.types import Aval
+from functrans.ops.control.compiled.lanes import extent_of, run_lanes
 from functrans.ops.control.layout import GROWS, Scan, applied_once
 from functrans.ops.control.scan import step_by_step
 from functrans.ops.control.while_loop import While, while_p
 from functrans.ops.control.while_loop import step_by_step as while_step_by_step
-
-LEAST = 16
-"""The smallest stacks."""
 
 
 def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
@@ -39,7 +38,7 @@ def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[A
     if len(eqn.outputs) == loop.n_carry + 1:
         return results
     steps = int(results[loop.n_carry])
-    extent = _extent(steps)
+    extent = extent_of(steps)
     stacking = _fixed(eqn, {**eqn.params, "room": extent}, extent, compile)
     if stacking is None:
         return _while_step_by_step(loop, operands, compile)
@@ -58,9 +57,10 @@ def _while_step_by_step(loop: While, operands: Sequence[Any], compile: Compile) 
 def run_scan(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
     """The results of a scan: over stacks for a power of two of steps, or step by step."""
     if eqn.params["length"] != GROWS:
-        return _step_by_step(eqn, operands, compile)
+        results = run_lanes(eqn, operands, compile)
+        return _step_by_step(eqn, operands, compile) if results is None else results
     steps = int(operands[0])
-    extent = _extent(steps)
+    extent = extent_of(steps)
     params = {**eqn.params, "length": extent}
     program = _fixed(eqn, params, extent, compile)
     if program is None:
@@ -84,10 +84,6 @@ def run_cond(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[An
     branch = compile(branches[min(max(int(operands[0]), 0), len(branches) - 1)])
     assert branch is not None
     return branch(*operands[1:])
-
-
-def _extent(steps: int) -> int:
-    return max(LEAST, 1 << (steps - 1).bit_length())
 
 
 def _padded(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:

@@ -11,6 +11,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive
+from functrans.lazily import Lazy, lazy
+from functrans.ops.compiled.emission import Emit, always, elements
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -25,6 +27,29 @@ from functrans.ops.elementwise.special.gamma import (
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
 from functrans.ops.elementwise.special.scipy import computed, special
 from functrans.ops.samples import reals
+
+_lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
+_upper_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammaincc")
+_inverse_of_lower_gamma = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammaincinv"
+)
+_inverse_of_upper_gamma = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_gamma_inverse:gammainccinv"
+)
+_lower_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betainc")
+_upper_beta = lazy("functrans.ops.elementwise.compiled.incomplete_beta:betaincc")
+_inverse_of_lower_beta = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betaincinv"
+)
+_inverse_of_upper_beta = lazy(
+    "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betainccinv"
+)
+
+
+def _by_loops(rule: Lazy) -> Emit:
+    """The compiled form of a function whose numbers are each a loop of its own length."""
+    return Emit(rule, operations=elements, by_elements=always)
+
 
 # -- gamma -----------------------------------------------------------------------------------------
 
@@ -69,7 +94,7 @@ gammaincc_n: Primitive = computed(
 )  # fmt: skip
 
 gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT,
+    "gammainc", _ORDER_AND_POINT, emit=_by_loops(_lower_gamma),
     jvp=[
         lambda a, x, out, da: da * gammainc_n(a, x, n=1),
         lambda a, x, out, dx: dx * gamma_density(a, x),
@@ -77,7 +102,7 @@ gammainc: Primitive = special(
 )  # fmt: skip
 
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT,
+    "gammaincc", _ORDER_AND_POINT, emit=_by_loops(_upper_gamma),
     jvp=[
         lambda a, x, out, da: da * gammaincc_n(a, x, n=1),
         lambda a, x, out, dx: -dx * gamma_density(a, x),
@@ -87,7 +112,7 @@ gammaincc: Primitive = special(
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
-    "gammaincinv", _ORDER_AND_PROBABILITY,
+    "gammaincinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_lower_gamma),
     jvp=[
         lambda a, p, out, da: da * (-gammainc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: dp / gamma_density(a, out),
@@ -95,7 +120,7 @@ gammaincinv: Primitive = special(
 )  # fmt: skip
 
 gammainccinv: Primitive = special(
-    "gammainccinv", _ORDER_AND_PROBABILITY,
+    "gammainccinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_upper_gamma),
     jvp=[
         lambda a, p, out, da: da * (gammaincc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: -dp / gamma_density(a, out),
@@ -166,7 +191,7 @@ betaincc_n: Primitive = computed(
 )  # fmt: skip
 
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT,
+    "betainc", _SHAPES_AND_POINT, emit=_by_loops(_lower_beta),
     jvp=[
         lambda a, b, x, out, da: da * betainc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betainc_n(a, b, x, n=0, m=1),
@@ -175,7 +200,7 @@ betainc: Primitive = special(
 )  # fmt: skip
 
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT,
+    "betaincc", _SHAPES_AND_POINT, emit=_by_loops(_upper_beta),
     jvp=[
         lambda a, b, x, out, da: da * betaincc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betaincc_n(a, b, x, n=0, m=1),
@@ -184,7 +209,7 @@ betaincc: Primitive = special(
 )  # fmt: skip
 
 betaincinv: Primitive = special(
-    "betaincinv", _SHAPES_AND_POINT,
+    "betaincinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_lower_beta),
     jvp=[
         lambda a, b, p, out, da: -da * (betainc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: -db * (betainc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),
@@ -193,7 +218,7 @@ betaincinv: Primitive = special(
 )  # fmt: skip
 
 betainccinv: Primitive = special(
-    "betainccinv", _SHAPES_AND_POINT,
+    "betainccinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_upper_beta),
     jvp=[
         lambda a, b, p, out, da: da * (betaincc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: db * (betaincc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),

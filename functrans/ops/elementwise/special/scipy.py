@@ -12,6 +12,7 @@ from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, not_
 from functrans.ir.types import is_complex
 from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import OperandRule, Rule
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.elementwise.compare import equal
@@ -49,6 +50,7 @@ def computed(
     scalar: Rule | None = None,
     params: dict[str, Any] | None = None,
     steep: bool = True,
+    emit: Emit | None = None,
 ) -> Primitive:
     """A function of real numbers that SciPy or a series evaluates.
 
@@ -63,7 +65,8 @@ def computed(
         scalar=scalar,
         params=params,
         steep=steep,
-        brief=scalar is None,
+        brief=scalar is None and emit is None,
+        emit=emit,
     )
 
 

@@ -17,8 +17,8 @@ from functrans.ops.compiled.pairs import Pair, Real
 from functrans.ops.compiled.places import whole
 from functrans.ops.fft.compiled.butterflies import butterfly
 from functrans.ops.fft.fourier import half, scale_of
-from functrans.ops.fft.split import is_made, split_fft_p
-from functrans.ops.fft.turns import COSINE, SINE, turns_p
+from functrans.ops.fft.split import has_form, is_made, padded, split_fft_p
+from functrans.ops.fft.turns import COSINE, SINE, chirp_p, turns_p
 
 WRITTEN_OUT = 8
 """Transforms of at most this many points are expressions, which fuse with what is around them."""
@@ -54,7 +54,7 @@ class Spectrum(Pair):
 
 def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
     points = x.re.shape[axis]
-    if not is_made(points):
+    if not has_form(points):
         return NotImplemented
     scale = scale_of(points, inverse, norm)
 
@@ -71,13 +71,13 @@ def fft(x: Pair, *, axis: int, inverse: bool, norm: str) -> Any:
 
 def rfft(x: Any, *, axis: int, norm: str) -> Any:
     points = x.shape[axis]
-    if not is_made(points):
+    if not has_form(points):
         return NotImplemented
     return _of_real(x, axis, scale_of(points, False, norm))
 
 
 def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
-    if not is_made(points):
+    if not has_form(points):
         return NotImplemented
     x = Pair(x.re, _without_ends(x.im, axis, points))
     return _to_real(x, axis, points, scale_of(points, True, norm))
@@ -178,12 +178,56 @@ def _inverse(x: Pair, axis: int, scale: float) -> Pair:
 def _transform(x: Pair, axis: int, scale: float) -> Pair:
     """The transform with a minus in the exponent, times a number."""
     points = x.re.shape[axis]
+    if not is_made(points):
+        return _by_convolution(x, axis, scale)
     if points > WRITTEN_OUT:
         return Pair(*split_fft_p(*x, axis=axis, scale=scale))
     taken = [_each(lambda part, j=j: read_along(part, axis, j, 1), x) for j in range(points)]
     results = butterfly(taken)
     full = Pair(*(concatenate(list(parts), axis=axis) for parts in zip(*results, strict=True)))
     return full if scale == 1 else _each(lambda part: part * part.dtype.type(scale), full)
+
+
+def _by_convolution(x: Pair, axis: int, scale: float) -> Pair:
+    """Bluestein's algorithm: ``2 j k = j^2 + k^2 - (k - j)^2`` in the exponent.
+
+    So a transform is a convolution with a chirp, which transforms of another length do.
+    """
+    points, dtype = x.re.shape[axis], x.re.dtype
+    length = padded(points)
+    cosine, sine = (cast(chirp_p(size=points, part=part), dtype=dtype) for part in (COSINE, SINE))
+    around = [
+        concatenate(
+            [part, zeros((length - 2 * points + 1,), dtype), flip(_tail(part), axes=(0,))], axis=0
+        )
+        for part in (cosine, sine)
+    ]
+    filter_ = Pair(*split_fft_p(*around, axis=0, scale=1 / length))
+    chirp, filter_ = (
+        _each(lambda part: _along(part, axis, x.re.ndim), each)
+        for each in (Pair(cosine, -sine), filter_)
+    )
+    rest = tuple(length - points if i == axis else n for i, n in enumerate(x.re.shape))
+    longer = _each(
+        lambda part: concatenate([part, zeros(rest, dtype)], axis=axis), _product(x, chirp)
+    )
+    spectrum = _product(Pair(*split_fft_p(*longer, axis=axis, scale=1.0)), filter_)
+    im, re = split_fft_p(spectrum.im, spectrum.re, axis=axis, scale=scale)
+    found = _each(lambda part: read_along(part, axis, 0, points), Pair(re, im))
+    return _product(found, chirp)
+
+
+def _tail(x: Any) -> Any:
+    return read_along(x, 0, 1, x.shape[0] - 1)
+
+
+def _product(x: Pair, y: Pair) -> Pair:
+    return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+
+
+def _along(x: Any, axis: int, ndim: int) -> Any:
+    """A vector along one of a number of axes."""
+    return reshape(x, shape=tuple(x.shape[0] if i == axis else 1 for i in range(ndim)))
 
 
 def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import const, convert, eq
 from functrans.loop.statements import Buffer, For, Statement, Store, buffer, load
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Calls, Statements
+from functrans.ops.linalg.compiled.lapack import BLOCK, INT, LibraryCalls, Statements
 
 
 def eigh(at: Emission) -> None:
@@ -58,17 +58,24 @@ def r(at: Emission) -> None:
 
 
 def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: float) -> None:
+    a = at.operand(0)
+    emit_for_each(at, lambda on_stack: kind(a, on_stack), make, times)
+
+
+def emit_for_each(
+    at: Emission, kind: Callable[[bool], Any], make: Callable[[Any], Statements], times: float
+) -> None:
     """Do statements for each matrix; the time is given in operations for each product.
 
     Working memory is on the stack of each thread if there is room: it would be that of all matrices
     of a stack otherwise, several times as much as these.
     """
-    a = at.operand(0)
-    calls = kind(a, True)
+    calls = kind(True)
     body = make(calls)
     if sum(memory.nbytes for memory in calls.stack) > at.target.largest_scratch:
-        calls = kind(a, False)
+        calls = kind(False)
         body = make(calls)
+    a = calls.a
     work = int(times * a.count * min(a.extents[-2:]))
     at.call(calls.for_each(body), work=work, stack=calls.stack)
 
@@ -76,12 +83,12 @@ def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: flo
 DOUBLE = np.dtype(np.float64)
 
 
-def _block(n: int) -> int:
+def block(n: int) -> int:
     """How many columns a routine has room to treat at once: smaller matrices it does not cut."""
     return BLOCK if n > BLOCK // 2 else 1
 
 
-class _Decompositions(Calls):
+class Decompositions(LibraryCalls):
     """The statements for the matrix at an index of the leading axes; it has a number of columns."""
 
     def __init__(self, a: Buffer, on_stack: bool) -> None:
@@ -101,7 +108,7 @@ class _Decompositions(Calls):
         return () if memory in self.stack else self.at
 
 
-class _InDouble(_Decompositions):
+class _InDouble(Decompositions):
     """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
 
     def __init__(self, a: Buffer, on_stack: bool) -> None:
@@ -115,7 +122,7 @@ class _InDouble(_Decompositions):
             self._work(values, "w", DOUBLE, n),
         )
         least = (2 * n + 6) * n if vectors is not None else 6 * n
-        size = least + _block(n) * n + 1
+        size = least + block(n) * n + 1
         room, integers = self._work(values, "room", DOUBLE, size), 5 * n + 3
         numbers = self._work(values, "integers", INT, integers)
         job, uplo = b"N" if vectors is None else b"V", b"L" if lower else b"U"
@@ -135,7 +142,7 @@ class _InDouble(_Decompositions):
         m, n = self.n, self.columns
         k = min(m, n)
         turned, found = self._work(s, "turned", DOUBLE, n, m), self._work(s, "s", DOUBLE, k)
-        size, info = (4 * k + 7) * k + _block(k) * (m + n), self._work(s, "info", INT, 1)
+        size, info = (4 * k + 7) * k + block(k) * (m + n), self._work(s, "info", INT, 1)
         room = self._work(s, "room", DOUBLE, size)
         numbers = self._work(s, "integers", INT, 8 * k)
         job, left, right, wide, high = b"N", turned, turned, m, k
@@ -168,13 +175,13 @@ class _InDouble(_Decompositions):
         return For(i, ZERO, const(size, INDEX), (store,))
 
 
-class _Reflections(_Decompositions):
+class _Reflections(Decompositions):
     """QR factors."""
 
     def qr(self, q: Buffer | None, r: Buffer) -> Statements:
         m, n, rows = self.n, self.columns, r.extents[-2]
         k = min(m, n)
-        size = _block(k) * max(m, n)
+        size = block(k) * max(m, n)
         factors = self._work(r, "factors", self.dtype, m, n)
         scales, info = self._work(r, "scales", self.dtype, k), self._work(r, "info", INT, 1)
         room, zero = self._work(r, "room", self.dtype, size), const(0, self.dtype)

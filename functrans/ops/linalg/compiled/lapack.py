@@ -143,11 +143,8 @@ def _factors(at: Emission, a: Buffer) -> Factors:
     return at.shared((_factors, a), make)
 
 
-class Calls:
-    """The statements for the matrix at an index of the leading axes.
-
-    The names of the routines and of their arguments are those of LAPACK's documentation.
-    """
+class LibraryCalls:
+    """What all statements for the matrix at an index of the leading axes are made of."""
 
     def __init__(self, a: Buffer) -> None:
         *leading, self.n = a.extents[:-1]
@@ -164,7 +161,66 @@ class Calls:
             body = (For(self.at[depth], ZERO, stop, body, parallel=depth == 0),)
         return body
 
-    # -- the functions ------------------------------------------------------------------------
+    @property
+    def prefix(self) -> str:
+        """The first letter of the names of routines."""
+        return PREFIXES[self.dtype]
+
+    def _regular(self, factors: Factors) -> Scalar:
+        """Whether the matrix is not singular."""
+        return eq(load(factors.info, (*self.at, ZERO)), 0)
+
+    def _require(self, condition: Scalar, status: int) -> Statement:
+        """Fail unless a condition holds."""
+        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
+
+    def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
+        """Copy a matrix, or a triangle of it."""
+        return self._call(
+            "lacpy", uplo, columns, self.n, source, columns, target, columns,
+            reads=(source,), writes=(target,),
+        )  # fmt: skip
+
+    def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
+        """Loops that copy a matrix with its axes exchanged."""
+        i, j = index("i", rows), index("j", columns)
+        value = convert(load(source, (*self._place(source), i, j)), target.dtype)
+        store = Store(target, (*self._place(target), j, i), value)
+        inner = For(j, ZERO, const(columns, INDEX), (store,))
+        return For(i, ZERO, const(rows, INDEX), (inner,))
+
+    def _place(self, memory: Buffer) -> Position:
+        """Where in memory what belongs to the matrix begins."""
+        return self.at
+
+    def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
+        """Working memory for a result."""
+        return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
+
+    def _call(
+        self,
+        routine: str,
+        *arguments: Buffer | Scalar | bytes | int,
+        reads: tuple[Buffer, ...] = (),
+        writes: tuple[Buffer, ...] = (),
+    ) -> Call:
+        """The call of a routine on the matrices at the current index."""
+        passed = tuple(map(self._argument, arguments))
+        return Call(self.prefix + routine, passed, reads, writes)
+
+    def _argument(self, argument: Buffer | Scalar | bytes | int) -> Address | Scalar | bytes:
+        if isinstance(argument, Buffer):
+            place = self._place(argument)
+            inner = (ZERO,) * (len(argument.shape) - len(place))
+            return Address(argument, (*place, *inner))
+        return convert(const(argument, INDEX), INT) if isinstance(argument, int) else argument
+
+
+class Calls(LibraryCalls):
+    """The statements for the matrix at an index of the leading axes.
+
+    The names of the routines and of their arguments are those of LAPACK's documentation.
+    """
 
     def factorise(self, factors: Factors) -> Statements:
         n = self.n
@@ -310,16 +366,6 @@ class Calls:
         regular = self._regular(factors)
         return fold, where(regular, sign, 0), where(regular, total, -np.inf)
 
-    # -- their parts --------------------------------------------------------------------------
-
-    def _regular(self, factors: Factors) -> Scalar:
-        """Whether the matrix is not singular."""
-        return eq(load(factors.info, (*self.at, ZERO)), 0)
-
-    def _require(self, condition: Scalar, status: int) -> Statement:
-        """Fail unless a condition holds."""
-        return Let((local(BOOL, "well"),), (required(condition, condition, status),))
-
     def _require_diagonal(self) -> Statements:
         """Fail if there is a zero on the diagonal."""
         i = index("i", self.n)
@@ -327,44 +373,3 @@ class Calls:
         loop = (i, ZERO, const(self.n, INDEX))
         fold = Reduce((regular,), ("and",), (ne(load(self.a, (*self.at, i, i)), 0),), (loop,))
         return fold, self._require(regular, SINGULAR)
-
-    def _copy(self, uplo: bytes, source: Buffer, target: Buffer, columns: int) -> Statement:
-        """Copy a matrix, or a triangle of it."""
-        return self._call(
-            "lacpy", uplo, columns, self.n, source, columns, target, columns,
-            reads=(source,), writes=(target,),
-        )  # fmt: skip
-
-    def _transpose(self, source: Buffer, target: Buffer, rows: int, columns: int) -> Statement:
-        """Loops that copy a matrix with its axes exchanged."""
-        i, j = index("i", rows), index("j", columns)
-        value = convert(load(source, (*self._place(source), i, j)), target.dtype)
-        store = Store(target, (*self._place(target), j, i), value)
-        inner = For(j, ZERO, const(columns, INDEX), (store,))
-        return For(i, ZERO, const(rows, INDEX), (inner,))
-
-    def _place(self, memory: Buffer) -> Position:
-        """Where in memory what belongs to the matrix begins."""
-        return self.at
-
-    def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
-        """Working memory for a result."""
-        return buffer(f"{result.name}_{name}", dtype, (*self.leading, *shape))
-
-    def _call(
-        self,
-        routine: str,
-        *arguments: Buffer | Scalar | bytes | int,
-        reads: tuple[Buffer, ...] = (),
-        writes: tuple[Buffer, ...] = (),
-    ) -> Call:
-        """The call of a routine on the matrices at the current index."""
-        passed = tuple(map(self._argument, arguments))
-        return Call(PREFIXES[self.dtype] + routine, passed, reads, writes)
-
-    def _argument(self, argument: Buffer | Scalar | bytes | int) -> Address | Scalar | bytes:
-        if isinstance(argument, Buffer):
-            place = self._place(argument)
-            inner = (ZERO,) * (len(argument.shape) - len(place))
-            return Address(argument, (*place, *inner))
-        return convert(const(argument, INDEX), INT) if isinstance(argument, int) else argument

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from functrans.lazily import lazy
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.compiled.inlining import inline
 from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
-from functrans.ops.linalg.compiled import decompositions, elimination, lapack, written_out
-from functrans.ops.linalg.matrices import Matrices
-
-_cotangent_by_substitution = lazy(
-    "functrans.ops.linalg.cholesky_derivative:cotangent_by_substitution"
+from functrans.ops.linalg.compiled import (
+    composed,
+    decompositions,
+    elimination,
+    lapack,
+    written_out,
 )
+from functrans.ops.linalg.matrices import Matrices
 
 Rule = Callable[[Emission], None]
 
@@ -64,10 +64,6 @@ def _has_panels(at: Emission) -> bool:
     return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
 
 
-def _inlined_cotangent(at: Emission) -> None:
-    inline(at, lambda *operands: [_cotangent_by_substitution(*operands)])
-
-
 def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
@@ -83,7 +79,7 @@ cholesky = by_size(
 inv = by_size(written_out.inv, lapack.inv, largest_inverted)
 det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
-cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, _inlined_cotangent))
+cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
 cofactor = of_something(lapack.cofactor)
 eigh = of_something(decompositions.eigh)
 eigvalsh = of_something(decompositions.eigvalsh)
@@ -91,3 +87,5 @@ svd = of_something(decompositions.svd)
 svdvals = of_something(decompositions.svdvals)
 qr = of_something(decompositions.qr)
 r = of_something(decompositions.r)
+pinv = of_something(composed.pinv)
+lstsq = of_something(composed.lstsq)

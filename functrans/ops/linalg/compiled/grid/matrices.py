@@ -12,8 +12,8 @@ from math import prod
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled import decompositions, lapack, written_out
-from functrans.ops.linalg.compiled.grid import composed, householder, jacobi, one_sided, teams
+from functrans.ops.linalg.compiled import composed, decompositions, lapack, written_out
+from functrans.ops.linalg.compiled.grid import householder, jacobi, one_sided, teams
 from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_inverted, of_something
 

@@ -1,0 +1,105 @@
+"""The inverses of the incomplete gamma functions in compiled programs, by Newton's method.
+
+What is solved for is the logarithm of the smaller function: of P in the logarithm of the argument,
+in which it is concave, or of Q in the argument, in which it is concave or convex. So all steps but
+the first go in one direction, and where the functions are tiny they are almost lines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrans.loop.nodes import index
+from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, sqrt, where
+from functrans.loop.statements import Assign, Let, Store, While, local
+from functrans.ops.compiled.elements import broadcast_index
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import nest
+from functrans.ops.elementwise.compiled.incomplete_gamma import DOUBLE, WORK, Numbers, Statements
+from functrans.vecmath import exp, gamma, log, ndtri, power
+
+MOST_STEPS = 100
+
+LARGE_FACTORIAL = 150.0
+"""Of orders to here the gamma function is finite."""
+
+NEAR = 2.0**-28
+"""A step of this share of the argument is the last: the next one would be of its square."""
+
+
+def gammaincinv(at: Emission) -> None:
+    """The argument of a value of P."""
+    _emit(at, of_upper=False)
+
+
+def gammainccinv(at: Emission) -> None:
+    """The argument of a value of Q."""
+    _emit(at, of_upper=True)
+
+
+def _emit(at: Emission, of_upper: bool) -> None:
+    target = at.result()
+    loops = tuple(index("i", extent) for extent in target.extents)
+    a, share = (
+        convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
+        for i, each in enumerate(at.eqn.inputs)
+    )
+    between = (share > 0) & (share < 1)
+    wrong = ~((a >= 0) & (share >= 0) & (share <= 1)) | (between & (eq(a, 0) | eq(a, np.inf)))
+    inside = ~wrong & between
+    order, given = where(inside, a, 1.0), where(inside, share, 0.5)
+    lower, upper = (1.0 - given, given) if of_upper else (given, 1.0 - given)
+    x = local(DOUBLE, "x")
+    at_end = eq(share, 0.0) if of_upper else eq(share, 1.0)
+    found = where(inside, x, where(wrong, np.nan, where(at_end, const(np.inf, DOUBLE), 0.0)))
+    body = (*_solved(x, order, lower, upper), Store(target, loops, convert(found, target.dtype)))
+    at.call(nest(loops, body, parallel=True), work=8 * WORK * target.count)
+
+
+def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statements:
+    """Newton's method, for a positive order and shares between 0 and 1."""
+    names = ("order", "p", "q", "least", "step", "count")
+    a, p, q, least, step, count = (local(DOUBLE, name) for name in names)
+    following, numbers = local(DOUBLE, "next"), Numbers()
+    slope = numbers.front * a
+    of_lower = log(p / numbers.lower) * (numbers.lower / slope)
+    of_upper = log(numbers.upper / q) * (numbers.upper / slope)
+    further = minimum(maximum(x + of_upper * x, x * 0.25), x * 4.0 + 50.0)
+    # near zero Q is a line in the logarithm of the argument
+    by_power = _is_power(a, least)
+    in_logarithm = where(p <= q, of_lower, (numbers.upper - q) / slope)
+    nearer = x * exp(minimum(maximum(in_logarithm, -3.0), 3.0))
+    moved = where((p <= q) | by_power, nearer, further)
+    one, bounded = const(1.0, DOUBLE), minimum(order, LARGE_FACTORIAL)
+    first_term = power(p * gamma(bounded + 1.0), 1.0 / bounded)
+    return (
+        Let((a, p, q), (order, lower, upper)),
+        Let((least,), (first_term,)),
+        Let((x, step, count), (_start(a, p, q, least), one, const(0.0, DOUBLE))),
+        While(
+            (),
+            (abs(step) > x * NEAR) & (x > 0) & (count < float(MOST_STEPS)),
+            (
+                *numbers.found(a, x, with_front=True),
+                Let((following,), (moved,)),
+                Assign((x, step, count), (following, following - x, count + 1.0)),
+            ),
+        ),
+    )
+
+
+def _is_power(a: Scalar, least: Scalar) -> Scalar:
+    """Whether P is about its first term, a power of the argument, where Q is the smaller."""
+    return (a < 1.0) & (least < 0.05)
+
+
+def _start(a: Scalar, p: Scalar, q: Scalar, least: Scalar) -> Scalar:
+    """Wilson and Hilferty's cube of a normal number; for small shares P's first term, or Q's."""
+    normal = where(p <= q, ndtri(p), -ndtri(q))
+    root = 1.0 - 1.0 / (a * 9.0) + normal / (sqrt(a) * 3.0)
+    cube = a * (root * root * root)
+    of_lower = where(a < LARGE_FACTORIAL, maximum(least, cube), maximum(cube, a * 1e-3))
+    share = q / a
+    of_upper = where(share > 1.0, exp(-share - 0.5772156649015329), maximum(-log(share), 0.2))
+    found = where(p <= q, of_lower, where(a < 0.5, of_upper, cube))
+    return where(_is_power(a, least), least, found)

@@ -1,0 +1,347 @@
+"""Library calls of LAPACK on copies by columns: of complex matrices, and LU with its order.
+
+A complex matrix is given as two arrays, of its real and of its imaginary parts, which alternate in
+the copy. Complex numbers have double precision there whatever they are given in, as NumPy has it,
+and so have eigenvalues of real matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrans import vecmath
+from functrans.loop.failures import (
+    EIGENVALUES_NOT_CONVERGED,
+    NOT_CONVERGED,
+    NOT_POSITIVE_DEFINITE,
+    SINGULAR,
+)
+from functrans.loop.footprints import reals_of_gesdd
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.scalar import Scalar, const, convert, eq, where
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    Let,
+    Statement,
+    Store,
+    load,
+    local,
+)
+from functrans.ops.linalg.compiled.decompositions import (
+    DOUBLE,
+    Decompositions,
+    block,
+)
+from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Statements
+
+OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}
+
+Parts = tuple[Buffer, ...]
+"""An array of real numbers, or those of the real and of the imaginary parts of complex ones."""
+
+Number = tuple[Scalar, ...]
+"""The same, of one number."""
+
+Element = Callable[[Scalar, Scalar], Number]
+"""A number by its row and its column."""
+
+
+class Copies(Decompositions):
+    """The statements for the matrix at an index of the leading axes.
+
+    The names of the routines and of their arguments are those of LAPACK's documentation.
+    """
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given[0], on_stack)
+        self.given, self.results = given, results
+        self.pair = (2,) if len(given) == 2 else ()
+        if self.pair:
+            self.dtype = DOUBLE
+        self.info = self.numbers("info", INT, 1)
+
+    # -- the functions ------------------------------------------------------------------------
+
+    def cholesky(self) -> Statements:
+        n, a = self.n, self.matrix("a", self.n, self.n)
+        potrf = self._call("potrf", b"L", n, a, n, self.info, reads=(a,), writes=(a, self.info))
+        factor = self.triangle(self.of(a), lower=True)
+        return (
+            self.filled(a, n, n, self.element),
+            potrf,
+            self.succeeded(NOT_POSITIVE_DEFINITE),
+            self.handed(self.results, n, n, factor),
+        )
+
+    def factorised(self, factors: Factors) -> Statements:
+        n = self.n
+        getrf = self._call(
+            "getrf", n, n, factors.lower_upper, n, factors.pivots, factors.info,
+            reads=(factors.lower_upper,), writes=factors,
+        )  # fmt: skip
+        return self.filled(factors.lower_upper, n, n, self.element), getrf
+
+    def solve(self, factors: Factors, b: Parts | None, *, transpose_a: bool = False) -> Statements:
+        """Solutions; without right-hand sides, the inverse."""
+        n, columns = self.n, self.results[0].extents[-1]
+        x = self.matrix("x", n, columns)
+        trans, pivots = b"T" if transpose_a else b"N", factors.pivots
+        getrs = self._call(
+            "getrs", trans, n, columns, factors.lower_upper, n, pivots, x, n, self.info,
+            reads=(factors.lower_upper, pivots, x), writes=(x, self.info),
+        )  # fmt: skip
+        right = self.unit if b is None else self.at_given(b)
+        return (
+            self._require(self._regular(factors), SINGULAR),
+            self.filled(x, n, columns, right),
+            getrs,
+            self.handed(self.results, n, columns, self.of(x)),
+        )
+
+    def solve_triangular(
+        self, b: Parts, *, lower: bool, transpose_a: bool, unit_diagonal: bool
+    ) -> Statements:
+        n, columns = self.n, self.results[0].extents[-1]
+        a, x = self.matrix("a", n, n), self.matrix("x", n, columns)
+        flags = b"L" if lower else b"U", b"T" if transpose_a else b"N"
+        trtrs = self._call(
+            "trtrs", *flags, b"U" if unit_diagonal else b"N", n, columns, a, n, x, n, self.info,
+            reads=(a, x), writes=(x, self.info),
+        )  # fmt: skip
+        return (
+            self.filled(a, n, n, self.element),
+            self.filled(x, n, columns, self.at_given(b)),
+            trtrs,
+            self.succeeded(SINGULAR),
+            self.handed(self.results, n, columns, self.of(x)),
+        )
+
+    def sign_and_logarithm(self, factors: Factors) -> tuple[Statements, Number, Scalar]:
+        """Of the determinant, as NumPy has them: the product of the pivots might overflow."""
+        i, minus, one = index("i", self.n), const(-1, DOUBLE), const(1, DOUBLE)
+        re, im = (load(factors.lower_upper, (*self.at, i, i, const(p, INDEX))) for p in (0, 1))
+        length = local(DOUBLE, "length")
+        sign = local(DOUBLE, "re"), local(DOUBLE, "im")
+        total = local(DOUBLE, "logarithm")
+        stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)
+        turn = where(stayed, one, minus) / length
+        x, y = re * turn, im * turn
+        turned = sign[0] * x - sign[1] * y, sign[0] * y + sign[1] * x
+        step = (
+            Let((length,), (vecmath.hypot(re, im),)),
+            Assign((*sign, total), (*turned, total + vecmath.log(length))),
+        )
+        start = Let((*sign, total), (one, const(0, DOUBLE), const(0, DOUBLE)))
+        loop = For(i, ZERO, const(self.n, INDEX), step)
+        regular = self._regular(factors)
+        found = tuple(where(regular, part, 0) for part in sign)
+        return (start, loop), found, where(regular, total, -np.inf)
+
+    def slogdet(self, factors: Factors) -> Statements:
+        before, sign, total = self.sign_and_logarithm(factors)
+        return (*before, *self.handed_number(self.results, (*sign, total)))
+
+    def det(self, factors: Factors) -> Statements:
+        before, sign, total = self.sign_and_logarithm(factors)
+        size = vecmath.exp(total)
+        return (*before, *self.handed_number(self.results, tuple(part * size for part in sign)))
+
+    def eigh(self, *, lower: bool) -> Statements:
+        (values, *vectors), n = self.results, self.n
+        a, w = self.matrix("a", n, n), self.numbers("w", DOUBLE, n)
+        size = (n + block(n) + 2) * n if vectors else (block(n) + 1) * n + 1
+        room = self.room(size)
+        count = (2 * n + 5) * n + 1 if vectors else n
+        reals, integers = self.numbers("reals", DOUBLE, count), self.numbers("int", INT, 5 * n + 3)
+        heevd = self._call(
+            "heevd", b"V" if vectors else b"N", b"L" if lower else b"U", n, a, n, w, room,
+            size, reals, count, integers, 5 * n + 3, self.info,
+            reads=(a,), writes=(a, w, room, reals, integers, self.info),
+        )  # fmt: skip
+        return (
+            self.filled(a, n, n, self.element),
+            heevd,
+            self.succeeded(EIGENVALUES_NOT_CONVERGED),
+            self.handed_numbers((values,), n, self.of_vector(w)),
+            *((self.handed(tuple(vectors), n, n, self.of(a)),) if vectors else ()),
+        )
+
+    def svd(self, *, full: bool = False) -> Statements:
+        """All factors, or the singular values alone."""
+        m, n = self.n, self.columns
+        k, has_vectors = min(m, n), len(self.results) > 1
+        a, s = self.matrix("a", m, n), self.numbers("s", DOUBLE, k)
+        wide, high = (m, n) if full else (k, k)
+        left, right = a, a
+        if has_vectors:
+            left, right = self.matrix("left", m, wide), self.matrix("right", high, n)
+        size = (k + 4) * k + (block(k) + 1) * (m + n)
+        room = self.room(size)
+        reals = self.numbers("reals", DOUBLE, int(reals_of_gesdd(k, max(m, n))))
+        integers = self.numbers("integers", INT, 8 * k)
+        vectors = (left, right) if has_vectors else ()
+        job = (b"A" if full else b"S") if has_vectors else b"N"
+        gesdd = self._call(
+            "gesdd", job, m, n, a, m, s, left, m, right, high, room, size, reals,
+            integers, self.info,
+            reads=(a,), writes=(a, s, *vectors, room, reals, integers, self.info),
+        )  # fmt: skip
+        before = self.filled(a, m, n, self.element), gesdd, self.succeeded(NOT_CONVERGED)
+        if not has_vectors:
+            return (*before, self.handed_numbers(self.results, k, self.of_vector(s)))
+        u, values, vh = self.results[:2], self.results[2:3], self.results[3:]
+        return (
+            *before,
+            self.handed_numbers(values, k, self.of_vector(s)),
+            self.handed(u, m, wide, self.of(left)),
+            self.handed(vh, high, n, self.of(right)),
+        )
+
+    def qr(self, *, complete: bool = False) -> Statements:
+        """Both factors, or R alone."""
+        m, n = self.n, self.columns
+        k, high = min(m, n), self.results[-1].extents[-2]
+        wide = high if len(self.results) > 2 else 0
+        a, tau = self.matrix("a", m, max(n, wide)), self.matrix("tau", k, 1)
+        size = block(k) * max(n, wide)
+        room = self.room(size)
+        geqrf = self._call(
+            "geqrf", m, n, a, m, tau, room, size, self.info,
+            reads=(a,), writes=(a, tau, room, self.info),
+        )  # fmt: skip
+        triangle = self.triangle(self.of(a), lower=False)
+        before = (
+            self.filled(a, m, n, self.element),
+            geqrf,
+            self.handed(self.results[-2:], high, n, triangle),
+        )
+        if not wide:
+            return before
+        ungqr = self._call(
+            "ungqr", m, wide, k, a, m, tau, room, size, self.info,
+            reads=(a, tau), writes=(a, room, self.info),
+        )  # fmt: skip
+        return (*before, ungqr, self.handed(self.results[:2], m, wide, self.of(a)))
+
+    def lu(self) -> Statements:
+        """Both factors in one, which rows changed places, and the order that this makes."""
+        m, n, (*factors, pivots, order) = self.n, self.columns, self.results
+        k, a = min(m, n), self.matrix("a", m, n)
+        exchanges = self.numbers("pivots", INT, k)
+        getrf = self._call(
+            "getrf", m, n, a, m, exchanges, self.info, reads=(a,), writes=(a, exchanges, self.info)
+        )
+        i, step, place = index("i", m), index("k", k), local(INDEX, "place")
+        last = k - 1 - step
+        # the row that comes to a place: exchanges are undone, the last one first
+        other = convert(load(exchanges, (*self._place(exchanges), last)), INDEX) - 1
+        before = where(eq(place, last), other, where(eq(place, other), last, place))
+        found = (
+            Let((place,), (i,)),
+            For(step, ZERO, as_index(k), (Assign((place,), (before,)),)),
+            Store(order, (*self.at, i), convert(place, INT)),
+        )
+        row = index("i", k)
+        pivot = convert(load(exchanges, (*self._place(exchanges), row)), INT) - 1
+        return (
+            self.filled(a, m, n, self.element),
+            getrf,
+            self.handed(tuple(factors), m, n, self.of(a)),
+            For(row, ZERO, as_index(k), (Store(pivots, (*self.at, row), pivot),)),
+            For(i, ZERO, as_index(m), found),
+        )
+
+    # -- memory, and what comes to it and from it ---------------------------------------------
+
+    @property
+    def prefix(self) -> str:
+        return OF_COMPLEX[self.dtype] if self.pair else PREFIXES[self.dtype]
+
+    def matrix(self, name: str, rows: int, columns: int) -> Buffer:
+        """Memory for a matrix, column by column."""
+        return self._work(self.results[0], name, self.dtype, columns, rows, *self.pair)
+
+    def numbers(self, name: str, dtype: np.dtype[Any], size: int) -> Buffer:
+        """Memory for a vector of real numbers."""
+        return self._work(self.results[0], name, dtype, size)
+
+    def room(self, size: int) -> Buffer:
+        """Working memory for numbers like those of the matrices."""
+        return self._work(self.results[0], "room", self.dtype, size, *self.pair)
+
+    def element(self, row: Scalar, column: Scalar) -> Number:
+        """A number of the matrix that is given."""
+        return self.at_given(self.given)(row, column)
+
+    def at_given(self, parts: Parts) -> Element:
+        """The numbers of a matrix among operands."""
+        return lambda i, j: tuple(load(part, (*self.at, i, j)) for part in parts)
+
+    def of(self, memory: Buffer) -> Element:
+        """The numbers of a copy."""
+
+        def element(i: Scalar, j: Scalar) -> Number:
+            place = (*self._place(memory), j, i)
+            parts = ((const(p, INDEX),) for p in (0, 1)) if self.pair else ((),)
+            return tuple(load(memory, (*place, *part)) for part in parts)
+
+        return element
+
+    def of_vector(self, memory: Buffer) -> Callable[[Scalar], Number]:
+        """The numbers of a vector of real ones."""
+        return lambda i: (load(memory, (*self._place(memory), i)),)
+
+    def unit(self, row: Scalar, column: Scalar) -> Number:
+        """A number of the identity."""
+        one, zero = const(1, self.dtype), const(0, self.dtype)
+        return (where(eq(row, column), one, zero), zero)[: 1 + len(self.pair)]
+
+    def triangle(self, element: Element, *, lower: bool) -> Element:
+        """The numbers of a matrix, but zeros outside of a triangle."""
+
+        def inside(i: Scalar, j: Scalar) -> Number:
+            keeps = i >= j if lower else i <= j
+            return tuple(where(keeps, part, 0) for part in element(i, j))
+
+        return inside
+
+    def filled(self, memory: Buffer, rows: int, columns: int, element: Element) -> Statement:
+        """Loops that copy a matrix, column by column."""
+        i, j = index("i", rows), index("j", columns)
+        place = (*self._place(memory), j, i)
+        parts = [(*place, const(p, INDEX)) for p in (0, 1)] if self.pair else [place]
+        values = (convert(part, memory.dtype) for part in element(i, j))
+        body = tuple(Store(memory, at, x) for at, x in zip(parts, values, strict=True))
+        return For(j, ZERO, as_index(columns), (For(i, ZERO, as_index(rows), body),))
+
+    def handed(self, results: Parts, rows: int, columns: int, element: Element) -> Statement:
+        """Loops that write results, row by row."""
+        i, j = index("i", rows), index("j", columns)
+        body = self._stores(results, (i, j), element(i, j))
+        return For(i, ZERO, as_index(rows), (For(j, ZERO, as_index(columns), body),))
+
+    def handed_numbers(
+        self, results: Parts, size: int, number: Callable[[Scalar], Number]
+    ) -> Statement:
+        """A loop that writes vectors."""
+        i = index("i", size)
+        return For(i, ZERO, as_index(size), self._stores(results, (i,), number(i)))
+
+    def handed_number(self, results: Parts, number: Number) -> Statements:
+        """The stores of results of which there is one for each matrix."""
+        return self._stores(results, (), number)
+
+    def _stores(self, results: Parts, at: Number, number: Number) -> Statements:
+        return tuple(
+            Store(result, (*self.at, *at), convert(part, result.dtype))
+            for result, part in zip(results, number, strict=True)
+        )
+
+    def succeeded(self, status: int) -> Statement:
+        """Fail unless a routine says that all is well."""
+        return self._require(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)

@@ -1,0 +1,112 @@
+"""Pseudo-inverses, least squares and cofactors by singular values, as graphs.
+
+Those of real matrices are inlined. Those of complex ones are taken apart: the rules `parts`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.inlining import inline
+from functrans.ops.compiled.pairs import Pair
+from functrans.ops.elementwise.choice import select
+from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
+from functrans.ops.linalg.factorisations import det_p
+from functrans.ops.linalg.in_parts import applied
+from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd, reciprocals
+from functrans.ops.linalg.matrices import identity, on_columns, on_rows, product, transposed
+from functrans.ops.linalg.svd import svd_p
+from functrans.ops.reductions.reduce import reduce_prod
+
+
+def pinv(at: Emission) -> None:
+    """Pseudo-inverses, by singular values."""
+    inline(at, pinv_by_svd)
+
+
+def lstsq(at: Emission) -> None:
+    """Least squares, by singular values."""
+    inline(at, lstsq_by_svd)
+
+
+def cholesky_cotangent(at: Emission) -> None:
+    """Cotangents of positive definite matrices, by substitution."""
+    inline(at, lambda *operands: [cotangent_by_substitution(*operands)])
+
+
+def cofactor(at: Emission) -> None:
+    """Cofactors, by singular values, so that singular matrices need no exception."""
+    inline(at, _cofactors)
+
+
+def _cofactors(a: Any) -> list[Any]:
+    u, s, vh = svd_p(a, full=True)
+    sign = det_p(u) * det_p(vh)
+    weights = expand_axes(sign, (sign.ndim,)) * _products_of_others(s)
+    return [product(u * on_columns(weights), vh)]
+
+
+def _products_of_others(s: Any) -> Any:
+    """For each number of a vector the product of all others."""
+    n = s.shape[-1]
+    own, shape = cast(identity(n, s.dtype), dtype=np.dtype(bool)), (*s.shape, n)
+    each = select(broadcast_to(own, shape=shape), 1, broadcast_to(on_columns(s), shape=shape))
+    return reduce_prod(each, axes=(s.ndim,))
+
+
+# -- in parts --------------------------------------------------------------------------------------
+
+
+def pinv_in_parts(a: Pair, rcond: Any) -> Any:
+    """Pseudo-inverses of complex matrices."""
+    if 0 in a.re.shape or isinstance(rcond, Pair):
+        return NotImplemented
+    u, s, vh = applied(a, of="svd", full=False)
+    return _product(_adjoint(vh), _times(_adjoint(u), on_rows(reciprocals(s, rcond))))
+
+
+def lstsq_in_parts(a: Pair, b: Pair, rcond: Any) -> Any:
+    """Least squares with complex matrices."""
+    if 0 in a.re.shape or isinstance(rcond, Pair):
+        return NotImplemented
+    u, s, vh = applied(a, of="svd", full=False)
+    along = _product(_adjoint(u), b)
+    return _product(_adjoint(vh), _times(along, on_rows(reciprocals(s, rcond))))
+
+
+def cofactor_in_parts(a: Pair) -> Any:
+    """Cofactors of complex matrices."""
+    if 0 in a.re.shape:
+        return NotImplemented
+    u, s, vh = applied(a, of="svd", full=True)
+    left, right = (applied(x, of="det") for x in (u, vh))
+    re, im = left.re * right.re - left.im * right.im, left.re * right.im + left.im * right.re
+    sign = Pair(*(expand_axes(part, (part.ndim, part.ndim + 1)) for part in (re, im)))
+    conjugate = _times(_conj(u), on_columns(_products_of_others(s)))
+    return _product(_scaled(conjugate, sign), _conj(vh))
+
+
+def _product(x: Pair, y: Pair) -> Pair:
+    re = product(x.re, y.re) - product(x.im, y.im)
+    return Pair(re, product(x.re, y.im) + product(x.im, y.re))
+
+
+def _scaled(x: Pair, y: Pair) -> Pair:
+    """The products of elements."""
+    return Pair(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re)
+
+
+def _times(x: Pair, weights: Any) -> Pair:
+    return Pair(x.re * weights, x.im * weights)
+
+
+def _conj(x: Pair) -> Pair:
+    return Pair(x.re, -x.im)
+
+
+def _adjoint(x: Pair) -> Pair:
+    return Pair(transposed(x.re), -transposed(x.im))

@@ -1,0 +1,130 @@
+"""Library calls of LAPACK: eigenvalues, eigenvectors and Schur form of any square matrices.
+
+Eigenvectors of a real matrix come from LAPACK in pairs: the real parts in one column, the imaginary
+ones in the next, for an eigenvalue and its conjugate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from functrans.loop.failures import (
+    EIGENVALUES_NOT_CONVERGED,
+    NOT_ALL_FINITE,
+    SCHUR_NOT_FINITE,
+    SCHUR_NOT_FOUND,
+)
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, where
+from functrans.loop.statements import Buffer, Reduce, load, local
+from functrans.ops.linalg.compiled.by_columns import Copies, Element, Number, Parts
+from functrans.ops.linalg.compiled.decompositions import DOUBLE
+from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
+
+
+class _Spectra(Copies):
+    """What both functions are made of."""
+
+    def _finite(self, a: Buffer, status: int) -> Statements:
+        """Copy the matrix, and fail if there is a number that is not finite.
+
+        Zeros are copied then: LAPACK might go on for ever.
+        """
+        n = self.n
+        i, j = index("i", n), index("j", n)
+        finite = local(BOOL, "finite")
+        good = [eq(part - part, 0) for part in self.element(i, j)]
+        all_good = good[0] & good[-1]
+        loops = tuple((each, ZERO, as_index(n)) for each in (i, j))
+
+        def element(i: Scalar, j: Scalar) -> Number:
+            return tuple(where(finite, part, 0) for part in self.element(i, j))
+
+        return (
+            Reduce((finite,), ("and",), (all_good,), loops),
+            self._require(finite, status),
+            self.filled(a, n, n, element),
+        )
+
+    def _values(self) -> Parts:
+        """Memory for eigenvalues: in pairs, or real and imaginary parts by themselves."""
+        if self.pair:
+            return (self.matrix("w", self.n, 1),)
+        return tuple(self.numbers(name, self.dtype, self.n) for name in ("real", "imaginary"))
+
+    def _reals(self, size: int) -> Parts:
+        return (self.numbers("reals", self.dtype, size),) if self.pair else ()
+
+    def _value(self, w: Parts) -> Callable[[Scalar], Number]:
+        if self.pair:
+            return lambda i: self.of(w[0])(i, ZERO)
+        return lambda i: tuple(self.of_vector(part)(i)[0] for part in w)
+
+
+class Eigenvectors(_Spectra):
+    """The statements for the matrix at an index of the leading axes, in double precision."""
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given, results, on_stack)
+        self.dtype = DOUBLE
+
+    def eig(self) -> Statements:
+        """Eigenvalues, and vectors if there are results for them."""
+        n, vectors = self.n, self.results[2:]
+        w = self._values()
+        right = self.matrix("right", n, n) if vectors else self.matrix("right", 1, 1)
+        other = self.matrix("other", 1, 1)
+        job, rows, size = b"V" if vectors else b"N", n if vectors else 1, (BLOCK + 4) * n
+        room, found = self.room(size), (right,) if vectors else ()
+        a, reals = self.matrix("a", n, n), self._reals(2 * n)
+        geev = self._call(
+            "geev", b"N", job, n, a, n, *w, other, 1, right, rows, room, size, *reals, self.info,
+            reads=(a,), writes=(a, *w, *found, room, *reals, self.info),
+        )  # fmt: skip
+        of_vectors = self.of(right) if self.pair else self._paired(w[-1], self.of(right))
+        return (
+            *self._finite(a, NOT_ALL_FINITE),
+            geev,
+            self.succeeded(EIGENVALUES_NOT_CONVERGED),
+            self.handed_numbers(self.results[:2], n, self._value(w)),
+            *((self.handed(vectors, n, n, of_vectors),) if vectors else ()),
+        )
+
+    def _paired(self, imaginary: Buffer, element: Element) -> Element:
+        """Eigenvectors whose parts are in columns next to each other."""
+
+        def number(i: Scalar, j: Scalar) -> Number:
+            before, after = maximum(j - 1, ZERO), minimum(j + 1, const(self.n - 1, INDEX))
+            (own,), (left,), (right,) = (element(i, at) for at in (j, before, after))
+            turn = load(imaginary, (*self._place(imaginary), j))
+            re = where(turn < 0, left, own)
+            return re, where(turn < 0, -own, where(turn > 0, right, 0))
+
+        return number
+
+
+class SchurForm(_Spectra):
+    """The statements for the matrix at an index of the leading axes, in its own precision."""
+
+    def __init__(self, given: Parts, results: Parts, on_stack: bool) -> None:
+        super().__init__(given, results, on_stack)
+        self.dtype = self.a.dtype
+
+    def schur(self) -> Statements:
+        n, a, vectors = self.n, self.matrix("a", self.n, self.n), self.matrix("q", self.n, self.n)
+        w, size = self._values(), (BLOCK + 3) * n
+        room, reals = self.room(size), self._reals(n)
+        count, chosen = self.numbers("count", INT, 1), self.numbers("chosen", INT, n)
+        # nothing is sorted, and so no function called that would choose
+        gees = self._call(
+            "gees", b"V", b"N", chosen, n, a, n, count, *w, vectors, n, room, size, *reals, chosen,
+            self.info, reads=(a,), writes=(a, count, *w, vectors, room, *reals, self.info),
+        )  # fmt: skip
+        half = len(self.results) // 2
+        return (
+            *self._finite(a, SCHUR_NOT_FINITE),
+            gees,
+            self.succeeded(SCHUR_NOT_FOUND),
+            self.handed(self.results[:half], n, n, self.of(a)),
+            self.handed(self.results[half:], n, n, self.of(vectors)),
+        )

@@ -1,0 +1,107 @@
+"""Instruction selection for complex matrices, and others with complex results: all are LAPACK's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.linalg.compiled.by_columns import Copies, Parts
+from functrans.ops.linalg.compiled.decompositions import DOUBLE, emit_for_each
+from functrans.ops.linalg.compiled.general_spectra import Eigenvectors, SchurForm
+from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
+
+Make = Callable[[Any, Emission, tuple[Parts, ...]], Statements]
+"""The statements for one matrix, of a `Copies`, what is asked for, and all operands."""
+
+
+def _params(at: Emission) -> dict[str, Any]:
+    return {name: value for name, value in at.eqn.params.items() if name != "of"}
+
+
+def _alone(name: str) -> Make:
+    """What is made of one matrix by a method that takes the parameters."""
+    return lambda calls, at, operands: getattr(calls, name)(**_params(at))
+
+
+def _factored(make: Callable[..., Statements]) -> Make:
+    """What is made of the factors of a matrix, computed once for all that ask for them."""
+
+    def statements(calls: Any, at: Emission, operands: tuple[Parts, ...]) -> Statements:
+        return make(calls, _factors(at, operands[0]), *operands[1:], **_params(at))
+
+    return statements
+
+
+def _factors(at: Emission, a: Parts) -> Factors:
+    def make() -> Factors:
+        *leading, n, _ = a[0].extents
+        factors = Factors(
+            at.scratch("lu", DOUBLE, (*leading, n, n, 2)),
+            at.scratch("pivots", INT, (*leading, n)),
+            at.scratch("info", INT, (*leading, 1)),
+        )
+        calls = Copies(a, factors, False)
+        at.call(
+            calls.for_each(calls.factorised(factors)), work=calls.count * n // 3, writes=factors
+        )
+        return factors
+
+    return at.shared((_factors, *a), make)
+
+
+MADE: dict[str, tuple[type[Copies], Make, float]] = {
+    "solve": (Copies, _factored(Copies.solve), 1),
+    "triangular_solve": (
+        Copies,
+        lambda calls, at, operands: calls.solve_triangular(operands[1], **_params(at)),
+        1,
+    ),
+    "cholesky": (Copies, _alone("cholesky"), 0.5),
+    "inv": (Copies, _factored(lambda calls, factors: calls.solve(factors, None)), 1),
+    "det": (Copies, _factored(Copies.det), 0.1),
+    "slogdet": (Copies, _factored(Copies.slogdet), 0.1),
+    "eigh": (Copies, _alone("eigh"), 8),
+    "eigvalsh": (Copies, _alone("eigh"), 4),
+    "svd": (Copies, _alone("svd"), 16),
+    "svdvals": (Copies, _alone("svd"), 4),
+    "qr": (Copies, _alone("qr"), 2),
+    "r_of_qr": (Copies, _alone("qr"), 1),
+    "eig": (Eigenvectors, _alone("eig"), 16),
+    "eigvals": (Eigenvectors, _alone("eig"), 8),
+    "schur": (SchurForm, _alone("schur"), 16),
+    "lu": (Copies, _alone("lu"), 0.5),
+}
+"""By whose methods the statements are made, how, and how many operations for each product."""
+
+
+def emit(at: Emission) -> None:
+    """An operation on matrices that are taken apart."""
+    if any(0 in x.aval.shape for x in at.eqn.outputs):
+        return
+    _emit(at, at.eqn.params["of"])
+
+
+def schur(at: Emission) -> None:
+    """Schur form of real matrices."""
+    _emit(at, "schur")
+
+
+def lu(at: Emission) -> None:
+    """LU factors of real matrices."""
+    _emit(at, "lu")
+
+
+def _emit(at: Emission, of: str) -> None:
+    kind, make, times = MADE[of]
+    parts = [at.operand(number) for number in range(len(at.eqn.inputs))]
+    count = 2 if of in ("solve", "triangular_solve") else 1
+    size = len(parts) // count
+    operands = tuple(tuple(parts[i : i + size]) for i in range(0, len(parts), size))
+    results = tuple(at.result(number) for number in range(len(at.eqn.outputs)))
+    emit_for_each(
+        at,
+        lambda on_stack: kind(operands[0], results, on_stack),
+        lambda calls: make(calls, at, operands),
+        times,
+    )
