@@ -1,4 +1,4 @@
-"""From LLVM IR to PTX by NVVM, NVIDIA's compiler, which needs neither a driver nor a GPU."""
+"""From LLVM IR to what nvJitLink compiles, by NVVM, which needs neither a driver nor a GPU."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def dialect() -> Sequence[int]:
     return found
 
 
-def ptx(module: str, architecture: str) -> str:
-    """The PTX of a module.
+def intermediate(modules: Sequence[str], architecture: str) -> bytes:
+    """Modules in the language that machine code is made of by link-time optimisation.
 
     Parameters
     ----------
-    module : str
-        LLVM IR.
+    modules : sequence of str
+        LLVM IR. It says what is to be kept (``@llvm.used``).
     architecture : str
         A virtual one: ``"compute_90"``.
 
@@ -36,13 +36,14 @@ def ptx(module: str, architecture: str) -> str:
         If NVVM refuses it, with what it says.
     """
     nvvm = _bindings()
-    options = [f"-arch={architecture}", "-opt=3", "-fma=0"]
+    options = [f"-arch={architecture}", "-opt=3", "-fma=0", "-gen-lto"]
     program = nvvm.create_program()
     try:
-        text = module.encode()
-        nvvm.add_module_to_program(program, text, len(text), "kernel")
+        for module in modules:
+            text = module.encode()
+            nvvm.add_module_to_program(program, text, len(text), "kernel")
         nvvm.verify_program(program, len(options), options)
-        if _OF_NVIDIA in module.replace('"', ""):
+        if any(_OF_NVIDIA in module.replace('"', "") for module in modules):
             # (after what is verified, since it does not keep the rules)
             library = _library()
             nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
@@ -53,7 +54,7 @@ def ptx(module: str, architecture: str) -> str:
         raise RuntimeError(_log(nvvm, program)) from error
     finally:
         nvvm.destroy_program(program)
-    return result.decode().strip("\0").strip()
+    return bytes(result)
 
 
 def _log(nvvm: Any, program: Any) -> str:

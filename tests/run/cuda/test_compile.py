@@ -37,7 +37,7 @@ def never(monkeypatch):
 
     def forbid():
         compiling._compiled.cache_clear()
-        monkeypatch.setattr(compiling, "_ptx", None)
+        monkeypatch.setattr(compiling, "_intermediate", None)
 
     return forbid
 
@@ -169,11 +169,11 @@ def test_a_source_defines_one_function():
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.core")
+    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.bindings.nvvm")
     with pytest.raises(DeviceError) as error:
         compile_cubin(SCALE.format(factor=21), SIGNATURE)
     assert str(error.value) == (
-        "kernels for CUDA are compiled with cuda-core, not installed here: "
+        "kernels for CUDA are compiled with cuda-bindings, not installed here: "
         'pip install "functrans[cuda]"'
     )
 
