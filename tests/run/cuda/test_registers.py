@@ -1,4 +1,4 @@
-"""Registers of kernels: as many as the assembler takes for a whole program, and as the page says."""
+"""Registers of kernels: as many as the assembler takes for a whole program, as the page says."""
 
 import re
 
