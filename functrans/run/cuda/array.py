@@ -380,7 +380,7 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
     """
     found = [np.empty(each.shape, each.dtype) for each in arrays]
     words = tuple(dict.fromkeys(chain.from_iterable(each.pending for each in arrays)))
-    drivers = [each.memory.driver for each in arrays] + [each.memory.driver for each in words]
+    drivers = [each.memory.driver for each in arrays] + [each.driver for each in words]
     for here in dict.fromkeys(drivers):
         stream = here.stream()
         for array, values in zip(arrays, found, strict=True):
@@ -388,7 +388,7 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
                 array.memory.read(stream)
                 here.copy_out(values, array.memory.address, stream)
         for one in words:
-            if one.memory.driver is here:
+            if one.driver is here:
                 one.fetch(stream)
         here.synchronize(stream)
     for one in words:

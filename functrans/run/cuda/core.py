@@ -9,26 +9,31 @@ packed in Python: on the tests' libcuda, one run, so without what NVIDIA's drive
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from functrans.caches import Table
 from functrans.errors import DeviceError
 from functrans.locks import importing
 from functrans.run.cuda.driver import Driver, Event, MemoryState, OutOfMemory, Properties
 
-if TYPE_CHECKING:
-    import numpy as np
-
 _INSTALL = 'pip install "functrans[cuda]"'
 
 _SHARED_WITHOUT_ASKING = 48 << 10
 """The dynamic shared memory of a block, in bytes, that every kernel may have."""
+
+
+_PORTABLE = 1
+"""CU_MEMHOSTALLOC_PORTABLE: pinned for all devices."""
 
 
 def count(device: str) -> int:
@@ -201,6 +206,10 @@ class CoreDriver:
         """Whether an event has happened."""
         return bool(event.is_done)
 
+    def reach(self, event: Event) -> None:
+        """Wait for an event."""
+        event.sync()
+
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events."""
         stop.sync()
@@ -258,6 +267,19 @@ class CoreDriver:
         return int(self._call(self._api.cuPointerGetAttribute(attribute, address)))
 
     # ---- copies
+
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Pinned memory, which is freed with the array."""
+        with self._current():
+            address = self._call(self._api.cuMemHostAlloc(nbytes, _PORTABLE))
+        memory = (ctypes.c_ubyte * nbytes).from_address(int(address))
+        # (at the end of the process the driver may be gone)
+        weakref.finalize(memory, self._free_pinned, address).atexit = False
+        return np.ctypeslib.as_array(memory)
+
+    def _free_pinned(self, address: Any) -> None:
+        with self._current():
+            self._api.cuMemFreeHost(address)
 
     def copy_in(self, address: int, source: np.ndarray[Any, Any], stream: CoreStream) -> None:
         """Copy from the host."""

@@ -104,6 +104,15 @@ class Driver(Protocol):
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
 
+    def reach(self, event: Event) -> None:
+        """Wait until an event has happened.
+
+        Raises
+        ------
+        DeviceError
+            As `synchronize`.
+        """
+
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events, for which it waits."""
 
@@ -145,6 +154,12 @@ class Driver(Protocol):
         """The number of the GPU that an address is on."""
 
     # ---- copies
+
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Memory of the host, as bytes, that the device copies from and to while Python goes on.
+
+        It must stay until what was copied there has been: nothing waits for that.
+        """
 
     def copy_in(self, address: int, source: np.ndarray[Any, Any], stream: Stream) -> None:
         """Copy a C-contiguous array from the host.

@@ -2,7 +2,7 @@
 
 The temporaries of a call share one allocation, where the plan puts them. What is launched a second
 time with the same addresses is captured as a CUDA graph, and replayed from then on: a pool gives
-the same addresses again to a program that is called in a loop.
+the same few addresses again to a program that is called in a loop.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans import config
+from functrans.caches import Table
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.errors import DeviceError
@@ -33,9 +34,17 @@ from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
+from functrans.run.cuda.pending import WORD, Explain, Flag, Pending
 
 WORTH_A_GRAPH = 2
 """The least number of launches that are worth being captured."""
+
+GRAPHS = 8
+"""How many graphs of a program are kept: a loop whose results are its next operands goes from one
+piece of memory to another and back."""
+
+STREAMS = 64
+"""On how many streams a program keeps a status word."""
 
 FEW_SPILLS = 32
 """Bytes that a thread may spill for another block beside its own: three or four addresses, which
@@ -128,6 +137,13 @@ class LibraryCall(NamedTuple):
     buffers: tuple[int, ...]
 
 
+class _Captured(NamedTuple):
+    """A graph, and the workspaces and plans that its calls of libraries go on using."""
+
+    graph: LaunchGraph
+    used: list[object]
+
+
 class Launches:
     """A plan on a device.
 
@@ -165,50 +181,73 @@ class Launches:
         self.is_worth_a_graph = len(self.launches) >= WORTH_A_GRAPH and (
             self.needs_room or not calls
         )
-        self._last: tuple[int, ...] = ()
-        self._graph: LaunchGraph | None = None
+        self._flags: Table[Stream, Flag] = Table(STREAMS)
+        self._seen: Table[tuple[int, ...], None] = Table(2 * GRAPHS)
+        self._graphs: Table[tuple[int, ...], _Captured] = Table(GRAPHS)
         self._lock = lock()
 
-    def run(self, addresses: Sequence[int], flag: int, stream: Stream) -> None:
-        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs."""
-        given = (flag, *addresses)
+    def run(self, addresses: Sequence[int], stream: Stream, explain: Explain) -> Pending:
+        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs.
+
+        Gives what tells whether they have failed, if they can.
+        """
+        flag = self._flag(stream) if self.may_fail else None
+        given = (flag.address if flag else 0, *addresses)
         if self.offsets:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
             given += tuple([arena.address + offset for offset in self.offsets])
         if self.needs_room:
             room = allocate(self.driver, LARGEST_WORKSPACE, stream)
             given += (room.address,)
-        if not self.is_worth_a_graph:
+        if self.is_worth_a_graph:
+            self._replay(given, stream)
+        else:
             self._put(given, stream)
-            return
+        return (flag.fetch(explain),) if flag else ()
+
+    def _flag(self, stream: Stream) -> Flag:
+        found = self._flags.get(stream)
+        if found is None:
+            found = Flag(stream)
+            self._flags.remember(stream, found)
+        return found
+
+    def _replay(self, given: tuple[int, ...], stream: Stream) -> None:
+        """Launch what has been launched with these addresses before as one graph."""
         # (a graph that is being replayed on one stream must not be changed for another)
         with self._lock:
-            if given != self._last:
-                self._last = given
+            found = self._graphs.get(given)
+            if found is None and given not in self._seen:
+                self._seen.remember(given, None)
                 self._put(given, stream)
                 return
-            if self._graph is None or self._captured != given:
-                self._graph = self.driver.capture(
-                    lambda within: self._put_captured(given, within), self._graph
-                )
-                self._captured = given
-            self.driver.replay(self._graph, stream)
+            if found is None:
+                found = self._capture(given)
+                self._graphs.remember(given, found)
+            self.driver.replay(found.graph, stream)
 
-    _captured: tuple[int, ...] = ()
-    _used: object = None
-    """Workspaces and plans that the graph's calls of libraries go on using."""
+    def _capture(self, given: tuple[int, ...]) -> _Captured:
+        """A graph of all launches: where there are many, the oldest is made into it."""
+        oldest = None
+        if len(self._graphs) >= GRAPHS:
+            oldest = self._graphs.pop(next(iter(self._graphs))).graph
+        used: list[object] = []
 
-    def _put_captured(self, given: Sequence[int], stream: Stream) -> None:
-        if not self.needs_room:
-            self._put(given, stream)
-            return
-        with handles_for(stream.handle).captured() as used:
-            self._put(given, stream)
-        self._used = used
+        def record(within: Stream) -> None:
+            if not self.needs_room:
+                self._put(given, within)
+                return
+            with handles_for(within.handle).captured() as kept:
+                self._put(given, within)
+            used.extend(kept)
+
+        return _Captured(self.driver.capture(record, oldest), used)
 
     def _put(self, given: Sequence[int], stream: Stream) -> None:
         flag, *addresses = given
         launch = self.driver.launch
+        if flag:
+            self.driver.fill(flag, 0, WORD, stream)
         for each in self.launches:
             if isinstance(each, LibraryCall):
                 of_call = [addresses[slot] for slot in each.buffers]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +28,9 @@ _ordering = lock()
 
 _borrowed: deque[tuple[Driver, list[Event], Any]] = deque()
 """Owners of borrowed memory that nobody has any more, and the events that they are kept for."""
+
+after_waiting: list[Callable[[Driver], None]] = []
+"""What lets go of arrays once a device has done all of its work, of which there was too much."""
 
 
 class Memory:
@@ -136,6 +140,11 @@ def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
     return Memory(driver, _allocate_again(driver, nbytes, stream), nbytes, stream)
 
 
+def keep(driver: Driver, event: Event, owner: Any) -> None:
+    """Keep something that nobody has any more until an event has happened."""
+    _borrowed.append((driver, [event], owner))
+
+
 def give_back() -> None:
     """Let go of owners of borrowed memory that our streams have done with, in order."""
     while _borrowed:
@@ -153,6 +162,8 @@ def _allocate_again(driver: Driver, nbytes: int, stream: Stream) -> int:
     """Allocate once more, after garbage was collected and the pool has given back what it can."""
     gc.collect()  # cycles, such as tracebacks, may have arrays
     driver.synchronize()
+    for let_go in after_waiting:
+        let_go(driver)
     give_back()
     driver.trim()
     try:

@@ -45,7 +45,8 @@ def emulated(monkeypatch):
 
 
 def close(gpu):
+    gpu.delayed_events = False
     if gpu.used:
         gc.collect()  # what an exception's traceback holds on to
-        give_back()  # what was borrowed
+    give_back()  # what was borrowed
     gpu.close()

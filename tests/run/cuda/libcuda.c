@@ -280,6 +280,18 @@ static Result cuPointerGetAttribute(int *out, int which, Handle address) {
     return SUCCESS;
 }
 
+static Result cuMemHostAlloc(void **out, size_t n, unsigned flags) {
+    NEEDS_CONTEXT;
+    *out = malloc(n);
+    note("pinned %zu %u", n, flags);
+    return SUCCESS;
+}
+static Result cuMemFreeHost(void *memory) {
+    NEEDS_CONTEXT;
+    free(memory);
+    note("free pinned");
+    return SUCCESS;
+}
 static Result cuMemcpyHtoDAsync(Handle to, const void *from, size_t n, Handle stream) {
     NEEDS(ready(stream)); NEEDS(inside(to, n));
     memcpy((void *)to, from, n);
@@ -452,6 +464,7 @@ static const struct { const char *name; void *function; } table[] = {
     ENTRY(cuMemPoolCreate), ENTRY(cuMemPoolDestroy), ENTRY(cuMemPoolSetAttribute),
     ENTRY(cuMemPoolGetAttribute), ENTRY(cuMemPoolTrimTo), ENTRY(cuMemPoolSetAccess), ENTRY(cuMemAllocFromPoolAsync),
     ENTRY(cuMemFreeAsync), ENTRY(cuMemGetInfo), ENTRY(cuPointerGetAttribute),
+    ENTRY(cuMemHostAlloc), ENTRY(cuMemFreeHost),
     ENTRY(cuMemcpyHtoDAsync), ENTRY(cuMemcpyDtoHAsync), ENTRY(cuMemcpyDtoDAsync),
     ENTRY(cuMemcpyPeerAsync), ENTRY(cuMemsetD8Async), ENTRY(cuLibraryLoadData),
     ENTRY(cuLibraryUnload), ENTRY(cuLibraryGetKernel), ENTRY(cuKernelSetAttribute),

@@ -125,6 +125,14 @@ def what_the_driver_refuses_is_an_error_with_its_name(machine):
     assert scenarios.words(there, 2).tolist() == [0, 0]
 
 
+def pinned_memory_goes_with_the_array(machine):
+    there = driver.driver()
+    there.stream()
+    made = []
+    assert machine.log(lambda: made.append(there.pinned(64)[8:])) == ["pinned 64 1"]
+    assert machine.log(made.clear) == ["free pinned"]
+
+
 def the_pool_keeps_what_it_has(machine):
     from functrans.run.cuda.core import CoreDriver
 
@@ -154,6 +162,7 @@ OWN = [
     the_driver_is_asked_for_no_more_than_is_needed,
     reading_on_another_stream_is_ordered_by_events,
     what_the_driver_refuses_is_an_error_with_its_name,
+    pinned_memory_goes_with_the_array,
     the_pool_keeps_what_it_has,
     arrays_move_between_gpus,
     freeing_another_gpus_memory_leaves_this_one_current,

@@ -176,6 +176,10 @@ class Stub:
         join(self._host_clock(), event.clock)  # the thread has seen it
         return True
 
+    def reach(self, event):
+        self.calls.append("reach")
+        join(self._host_clock(), event.clock)
+
     def elapsed(self, start, stop):
         if not (start.timed and stop.timed):
             raise Misuse("events that are compared must be timed")
@@ -317,6 +321,10 @@ class Stub:
             block.read[stream] = time
 
     # ---- copies
+
+    def pinned(self, nbytes):
+        self.calls.append("pinned")
+        return np.full(nbytes, POISON, np.uint8)
 
     def copy_in(self, address, source, stream):
         self._called_in_order("copy_in", stream)

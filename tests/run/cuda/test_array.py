@@ -14,7 +14,7 @@ import pytest
 
 import functrans
 from functrans.errors import DeviceError, UnsupportedAttributeError, UnsupportedNumPyError
-from functrans.run.cuda import answers
+from functrans.run.cuda import answers, operations  # noqa: F401 (who answers is known before)
 from functrans.run.cuda.array import DeviceArray, to_host
 
 DTYPES = [
