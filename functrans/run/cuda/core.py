@@ -180,6 +180,14 @@ class CoreDriver:
             made = self._threads.stream = self._wrapped(self._device.create_stream())
             return made
 
+    def transfers(self) -> CoreStream:
+        """The stream of this thread for copies from the host."""
+        try:
+            return self._threads.transfers  # type: ignore[no-any-return]
+        except AttributeError:
+            made = self._threads.transfers = self._wrapped(self._device.create_stream())
+            return made
+
     def foreign_stream(self, handle: int) -> CoreStream:
         """A stream of another package: nothing of it is owned."""
         found = self._foreign.get(handle)

@@ -92,6 +92,9 @@ class Driver(Protocol):
         Streams of two threads are in no order, and none is ordered with the default stream.
         """
 
+    def transfers(self) -> Stream:
+        """Another stream of the calling Python thread, for copies that wait for no kernel."""
+
     def foreign_stream(self, handle: int) -> Stream:
         """A stream of another package (1 is the legacy default stream), as long as it has it."""
 

@@ -53,6 +53,7 @@ class Memory:
         "__weakref__",
         "_readers",
         "_shown",
+        "_written",
         "address",
         "driver",
         "nbytes",
@@ -70,6 +71,11 @@ class Memory:
         self.owner = owner
         self._readers: tuple[Stream, ...] = ()
         self._shown = False
+        self._written: Event | None = None
+
+    def was_written(self, event: Event) -> None:
+        """Note the event after which it is written, and not used any more on its stream."""
+        self._written = event
 
     @property
     def exclusive(self) -> bool:
@@ -82,7 +88,8 @@ class Memory:
             return
         with _ordering:
             if stream is not self.stream and stream not in self._readers:
-                stream.driver.wait(stream, self.stream.driver.record(self.stream))
+                event = self._written or self.stream.driver.record(self.stream)
+                stream.driver.wait(stream, event)
                 self._readers = (*self._readers, stream)
 
     def write(self, stream: Stream) -> None:
@@ -92,7 +99,7 @@ class Memory:
         with _ordering:
             for other in {self.stream, *self._readers} - {stream}:
                 stream.driver.wait(stream, other.driver.record(other))
-            self.stream, self._readers = stream, ()
+            self.stream, self._readers, self._written = stream, (), None
 
     def show(self) -> None:
         """Note that another package may use it from now on, on any stream."""
@@ -111,8 +118,10 @@ class Memory:
             return
         if self._shown:
             self.driver.synchronize()
-        after = [each.driver.record(each) for each in self._readers]
-        self.driver.free(address, self.stream, after)
+        last, *others = (self.stream, *self._readers)
+        if self._written is not None and others and others[0].driver is self.driver:
+            last, *others = others  # which came after the writing: that stream has no more to do
+        self.driver.free(address, last, [each.driver.record(each) for each in others])
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # the process gives all of it back

@@ -18,6 +18,7 @@ import functrans
 from functrans.errors import DeviceError
 from functrans.run.cuda import driver
 from functrans.run.cuda.core import count
+from functrans.run.cuda.staging import PIECE
 from tests.run.cuda import scenarios
 
 ROOM = 1 << 26
@@ -84,10 +85,18 @@ def the_driver_is_asked_for_no_more_than_is_needed(machine):
     stream = there.stream()
     own = f"{stream.handle:x}"
     x = np.arange(4.0)
-    assert machine.log(lambda: functrans.device_put(x)) == [
-        f"allocate 32 {own}", "in 32", f"synchronize {own}", f"free 32 {own}",
-    ]  # fmt: skip
     put = functrans.device_put(x)
+    # nothing is waited for
+    assert machine.log(lambda: functrans.device_put(x)) == [
+        f"allocate 32 {own}", "in 32", f"free 32 {own}",
+    ]  # fmt: skip
+    large = np.zeros(1 << 20)
+    functrans.device_put(large)
+    found = [line.split()[:2] for line in machine.log(lambda: functrans.device_put(large))]
+    pieces = [["in", str(PIECE)]] * (large.nbytes // PIECE)
+    assert [each for each in found if each[0] != "record"] == [
+        ["allocate", str(large.nbytes)], *pieces, ["free", str(large.nbytes)],
+    ]  # fmt: skip
     assert machine.log(lambda: np.asarray(put)) == ["out 32", f"synchronize {own}"]
     kernel = there.load(CUBIN, "fill")
     launch = lambda: there.launch(kernel, 2, 64, (put.memory.address, 4, 0), stream)  # noqa: E731

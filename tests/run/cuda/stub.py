@@ -151,6 +151,13 @@ class Stub:
             self._threads.stream = self._new_stream(name)
         return self._threads.stream
 
+    def transfers(self):
+        self._called_in_order("transfers")
+        if not hasattr(self._threads, "transfers"):
+            name = f"{self.device} transfers of {threading.current_thread().name}"
+            self._threads.transfers = self._new_stream(name)
+        return self._threads.transfers
+
     def foreign_stream(self, handle):
         for own in self._streams:
             if own.handle == handle:
