@@ -15,9 +15,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from functrans.caches import Table
 from functrans.errors import DeviceError
 from functrans.locks import importing
 from functrans.run.cuda.driver import Driver, Event, MemoryState, OutOfMemory, Properties
+from functrans.trace.source import located, user_source
 
 _INSTALL = 'pip install "functrans[cuda]"'
 
@@ -110,7 +111,27 @@ def _checked(api: Any, result: tuple[Any, ...]) -> Any:
 def _failed(api: Any, status: Any) -> DeviceError:
     said = api.cuGetErrorString(status)[1]
     words = said.decode() if isinstance(said, bytes) else "no more is known"
-    return DeviceError(f"the GPU's driver reports {status.name}: {words}")
+    return DeviceError(f"the GPU's driver reports {status.name}: {words}{located(user_source())}")
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _told(method: Method) -> Method:
+    """A method in which what cuda.core raises is an error of ours, with the user's line."""
+
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except Exception as error:
+            of_cuda = type(error) is RuntimeError or type(error).__module__.startswith("cuda.")
+            if not of_cuda:  # what is captured may raise, too
+                raise
+            said = f"{error}{located(user_source())}"
+            raise DeviceError(f"the GPU's driver reports {said}") from error
+
+    return call  # type: ignore[return-value]
 
 
 class CoreStream:
@@ -188,6 +209,7 @@ class CoreDriver:
             made = self._threads.transfers = self._wrapped(self._device.create_stream())
             return made
 
+    @_told
     def foreign_stream(self, handle: int) -> CoreStream:
         """A stream of another package: nothing of it is owned."""
         found = self._foreign.get(handle)
@@ -199,25 +221,30 @@ class CoreDriver:
     def _wrapped(self, native: Any) -> CoreStream:
         return CoreStream(self, native, self._api.CUstream(int(native.handle)))
 
+    @_told
     def record(self, stream: CoreStream, timed: bool = False) -> Event:
         """An event on a stream."""
         with self._current():
             options = self._core.EventOptions(timing_enabled=True) if timed else None
             return stream.native.record(options=options)
 
+    @_told
     def wait(self, stream: CoreStream, event: Event) -> None:
         """Have a stream wait."""
         with self._current():
             stream.native.wait(event)
 
+    @_told
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
         return bool(event.is_done)
 
+    @_told
     def reach(self, event: Event) -> None:
         """Wait for an event."""
         event.sync()
 
+    @_told
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events."""
         stop.sync()
@@ -252,6 +279,7 @@ class CoreDriver:
             raise _failed(self._api, status)
         return int(address)
 
+    @_told
     def free(self, address: int, stream: CoreStream, after: Sequence[Event] = ()) -> None:
         """Give memory back to the pool."""
         with self._current():
@@ -322,6 +350,7 @@ class CoreDriver:
 
     # ---- kernels
 
+    @_told
     def load(self, code: bytes, name: str, shared_bytes: int = 0) -> CoreKernel:
         """Load a kernel. More dynamic shared memory than usual is asked for here, once."""
         api = self._api
@@ -333,6 +362,7 @@ class CoreDriver:
             self._call(api.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device))
         return CoreKernel(kernel)
 
+    @_told
     def launch(
         self,
         kernel: CoreKernel,
@@ -353,6 +383,7 @@ class CoreDriver:
         # plain integers become arguments of eight bytes
         self._core.launch(stream.native, configuration, kernel.native, *arguments)
 
+    @_told
     def capture(self, record: Callable[[CoreStream], object], graph: Any = None) -> Any:
         """Capture what a function launches.
 
@@ -376,6 +407,7 @@ class CoreDriver:
         finally:
             builder.close()
 
+    @_told
     def replay(self, graph: Any, stream: CoreStream) -> None:
         """Run a graph."""
         graph.launch(stream.native)

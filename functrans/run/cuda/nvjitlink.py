@@ -11,6 +11,7 @@ from typing import Any
 
 from functrans.caches import once
 from functrans.locks import importing
+from functrans.run.cuda.nvvm import loaded
 
 # (without the second, products and sums are contracted)
 _OPTIONS = ("-lto", "-fma=0", "-Xptxas=-v", "-verbose")
@@ -69,4 +70,4 @@ def _bytes(handle: int, what: str) -> bytes:
 @once
 def _bindings() -> Any:
     with importing:
-        return import_module("cuda.bindings.nvjitlink")
+        return loaded(import_module("cuda.bindings.nvjitlink"), "nvJitLink")

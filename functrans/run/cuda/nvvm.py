@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from functrans.caches import once
+from functrans.errors import DeviceError
 from functrans.locks import importing
 
 _OF_NVIDIA = "@__nv_"
@@ -66,7 +67,24 @@ def _log(nvvm: Any, program: Any) -> str:
 @once
 def _bindings() -> Any:
     with importing:
-        return import_module("cuda.bindings.nvvm")
+        return loaded(import_module("cuda.bindings.nvvm"), "NVVM")
+
+
+def loaded(bindings: Any, name: str) -> Any:
+    """A module of cuda.bindings, once the library that it calls is there.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such library.
+    """
+    with importing:
+        pathfinder = import_module("cuda.pathfinder")
+    try:
+        bindings.version()
+    except pathfinder.DynamicLibNotFoundError as error:
+        raise _absent(name) from error
+    return bindings
 
 
 @once
@@ -74,4 +92,15 @@ def _library() -> bytes:
     """NVIDIA's functions for devices, as LLVM bitcode."""
     with importing:
         pathfinder = import_module("cuda.pathfinder")
-    return Path(pathfinder.find_bitcode_lib("device")).read_bytes()
+    try:
+        path = pathfinder.find_bitcode_lib("device")
+    except pathfinder.BitcodeLibNotFoundError as error:
+        raise _absent("libdevice") from error
+    return Path(path).read_bytes()
+
+
+def _absent(name: str) -> DeviceError:
+    return DeviceError(
+        f"kernels for CUDA are compiled with NVIDIA's {name}, which is not on this machine: "
+        'pip install "functrans[cuda]", or have CUDA_HOME say where the CUDA toolkit is'
+    )

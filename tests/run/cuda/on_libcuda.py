@@ -22,6 +22,7 @@ from functrans.run.cuda.staging import PIECE
 from tests.run.cuda import scenarios
 
 ROOM = 1 << 26
+LAUNCH_FAILED = 719
 OK, NO_DEVICE, MISMATCH, SYSTEM_NOT_READY = 0, 100, 803, 802
 
 CUBIN = b"fill 3\n"
@@ -127,10 +128,41 @@ def reading_on_another_stream_is_ordered_by_events(machine):
 def what_the_driver_refuses_is_an_error_with_its_name(machine):
     there = driver.driver()
     stream = there.stream()
-    assert message(lambda: there.free(12345, stream)) == (
-        "the GPU's driver reports CUDA_ERROR_INVALID_VALUE: words"
+    assert message(lambda: there.free(12345, stream)).startswith(
+        "the GPU's driver reports CUDA_ERROR_INVALID_VALUE: words at on_libcuda.py:"
     )
     # the context of the thread is as before
+    assert scenarios.words(there, 2).tolist() == [0, 0]
+
+
+def a_device_that_has_failed_says_so_at_the_users_line(machine):
+    there = driver.driver()
+    stream = there.stream()
+    x, event = scenarios.words(there, 4), there.record(stream)
+    kernel = there.load(CUBIN, "fill")
+    address = x.memory.address
+    launch = lambda on: there.launch(kernel, 1, 32, (address, 4, 1), on)  # noqa: E731
+    graph = there.capture(launch)
+    machine.library.fake_break(LAUNCH_FAILED)
+    try:
+        for action in (
+            lambda: launch(stream),
+            lambda: there.load(b"fill 3", "fill"),
+            lambda: there.record(stream),
+            lambda: there.wait(stream, event),
+            lambda: there.happened(event),
+            lambda: there.reach(event),
+            lambda: there.replay(graph, stream),
+            lambda: there.capture(launch),
+        ):
+            said = message(action)
+            assert said.startswith("the GPU's driver reports "), said
+            assert " at on_libcuda.py:" in said, said
+        # what dies meanwhile prints nothing, also where events are recorded for it
+        x.memory._readers = (there.foreign_stream(1),)
+        del x
+    finally:
+        machine.library.fake_break(OK)
     assert scenarios.words(there, 2).tolist() == [0, 0]
 
 
@@ -171,6 +203,7 @@ OWN = [
     the_driver_is_asked_for_no_more_than_is_needed,
     reading_on_another_stream_is_ordered_by_events,
     what_the_driver_refuses_is_an_error_with_its_name,
+    a_device_that_has_failed_says_so_at_the_users_line,
     pinned_memory_goes_with_the_array,
     the_pool_keeps_what_it_has,
     arrays_move_between_gpus,

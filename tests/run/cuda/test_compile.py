@@ -9,6 +9,7 @@ import pytest
 from functrans import config
 from functrans.errors import DeviceError
 from functrans.run.cuda import compile as compiling
+from functrans.run.cuda import nvjitlink, nvvm
 from functrans.run.cuda.compile import compile_cubin, function_name, key_of
 from tests.emit.cuda.special import needs_compiler
 
@@ -176,6 +177,35 @@ def test_missing_packages_are_named(monkeypatch):
         "kernels for CUDA are compiled with cuda-bindings, not installed here: "
         'pip install "functrans[cuda]"'
     )
+
+
+@needs_compiler
+def test_a_missing_library_of_functions_says_what_to_install(monkeypatch):
+    import cuda.pathfinder
+
+    def nowhere(name):
+        raise cuda.pathfinder.BitcodeLibNotFoundError(name)
+
+    monkeypatch.setattr(cuda.pathfinder, "find_bitcode_lib", nowhere)
+    with pytest.raises(DeviceError) as error:
+        nvvm._library.__wrapped__()
+    assert str(error.value) == (
+        "kernels for CUDA are compiled with NVIDIA's libdevice, which is not on this machine: "
+        'pip install "functrans[cuda]", or have CUDA_HOME say where the CUDA toolkit is'
+    )
+
+
+@needs_compiler
+def test_a_missing_compiler_says_what_to_install(monkeypatch):
+    import cuda.bindings.nvjitlink
+    import cuda.pathfinder
+
+    def nowhere():
+        raise cuda.pathfinder.DynamicLibNotFoundError("nvJitLink")
+
+    monkeypatch.setattr(cuda.bindings.nvjitlink, "version", nowhere)
+    with pytest.raises(DeviceError, match="with NVIDIA's nvJitLink, which is not on this machine"):
+        nvjitlink._bindings.__wrapped__()
 
 
 def test_numba_is_missed_where_it_is_asked_for(monkeypatch):
