@@ -51,8 +51,8 @@ class At(NamedTuple):
     ) -> Count:
         """The operations of a loop at each place, for what is ``inside`` at each of its steps.
 
-        Where those that are looked at lie on a line, an arithmetic series is added up; where they do
-        not, the steps are halved.
+        Where those that are looked at lie on a line, an arithmetic series is added up; where
+        they do not, the steps are halved.
         """
         first = np.broadcast_to(np.asarray(start, np.int64), self.places)
         count = np.maximum(np.broadcast_to(np.asarray(stop, np.int64), self.places) - first, 0)

@@ -29,7 +29,13 @@ from functrans.lower.plan import Plan, Step, called, iterations
 from functrans.run.cuda.compile import Cubin, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.libraries.bindings import are_installed
-from functrans.run.cuda.libraries.handles import Workspace, handles_for, pooled
+from functrans.run.cuda.libraries.handles import (
+    BLAS_WORKSPACE,
+    Handles,
+    Workspace,
+    handles_for,
+    pooled,
+)
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
@@ -197,7 +203,7 @@ class Launches:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
             given += tuple([arena.address + offset for offset in self.offsets])
         if self.needs_room:
-            room = allocate(self.driver, LARGEST_WORKSPACE, stream)
+            room = allocate(self.driver, LARGEST_WORKSPACE + BLAS_WORKSPACE, stream)
             given += (room.address,)
         if self.is_worth_a_graph:
             self._replay(given, stream)
@@ -222,28 +228,29 @@ class Launches:
                 self._put(given, stream)
                 return
             if found is None:
-                found = self._capture(given)
+                found = self._capture(given, stream)
                 self._graphs.remember(given, found)
             self.driver.replay(found.graph, stream)
 
-    def _capture(self, given: tuple[int, ...]) -> _Captured:
+    def _capture(self, given: tuple[int, ...], stream: Stream) -> _Captured:
         """A graph of all launches: where there are many, the oldest is made into it."""
         oldest = None
         if len(self._graphs) >= GRAPHS:
             oldest = self._graphs.pop(next(iter(self._graphs))).graph
+        if not self.needs_room:
+            captured = self.driver.capture(lambda within: self._put(given, within), oldest)
+            return _Captured(captured, [])
+        handles = handles_for(stream.handle)
         used: list[object] = []
 
         def record(within: Stream) -> None:
-            if not self.needs_room:
-                self._put(given, within)
-                return
-            with handles_for(within.handle).captured() as kept:
-                self._put(given, within)
+            with handles.captured(within.handle, given[-1] + LARGEST_WORKSPACE) as kept:
+                self._put(given, within, handles)
             used.extend(kept)
 
         return _Captured(self.driver.capture(record, oldest), used)
 
-    def _put(self, given: Sequence[int], stream: Stream) -> None:
+    def _put(self, given: Sequence[int], stream: Stream, handles: Handles | None = None) -> None:
         flag, *addresses = given
         launch = self.driver.launch
         if flag:
@@ -252,7 +259,7 @@ class Launches:
             if isinstance(each, LibraryCall):
                 of_call = [addresses[slot] for slot in each.buffers]
                 with self._room(addresses, stream) as room:
-                    each.step(handles_for(stream.handle), room, of_call)
+                    each.step(handles or handles_for(stream.handle), room, of_call)
                 continue
             kernel, blocks, threads, buffers, sizes = each
             arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
