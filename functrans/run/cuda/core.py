@@ -23,7 +23,7 @@ import numpy as np
 
 from functrans.caches import Table
 from functrans.errors import DeviceError
-from functrans.locks import importing
+from functrans.locks import importing, lock
 from functrans.run.cuda.driver import Driver, Event, MemoryState, OutOfMemory, Properties
 from functrans.trace.source import located, user_source
 
@@ -186,6 +186,7 @@ class CoreDriver:
         everything = api.cuuint64_t((1 << 64) - 1)  # a synchronization gives nothing back
         self._call(api.cuMemPoolSetAttribute(self._pool, kept, everything))
         self._threads = threading.local()
+        self._capturing = lock()
         self._foreign: Table[int, CoreStream] = Table(64)
 
     # ---- streams and events
@@ -253,7 +254,8 @@ class CoreDriver:
     def synchronize(self, stream: CoreStream | None = None) -> None:
         """Wait for a stream, or for all of them."""
         if stream is None:
-            with self._current():
+            # (all streams cannot be waited for while one of them is captured)
+            with self._capturing, self._current():
                 self._call(self._api.cuCtxSynchronize())
         else:
             self._call(self._api.cuStreamSynchronize(stream.raw))
@@ -390,6 +392,10 @@ class CoreDriver:
         It is captured from a stream of its own: memory that is freed meanwhile, by whomever, is
         freed on other streams, and does not become a part of the graph.
         """
+        with self._capturing:
+            return self._captured(record, graph)
+
+    def _captured(self, record: Callable[[CoreStream], object], graph: Any) -> Any:
         builder = self._device.create_graph_builder()
         try:
             builder.begin_building("relaxed")

@@ -279,6 +279,16 @@ def driver(device: str = "cuda:0") -> Driver:
     return found
 
 
+def opened() -> list[Driver]:
+    """The drivers of the devices that are in use."""
+    substitutes = _substitutes.get()
+    return (
+        []
+        if _used_before_fork
+        else list((_opened if substitutes is None else substitutes).values())
+    )
+
+
 def count() -> int:
     """How many GPUs there are: 0, too, where what is needed to use one is missing."""
     substitutes = _substitutes.get()

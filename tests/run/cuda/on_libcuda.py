@@ -9,6 +9,7 @@ Prints a line of JSON: for each scenario by its name, the traceback of its failu
 import ctypes
 import json
 import sys
+import threading
 import traceback
 
 import numpy as np
@@ -174,6 +175,26 @@ def pinned_memory_goes_with_the_array(machine):
     assert machine.log(made.clear) == ["free pinned"]
 
 
+def the_pool_gives_back_what_it_has_when_caches_are_cleared(machine):
+    driver.driver("cuda:0").stream()
+    assert machine.log(functrans.clear_caches).count("trim") >= 1
+
+
+def all_streams_are_not_waited_for_while_one_is_captured(machine):
+    there = driver.driver()
+    kernel, x = there.load(CUBIN, "fill"), scenarios.words(there, 4)
+    waiting = threading.Thread(target=lambda: (there.stream(), there.synchronize()))
+
+    def record(on):
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        there.launch(kernel, 1, 32, (x.memory.address, 4, 1), on)
+
+    asked = machine.log(lambda: (there.capture(record), waiting.join()))
+    assert asked.index("captured 1") < asked.index("synchronize all")
+
+
 def the_pool_keeps_what_it_has(machine):
     from functrans.run.cuda.core import CoreDriver
 
@@ -205,6 +226,8 @@ OWN = [
     what_the_driver_refuses_is_an_error_with_its_name,
     a_device_that_has_failed_says_so_at_the_users_line,
     pinned_memory_goes_with_the_array,
+    the_pool_gives_back_what_it_has_when_caches_are_cleared,
+    all_streams_are_not_waited_for_while_one_is_captured,
     the_pool_keeps_what_it_has,
     arrays_move_between_gpus,
     freeing_another_gpus_memory_leaves_this_one_current,

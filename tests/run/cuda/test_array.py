@@ -220,7 +220,7 @@ def test_it_is_freed_when_putting_the_next_one_fails(gpu, monkeypatch):
     copy_in = gpu.copy_in
 
     def fails(address, source, stream):
-        if source.size == 7:
+        if source.size == 7 * 8:  # bytes
             raise KeyError("seven")
         copy_in(address, source, stream)
 
