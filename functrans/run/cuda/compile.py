@@ -25,6 +25,9 @@ from functrans.run.cuda.resources import Resources, parse
 
 ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
 
+OLDEST = 7, 5
+"""The least compute capability that NVIDIA's compiler of CUDA 13 knows."""
+
 _PACKAGES = {
     "cuda.bindings.nvvm": "cuda-bindings",
     "cuda.bindings.nvjitlink": "cuda-bindings",
@@ -93,8 +96,11 @@ def _compiled(
     blocks: int,
     backend: str,
 ) -> Cubin:
-    if ARCHITECTURE.fullmatch(architecture) is None:
-        raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
+    if capability(architecture) < OLDEST:
+        raise DeviceError(
+            f"kernels are not compiled for GPUs of architecture {architecture}: expected sm_75 "
+            "(Turing) or newer; use another GPU, or the CPU"
+        )
     key = key_of(source, signature, architecture, threads, blocks, backend)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
@@ -108,6 +114,20 @@ def _compiled(
     if store is not None:
         store.put(key, _to_bytes(cubin))
     return cubin
+
+
+def capability(architecture: str) -> tuple[int, int]:
+    """The compute capability of an architecture: ``(9, 0)`` for ``"sm_90"``.
+
+    Raises
+    ------
+    ValueError
+        If it is not called so.
+    """
+    found = ARCHITECTURE.fullmatch(architecture)
+    if found is None:
+        raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
+    return int(found[1]), int(found[2])
 
 
 def missing(backend: str = "native") -> list[str]:
@@ -160,9 +180,7 @@ def _intermediate(
     blocks: int,
     backend: str,
 ) -> bytes:
-    found = ARCHITECTURE.fullmatch(architecture)
-    assert found is not None
-    major, minor = int(found[1]), int(found[2])
+    major, minor = capability(architecture)
     if backend == "numba":
         name = function_name(source)
         modules = modules_by_numba(source, name, signature, (major, minor), threads, blocks)

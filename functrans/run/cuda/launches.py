@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -26,7 +27,8 @@ from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import launch, least_blocks
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step, called, iterations
-from functrans.run.cuda.compile import Cubin, compile_cubin
+from functrans.run.code.aside import side_by_side
+from functrans.run.cuda.compile import Cubin, capability, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.libraries.bindings import are_installed
 from functrans.run.cuda.libraries.handles import (
@@ -57,13 +59,17 @@ FEW_SPILLS = 32
 are stored before a loop and loaded behind it."""
 
 
-def machine() -> Target:
+def machine(architecture: str) -> Target:
     """A GPU of NVIDIA's, with its libraries where these are installed, as it is to be used now.
 
     Its programs give the same bits each time if that is asked for, and round products if they may.
     """
+    assert CUDA.grid is not None
+    # (before Ampere, tensor cores multiply other tiles of fewer kinds of numbers)
+    grid = CUDA.grid if capability(architecture) >= (8, 0) else CUDA.grid._replace(warp_tiles=())
     return replace(
         CUDA,
+        grid=grid,
         libraries=are_installed(),
         deterministic=config.deterministic,
         tf32=config.matmul_precision == "tf32",
@@ -103,6 +109,12 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         # one block with all registers in use is the lesser evil
         made = compile_cubin(source, signature, architecture, threads)
     return Compiled(source, made)
+
+
+def all_compiled(kernels: Sequence[Kernel], grid: Grid, architecture: str) -> list[Compiled]:
+    """The cubins of kernels, which threads compile side by side."""
+    work = [partial(compiled, kernel, grid, architecture) for kernel in kernels]
+    return side_by_side(work, config.threads)
 
 
 def _in_memory(one: Buffer) -> str:
@@ -168,11 +180,10 @@ class Launches:
         slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
         architecture = driver.properties.architecture
         driver.stream()  # whose device the kernels are loaded for
+        kernels = [kernel for kernel in plan.kernels if kernel.team]
         loaded = {
-            kernel: driver.load(cubin.code, cubin.name)
-            for kernel in plan.kernels
-            if kernel.team
-            for _, cubin in [compiled(kernel, grid, architecture)]
+            kernel: driver.load(made.cubin.code, made.cubin.name)
+            for kernel, made in zip(kernels, all_compiled(kernels, grid, architecture), strict=True)
         }
         self.launches = [
             _launch(step, turns, loaded[step.kernel], grid, slots)

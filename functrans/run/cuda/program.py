@@ -333,5 +333,5 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
             on,
             donated,
             config.cuda_fallback,
-            machine(),
+            machine(on.properties.architecture),
         )
