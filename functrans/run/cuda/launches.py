@@ -43,6 +43,7 @@ from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import WORD, Explain, Flag, Pending
+from functrans.run.cuda.resources import within_reach
 
 WORTH_A_GRAPH = 2
 """The least number of launches that are worth being captured."""
@@ -108,6 +109,11 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     if made.resources.spills > FEW_SPILLS and blocks > 1:
         # one block with all registers in use is the lesser evil
         made = compile_cubin(source, signature, architecture, threads)
+    more = within_reach(made.resources, threads, architecture)
+    if more:
+        denser = compile_cubin(source, signature, architecture, threads, more)
+        if denser.resources.spills <= FEW_SPILLS:
+            made = denser
     return Compiled(source, made)
 
 
