@@ -112,7 +112,7 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     more = within_reach(made.resources, threads, architecture)
     if more:
         denser = compile_cubin(source, signature, architecture, threads, more)
-        if denser.resources.spills <= FEW_SPILLS:
+        if denser.resources.spills <= made.resources.spills:
             made = denser
     return Compiled(source, made)
 
