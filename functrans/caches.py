@@ -23,6 +23,9 @@ V = TypeVar("V")
 _caches: WeakSet[Any] = WeakSet()
 _adding = lock()
 
+when_clear: list[Callable[[], None]] = []
+"""What is done once all caches are clear."""
+
 
 def clear_caches() -> None:
     """Forget all that has been traced, transformed and compiled, in memory.
@@ -30,7 +33,9 @@ def clear_caches() -> None:
     Caches have bounds, so there is no need to call this; it is for a process that goes on to
     something else and wants its memory back. Jitted functions are traced and compiled again when
     they are next called. Compiled code stays as long as something uses it: what `compile` or
-    `linearize` returned goes on working. Code that is kept on disk stays there.
+    `linearize` returned goes on working. Code that is kept on disk stays there. GPUs that are in
+    use are waited for, and what their memory pools keep goes back to the system, for other
+    libraries.
 
     Examples
     --------
@@ -47,6 +52,8 @@ def clear_caches() -> None:
         caches = list(_caches)
     for cache in caches:
         cache.clear()
+    for action in when_clear:
+        action()
 
 
 def cached(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:

@@ -1,7 +1,7 @@
 """What compiling kernels for a GPU takes: ``python -m tests.benchmarks.compiling [--numba]``.
 
 No GPU is needed. For the longest kernel of each program: processor time of translating its text, of
-NVVM and of the assembler, the least of several times, and what comes out. With ``--numba`` Numba
+NVVM and of nvJitLink, the least of several times, and what comes out. With ``--numba`` Numba
 compiles the same text, once.
 """
 
@@ -23,7 +23,7 @@ from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import optimise
 from functrans.run.cuda import compile as compiling
-from functrans.run.cuda import nvvm
+from functrans.run.cuda import nvjitlink, nvvm
 from functrans.run.cuda.resources import parse
 from tests.benchmarks.gpu import layer_norm, softmax
 from tests.emit.cuda.programs import stored_as
@@ -101,11 +101,13 @@ def row(text: str, signature: tuple[str, ...], threads: int, numba: bool) -> str
     times = []
     for _ in range(REPEATS):
         first, module = seconds(translated, text, signature, nvvm.dialect(), threads)
-        second, ptx = seconds(nvvm.ptx, module, f"compute_{ARCHITECTURE.removeprefix('sm_')}")
-        third, (_, log) = seconds(compiling._linked, "kernel", ptx, ARCHITECTURE)
+        virtual = f"compute_{ARCHITECTURE.removeprefix('sm_')}"
+        second, made = seconds(nvvm.intermediate, [module], virtual)
+        third, (_, log) = seconds(nvjitlink.cubin, made, ARCHITECTURE)
         times.append((first, second, third))
     taken = parse(log)
     cells = [f"{min(each) * 1e3:.0f} ms" for each in zip(*times, strict=True)]
+    ptx = nvjitlink.ptx(made, ARCHITECTURE)
     cells += [text.count("\n"), ptx.count("\n"), taken.registers, taken.spills, taken.stack]
     if numba:
         config.backend = "numba"
@@ -120,7 +122,7 @@ def main() -> None:
     parser.add_argument("--numba", action="store_true", help="Numba's compiler, too")
     numba = parser.parse_args().numba
     config.cache = False
-    columns = ["text", "NVVM", "assembler", "lines", "PTX", "registers", "spills", "local"]
+    columns = ["text", "NVVM", "nvJitLink", "lines", "PTX", "registers", "spills", "local"]
     print(" | ".join(["kernel", *columns, *(["Numba", "PTX", "registers"] if numba else [])]))
     for name, (function, operands) in PROGRAMS.items():
         print(f"{name} | {row(*longest_kernel(function, operands), numba)}")

@@ -9,8 +9,6 @@ from tests.primitives.harness import PRIMITIVES, complex_cases
 # What has no form element by element: updates and linear algebra are compiled as a whole, for the
 # rest a compiled program calls NumPy or SciPy.
 NOT_COMPILED = {
-    "binary_exponent": "rare",
-    "bitwise_count": "rare",
     "constant": "it is there already",
     "effect": "it is Python",
     "external": "it is Python",
@@ -21,7 +19,6 @@ NOT_COMPILED = {
     "pairs_to_complex": "it is a view",
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
-    "ldexp": "rare",
     "power_of_integers": "a negative exponent has to raise",
     "cumsum": "an element by itself is a sum: all of them would take quadratic time",
     "cumprod": "as cumsum",

@@ -120,7 +120,16 @@ class _Translation:
             module.add_named_metadata("nvvm.annotations", module.add_metadata(fact))
         numbers = module.add_metadata([word(number) for number in version])
         module.add_named_metadata("nvvmir.version", numbers)
+        self._keep()
         return str(module)
+
+    def _keep(self) -> None:
+        """Say that the function is used: a linker would remove it, since nothing calls it."""
+        address = self.ir.IntType(8).as_pointer()
+        kept = self.ir.ArrayType(address, 1)
+        used = self.ir.GlobalVariable(self.function.module, kept, "llvm.used")
+        used.linkage, used.section = "appending", "llvm.metadata"
+        used.initializer = self.ir.Constant(kept, [self.function.bitcast(address)])
 
     def _type(self, kind: str) -> Any:
         return Site(None, None, (), kind).type(kind)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
@@ -19,9 +20,11 @@ from functrans.loop.statements import (
     For,
     If,
     Kernel,
+    Let,
     Statement,
     Store,
     While,
+    local,
 )
 from functrans.loop.walk import children, expressions, loaded, stored
 
@@ -99,7 +102,7 @@ class _Insertion:
     def statements(self, body: Sequence[Statement], before: Touched) -> tuple[Body, Touched]:
         """The statements with barriers, and what has been touched since the last one."""
         done: list[Statement] = []
-        for statement in body:
+        for statement in chain.from_iterable(map(_bounds_before, body)):
             own = touched(statement).without(self.private)
             if before.meets(own):
                 done.append(_BARRIER)
@@ -110,17 +113,18 @@ class _Insertion:
         return tuple(done), before
 
     def _inside(self, statement: Statement, own: Touched) -> tuple[Statement, Touched]:
+        # what a condition or a bound reads, the slowest thread reads last
+        asked = Touched(read=_loaded(expressions(statement))).without(self.private)
         match statement:
             case For(lanes=1):
-                body, after = self.statements(statement.body, _NOTHING)
+                body, after = self.statements(statement.body, asked)
                 return replace(statement, body=self._around(body, after, own)), own
             case If():
-                body, _ = self.statements(statement.body, _NOTHING)
-                otherwise, _ = self.statements(statement.otherwise, _NOTHING)
+                body, _ = self.statements(statement.body, asked)
+                otherwise, _ = self.statements(statement.otherwise, asked)
                 return replace(statement, body=body, otherwise=otherwise), own
             case While():
                 prepare, after = self.statements(statement.prepare, _NOTHING)
-                asked = Touched(read=_loaded([statement.condition]))
                 body, last = self.statements(statement.body, after | asked)
                 body = self._around(body, last, own)
                 return replace(statement, prepare=prepare, body=body), own
@@ -129,6 +133,17 @@ class _Insertion:
     def _around(self, body: Body, last: Touched, own: Touched) -> Body:
         """The body of a loop, whose next iteration must not begin too early."""
         return (*body, _BARRIER) if last.meets(own) else body
+
+
+def _bounds_before(statement: Statement) -> Body:
+    """A statement, and before it the bounds of a dealt loop that writes what they read."""
+    if not isinstance(statement, For) or statement.lanes == 1:
+        return (statement,)
+    bounds = expressions(statement)
+    if not _loaded(bounds) & stored([statement]):
+        return (statement,)
+    start, stop = (local(bound.dtype, "bound") for bound in bounds)
+    return Let((start, stop), bounds), replace(statement, start=start, stop=stop)
 
 
 def touched(statement: Statement) -> Touched:

@@ -18,7 +18,15 @@ def extent(loop: For) -> int:
 
 def terms(statement: Reduce) -> int:
     """How many terms a sum has, or has at most."""
-    return prod(counter.attribute[2] or 1 for counter, *_ in statement.loops)
+    return prod(_steps(*loop) for loop in statement.loops)
+
+
+def _steps(counter: Scalar, start: Scalar, stop: Scalar) -> int:
+    """The steps of a loop: of a block as many as it is long, whatever its index may become."""
+    end = stop.args[0] if stop.op == "min" else stop
+    if end.op == "add" and end.args[0] is start and end.args[1].op == "const":
+        return int(end.args[1].attribute)
+    return counter.attribute[2] or 1
 
 
 def threads(statement: Statement) -> int:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
+from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.recognition import product_of
 from functrans.lower.select.root import Root
-from functrans.lower.select.split_reductions import Splitting, iterations
+from functrans.lower.select.split_reductions import Splitting, iterations, trip_count
+
+LEAST_ROWS = 128
+"""Rows of a part that are worth a team: four for each of its threads."""
 
 
 def _blocks(root: Root, target: Target) -> int:
@@ -19,10 +23,20 @@ def _blocks(root: Root, target: Target) -> int:
     product = product_of(root, target)
     if product is not None:
         return product.parts(grid)
-    if root.vectorises_folds(target):
+    if root.vectorises_folds(target) or not root.folds:
         return blocks
-    # of columns, a team does as many as a warp has threads, and shares their rows
-    return max(-(-blocks * grid.warp // max(iterations(root), grid.warp)), 2)
+    # of columns, a team does as many as a warp loads at once, and shares their rows, unless these
+    # are few: then it is threads of columns that there have to be enough of
+    dtype = max(root.folds, key=trip_count).dtype
+    few = _for(blocks, grid.warp, root)
+    many = _for(blocks, grid.warp * max(WIDEST // dtype.itemsize, 1), root)
+    rows = max(map(trip_count, root.folds))
+    return max(min(many, rows // LEAST_ROWS), few, 2)
+
+
+def _for(blocks: int, columns: int, root: Root) -> int:
+    """The parts of rows that make so many teams, each of which has so many columns."""
+    return -(-blocks * columns // max(iterations(root), columns))
 
 
 def _is_busy(root: Root, steps: int, target: Target) -> bool:

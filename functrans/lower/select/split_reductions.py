@@ -90,7 +90,7 @@ def split_reductions(
     if blocks == 1:
         return [root]
     folds = [fold for fold in root.folds if _is_splittable(fold, root.folds, blocks)]
-    steps = sum(_trip_count(fold) for fold in folds) * prod(extents)
+    steps = sum(trip_count(fold) for fold in folds) * prod(extents)
     if steps < target[Reductions].long or splitting.is_busy(root, steps, target):
         return [root]
     inner = loops([blocks, *extents])
@@ -126,7 +126,8 @@ def split_reductions(
     return [*new, replace(root, elements=tuple(zip(positions, values, strict=True)))]
 
 
-def _trip_count(fold: Scalar) -> int:
+def trip_count(fold: Scalar) -> int:
+    """How many terms a fold has, as far as that is known."""
     return prod(int(extent.attribute) for extent in fold.args[1:] if extent.op == "const")
 
 

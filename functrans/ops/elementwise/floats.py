@@ -84,16 +84,56 @@ heaviside = elementwise(
     samples=[reals(-3, -0.5), reals(-3, 3)],
 )  # fmt: skip
 
+
+def _fields(x: Scalar) -> tuple[np.dtype[Any], int, int]:
+    """The integers that have the bits of a float, those of its mantissa, and 0 as an exponent."""
+    bits = np.finfo(x.dtype).nmant
+    return np.dtype(f"i{x.dtype.itemsize}"), bits, int(1 - np.finfo(x.dtype).minexp)
+
+
+def _ldexp(x: Scalar, n: Scalar) -> Scalar:
+    """Scaling by powers of 2 that are floats: at most two before the last, which alone rounds."""
+    y = _wide(x)
+    integer, bits, bias = _fields(y)
+    least, most = 1 - bias, bias
+    n = scalar.convert(n, np.int64)
+    n = scalar.convert(scalar.maximum(scalar.minimum(n, 4 * most), 4 * least), integer)
+    for _ in range(2):
+        large, small = n > most, n < least
+        # what becomes so small keeps its digits until the end
+        y = scalar.where(small, y * 2.0 ** (least + bits + 1), y)
+        y = scalar.where(large, y * 2.0**most, y)
+        n = n - scalar.where(large, most, scalar.where(small, least + bits + 1, n * 0))
+    n = scalar.maximum(scalar.minimum(n, most), least)
+    return scalar.convert(y * scalar.bitcast((n + bias) << bits, y.dtype), x.dtype)
+
+
 ldexp = elementwise(
-    "ldexp", numpy=np.ldexp,
+    "ldexp", numpy=np.ldexp, scalar=_ldexp,
     linear=LINEAR,
     result="first", samples=[reals(-3, 3), integers(-4, 5)],
 )  # fmt: skip
 
 _as_frexp = ufunc_promotion(lambda: np.frexp)
 
+
+def _exponent(x: Scalar) -> Scalar:
+    """The exponent of 2 of a number whose mantissa is at least 0.5; 0 of what has none."""
+    y = _wide(x)
+    integer, bits, bias = _fields(y)
+    special = 2 * bias + 1
+
+    def field(y: Scalar) -> Scalar:
+        return (scalar.bitcast(y, integer) >> bits) & special
+
+    found, normal = field(y), field(y * 2.0 ** (bits + 2)) - (bits + 2)  # of subnormal ones
+    exponent = scalar.where(scalar.eq(found, 0), normal, found) - (bias - 1)
+    none = scalar.eq(found, special) | scalar.eq(y, 0)
+    return scalar.convert(scalar.where(none, found * 0, exponent), np.int32)
+
+
 binary_exponent = elementwise(
-    "binary_exponent", numpy=lambda x: np.frexp(x)[1],
+    "binary_exponent", numpy=lambda x: np.frexp(x)[1], scalar=_exponent,
     jvp=ZERO_DERIVATIVE,
     promotion=_as_frexp, result="int32", samples=reals(0.5, 9),
 )  # fmt: skip

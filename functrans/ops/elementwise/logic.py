@@ -56,8 +56,25 @@ invert = _bitwise(np.invert, lambda x: ~x)
 left_shift = _bitwise(np.left_shift, lambda x, y: x << y, second=integers(0, 9))
 right_shift = _bitwise(np.right_shift, lambda x, y: x >> y, second=integers(0, 9))
 
+
+def _count(x: Scalar) -> Scalar:
+    """Population count of the absolute value: sums of neighbouring bits, pairs, fours, bytes."""
+    word = np.dtype(np.int64)
+
+    def mask(byte: int) -> int:
+        return scalar.wrapped(byte * 0x0101010101010101, word)
+
+    if x.dtype.kind == "i":
+        x = scalar.where(x < 0, -x, x)
+    v = scalar.convert(x, word) & scalar.wrapped((1 << 8 * x.dtype.itemsize) - 1, word)
+    v = v - (scalar.lshr(v, 1) & mask(0x55))
+    v = (v & mask(0x33)) + (scalar.lshr(v, 2) & mask(0x33))
+    v = (v + scalar.lshr(v, 4)) & mask(0x0F)
+    return scalar.convert(scalar.lshr(v * mask(0x01), 56), np.uint8)
+
+
 bitwise_count = elementwise(
-    "bitwise_count", numpy=np.bitwise_count,
+    "bitwise_count", numpy=np.bitwise_count, scalar=_count,
     jvp=ZERO_DERIVATIVE,
     result="uint8", samples=integers(-9, 9),
 )  # fmt: skip

@@ -189,9 +189,20 @@ def raise_to(x: Any, y: Any) -> Any:
             return power_of_float(x, int(y))
     if is_inexact(strong_dtype(x)) or is_inexact(strong_dtype(y)):
         return power(x, y)
+    if isinstance(x, Tracer) and x.dtype.kind in "iu" and type(y) is int:
+        if 0 < y <= LONGEST_PRODUCT:
+            return _product(x, y)
     if type(y) is int and y < 0 and np.size(x):
         raise ValueError("Integers to negative integer powers are not allowed.")
     return power_of_integers(x, y)
+
+
+def _product(x: Any, power: int) -> Any:
+    """Exponentiation by squaring, of integers, whose products wrap as powers do."""
+    if power == 1:
+        return x * 1
+    half = _product(x, power // 2)
+    return half * half * x if power % 2 else half * half
 
 
 protocols.ufuncs["power"] = raise_to

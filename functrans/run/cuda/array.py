@@ -18,6 +18,7 @@ from functrans.run.cuda import answers, dlpack
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.memory import Memory, allocate
 from functrans.run.cuda.pending import Pending, look
+from functrans.run.cuda.staging import staged
 from functrans.trace import protocols
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
     """
     found = [np.empty(each.shape, each.dtype) for each in arrays]
     words = tuple(dict.fromkeys(chain.from_iterable(each.pending for each in arrays)))
-    drivers = [each.memory.driver for each in arrays] + [each.memory.driver for each in words]
+    drivers = [each.memory.driver for each in arrays] + [each.driver for each in words]
     for here in dict.fromkeys(drivers):
         stream = here.stream()
         for array, values in zip(arrays, found, strict=True):
@@ -388,7 +389,7 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
                 array.memory.read(stream)
                 here.copy_out(values, array.memory.address, stream)
         for one in words:
-            if one.memory.driver is here:
+            if one.driver is here:
                 one.fetch(stream)
         here.synchronize(stream)
     for one in words:
@@ -404,27 +405,13 @@ def from_host(values: np.ndarray[Any, Any], device: str) -> DeviceArray:
 
 
 def put(arrays: Sequence[np.ndarray[Any, Any]], there: Driver) -> list[DeviceArray]:
-    """Copies of arrays of the host on a GPU; they have been read when this returns.
-
-    Plain copies from pageable memory: the driver stages them through pinned memory of its own, in
-    pieces that overlap. Whether it has read the array when the call returns depends on the machine,
-    so the stream is waited for: once, for all of them.
-    """
-    stream = there.stream()
-    made, held = [], []
-    try:
-        for array in arrays:
-            values = np.asarray(array, order="C")
-            if not values.dtype.isnative:
-                values = values.astype(values.dtype.newbyteorder("="))
-            one = empty(values.shape, values.dtype, stream)
-            if values.nbytes:
-                held.append(values)
-                there.copy_in(one.memory.address, values, stream)
-            made.append(one)
-    finally:
-        if held:
-            there.synchronize(stream)
+    """Copies of arrays of the host on a GPU; they have been read when this returns."""
+    made = []
+    for array in arrays:
+        values = np.asarray(array, order="C")
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        made.append(DeviceArray(staged(values, there), values.shape, values.dtype))
     return made
 
 

@@ -1,4 +1,4 @@
-"""From the text of a kernel to PTX by Numba: the other compiler of what kernels are printed in.
+"""From the text of a kernel to LLVM IR by Numba: the other compiler of what kernels are printed in.
 
 It takes three to thirty times as long as by `functrans.emit.cuda.translation`, since it knows all
 of Python, and is there to compare with, as on the CPU (docs/backends.md).
@@ -7,7 +7,6 @@ of Python, and is there to compare with, as on the CPU (docs/backends.md).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,15 +20,15 @@ from functrans.emit.cuda.site import numba_type
 from functrans.locks import importing
 
 
-def ptx_by_numba(
+def modules_by_numba(
     source: str,
     name: str,
     signature: Sequence[str],
     capability: tuple[int, int],
     threads: int | None,
     blocks: int,
-) -> str:
-    """The PTX of a kernel.
+) -> list[str]:
+    """The LLVM IR of a kernel, as NVVM takes it.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ def ptx_by_numba(
     blocks : int
         Number of blocks that a multiprocessor must have registers for.
     """
-    compiler = _numba_cuda()
+    compiler, nvvm = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
     exec(source, scope)
     kinds = [numba_type(kind) for kind in signature]
@@ -58,19 +57,20 @@ def ptx_by_numba(
         abi="numba",
         launch_bounds=threads if blocks == 1 else (threads, blocks),
     )
-    # products and sums are rounded as they are written, each on its own: no function has an option
-    library._nvvm_options["fma"] = 0
-    return _renamed(library.get_asm_str(cc=capability), name)
+    # its name has a number in it that counts functions
+    mangled = library._entry_name
+    return [nvvm.llvm_replace(text).replace(mangled, name) for text in library.llvm_strs]
 
 
 @once
 def _numba_cuda() -> Any:
     with importing:
         from numba.cuda import compiler
+        from numba.cuda.cudadrv import nvvm
 
         with _with_older_names():
             import_module("numba.cuda.np.arrayobj")
-        return compiler
+        return compiler, nvvm
 
 
 @contextmanager
@@ -84,14 +84,3 @@ def _with_older_names() -> Iterator[None]:
         yield
     finally:
         delattr(np, "row_stack")
-
-
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
-_ENVIRONMENT = re.compile(r"\.common \.global [^;]* _ZN08NumbaEnv[^;]*;\n")
-"""Declarations of Numba for Python's sake, which no kernel uses."""
-
-
-def _renamed(ptx: str, name: str) -> str:
-    """PTX whose kernel has its own name: Numba's has a number in it that counts functions."""
-    [mangled] = _ENTRY.findall(ptx)
-    return _ENVIRONMENT.sub("", ptx).replace(mangled, name)

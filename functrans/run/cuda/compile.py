@@ -1,8 +1,8 @@
 """The one seam to the compiler: from the source of a kernel to a cubin, for one architecture.
 
 The source becomes LLVM IR (`functrans.emit.cuda.translation`; by Numba if `config.backend` says
-so). NVVM makes PTX of that, which needs neither a driver nor a GPU, and NVIDIA's linker, nvJitLink,
-has PTX assembled. Cubins are kept on disk, by a key of all that they follow from.
+so). NVVM takes that, and NVIDIA's linker, nvJitLink, makes machine code of what comes out: neither
+needs a driver or a GPU. Cubins are kept on disk, by a key of all that they follow from.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 import ast
 import json
 import re
+from base64 import b64decode, b64encode
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from functrans import config
-from functrans.caches import cached, once
+from functrans.caches import cached
 from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
-from functrans.locks import importing
 from functrans.run.code import cache
-from functrans.run.cuda import fingerprint, nvvm
-from functrans.run.cuda.by_numba import ptx_by_numba
+from functrans.run.cuda import fingerprint, nvjitlink, nvvm
+from functrans.run.cuda.by_numba import modules_by_numba
 from functrans.run.cuda.resources import Resources, parse
 
 ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
 
+OLDEST = 7, 5
+"""The least compute capability that NVIDIA's compiler of CUDA 13 knows."""
+
 _PACKAGES = {
-    "cuda.core": "cuda-core",
     "cuda.bindings.nvvm": "cuda-bindings",
     "cuda.bindings.nvjitlink": "cuda-bindings",
 }
@@ -41,9 +43,15 @@ class Cubin(NamedTuple):
     name: str
     """The symbol to launch."""
     code: bytes
-    ptx: str
-    """The source that it was assembled from: NVIDIA's portable assembly language."""
+    intermediate: bytes
+    """What it was compiled from, for link-time optimisation."""
+    architecture: str
     resources: Resources
+
+    @property
+    def ptx(self) -> str:
+        """The text that it was assembled from: NVIDIA's portable assembly language."""
+        return nvjitlink.ptx(self.intermediate, self.architecture)
 
 
 def compile_cubin(
@@ -88,20 +96,38 @@ def _compiled(
     blocks: int,
     backend: str,
 ) -> Cubin:
-    if ARCHITECTURE.fullmatch(architecture) is None:
-        raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
+    if capability(architecture) < OLDEST:
+        raise DeviceError(
+            f"kernels are not compiled for GPUs of architecture {architecture}: expected sm_75 "
+            "(Turing) or newer; use another GPU, or the CPU"
+        )
     key = key_of(source, signature, architecture, threads, blocks, backend)
     store = cache.disk()
     kept = store.get(key) if store is not None else None
     if kept is not None:
         return _from_bytes(kept)
     require_compiler(backend)
-    name, ptx = _ptx(source, signature, architecture, threads, blocks, backend)
-    code, log = _linked(name, ptx, architecture)
-    cubin = Cubin(name, code, ptx, parse(log))
+    name = function_name(source)
+    found = _intermediate(source, signature, architecture, threads, blocks, backend)
+    code, log = nvjitlink.cubin(found, architecture)
+    cubin = Cubin(name, code, found, architecture, parse(log))
     if store is not None:
         store.put(key, _to_bytes(cubin))
     return cubin
+
+
+def capability(architecture: str) -> tuple[int, int]:
+    """The compute capability of an architecture: ``(9, 0)`` for ``"sm_90"``.
+
+    Raises
+    ------
+    ValueError
+        If it is not called so.
+    """
+    found = ARCHITECTURE.fullmatch(architecture)
+    if found is None:
+        raise ValueError(f"an architecture is called as in 'sm_90', not {architecture!r}")
+    return int(found[1]), int(found[2])
 
 
 def missing(backend: str = "native") -> list[str]:
@@ -146,30 +172,21 @@ def key_of(
     return str(digest.hexdigest())
 
 
-@once
-def _cuda_core() -> Any:
-    with importing:
-        from cuda import core
-
-        return core
-
-
-def _ptx(
+def _intermediate(
     source: str,
     signature: tuple[str, ...],
     architecture: str,
     threads: int | None,
     blocks: int,
     backend: str,
-) -> tuple[str, str]:
-    name = function_name(source)
-    found = ARCHITECTURE.fullmatch(architecture)
-    assert found is not None
-    major, minor = int(found[1]), int(found[2])
+) -> bytes:
+    major, minor = capability(architecture)
     if backend == "numba":
-        return name, ptx_by_numba(source, name, signature, (major, minor), threads, blocks)
-    module = translated(source, signature, nvvm.dialect(), threads, blocks)
-    return name, nvvm.ptx(module, f"compute_{major}{minor}")
+        name = function_name(source)
+        modules = modules_by_numba(source, name, signature, (major, minor), threads, blocks)
+    else:
+        modules = [translated(source, signature, nvvm.dialect(), threads, blocks)]
+    return nvvm.intermediate(modules, f"compute_{major}{minor}")
 
 
 def function_name(source: str) -> str:
@@ -180,21 +197,13 @@ def function_name(source: str) -> str:
     return names[0]
 
 
-def _linked(name: str, ptx: str, architecture: str) -> tuple[bytes, str]:
-    """Machine code, and what the assembler says about it."""
-    core = _cuda_core()
-    options = core.LinkerOptions(name=name, arch=architecture, ptxas_options=["-v"], verbose=True)
-    linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode(), name=name), options=options)
-    code = bytes(linker.link("cubin").code)
-    return code, linker.get_info_log()
-
-
 def _to_bytes(cubin: Cubin) -> bytes:
-    about = json.dumps([cubin.name, cubin.ptx, cubin.resources])
-    return about.encode() + b"\n" + cubin.code
+    name, code, intermediate, *rest = cubin
+    about = json.dumps([name, b64encode(intermediate).decode(), *rest])
+    return about.encode() + b"\n" + code
 
 
 def _from_bytes(content: bytes) -> Cubin:
     about, _, code = content.partition(b"\n")
-    name, ptx, resources = json.loads(about)
-    return Cubin(name, code, ptx, Resources(*resources))
+    name, intermediate, architecture, resources = json.loads(about)
+    return Cubin(name, code, b64decode(intermediate), architecture, Resources(*resources))

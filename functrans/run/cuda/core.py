@@ -9,26 +9,32 @@ packed in Python: on the tests' libcuda, one run, so without what NVIDIA's drive
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from functrans.caches import Table
 from functrans.errors import DeviceError
-from functrans.locks import importing
+from functrans.locks import importing, lock
 from functrans.run.cuda.driver import Driver, Event, MemoryState, OutOfMemory, Properties
-
-if TYPE_CHECKING:
-    import numpy as np
+from functrans.trace.source import located, user_source
 
 _INSTALL = 'pip install "functrans[cuda]"'
 
 _SHARED_WITHOUT_ASKING = 48 << 10
 """The dynamic shared memory of a block, in bytes, that every kernel may have."""
+
+
+_PORTABLE = 1
+"""CU_MEMHOSTALLOC_PORTABLE: pinned for all devices."""
 
 
 def count(device: str) -> int:
@@ -105,7 +111,27 @@ def _checked(api: Any, result: tuple[Any, ...]) -> Any:
 def _failed(api: Any, status: Any) -> DeviceError:
     said = api.cuGetErrorString(status)[1]
     words = said.decode() if isinstance(said, bytes) else "no more is known"
-    return DeviceError(f"the GPU's driver reports {status.name}: {words}")
+    return DeviceError(f"the GPU's driver reports {status.name}: {words}{located(user_source())}")
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _told(method: Method) -> Method:
+    """A method in which what cuda.core raises is an error of ours, with the user's line."""
+
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, **options)
+        except Exception as error:
+            of_cuda = type(error) is RuntimeError or type(error).__module__.startswith("cuda.")
+            if not of_cuda:  # what is captured may raise, too
+                raise
+            said = f"{error}{located(user_source())}"
+            raise DeviceError(f"the GPU's driver reports {said}") from error
+
+    return call  # type: ignore[return-value]
 
 
 class CoreStream:
@@ -160,6 +186,7 @@ class CoreDriver:
         everything = api.cuuint64_t((1 << 64) - 1)  # a synchronization gives nothing back
         self._call(api.cuMemPoolSetAttribute(self._pool, kept, everything))
         self._threads = threading.local()
+        self._capturing = lock()
         self._foreign: Table[int, CoreStream] = Table(64)
 
     # ---- streams and events
@@ -175,6 +202,15 @@ class CoreDriver:
             made = self._threads.stream = self._wrapped(self._device.create_stream())
             return made
 
+    def transfers(self) -> CoreStream:
+        """The stream of this thread for copies from the host."""
+        try:
+            return self._threads.transfers  # type: ignore[no-any-return]
+        except AttributeError:
+            made = self._threads.transfers = self._wrapped(self._device.create_stream())
+            return made
+
+    @_told
     def foreign_stream(self, handle: int) -> CoreStream:
         """A stream of another package: nothing of it is owned."""
         found = self._foreign.get(handle)
@@ -186,21 +222,30 @@ class CoreDriver:
     def _wrapped(self, native: Any) -> CoreStream:
         return CoreStream(self, native, self._api.CUstream(int(native.handle)))
 
+    @_told
     def record(self, stream: CoreStream, timed: bool = False) -> Event:
         """An event on a stream."""
         with self._current():
             options = self._core.EventOptions(timing_enabled=True) if timed else None
             return stream.native.record(options=options)
 
+    @_told
     def wait(self, stream: CoreStream, event: Event) -> None:
         """Have a stream wait."""
         with self._current():
             stream.native.wait(event)
 
+    @_told
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
         return bool(event.is_done)
 
+    @_told
+    def reach(self, event: Event) -> None:
+        """Wait for an event."""
+        event.sync()
+
+    @_told
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events."""
         stop.sync()
@@ -209,7 +254,8 @@ class CoreDriver:
     def synchronize(self, stream: CoreStream | None = None) -> None:
         """Wait for a stream, or for all of them."""
         if stream is None:
-            with self._current():
+            # (all streams cannot be waited for while one of them is captured)
+            with self._capturing, self._current():
                 self._call(self._api.cuCtxSynchronize())
         else:
             self._call(self._api.cuStreamSynchronize(stream.raw))
@@ -235,6 +281,7 @@ class CoreDriver:
             raise _failed(self._api, status)
         return int(address)
 
+    @_told
     def free(self, address: int, stream: CoreStream, after: Sequence[Event] = ()) -> None:
         """Give memory back to the pool."""
         with self._current():
@@ -258,6 +305,19 @@ class CoreDriver:
         return int(self._call(self._api.cuPointerGetAttribute(attribute, address)))
 
     # ---- copies
+
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Pinned memory, which is freed with the array."""
+        with self._current():
+            address = self._call(self._api.cuMemHostAlloc(nbytes, _PORTABLE))
+        memory = (ctypes.c_ubyte * nbytes).from_address(int(address))
+        # (at the end of the process the driver may be gone)
+        weakref.finalize(memory, self._free_pinned, address).atexit = False
+        return np.ctypeslib.as_array(memory)
+
+    def _free_pinned(self, address: Any) -> None:
+        with self._current():
+            self._api.cuMemFreeHost(address)
 
     def copy_in(self, address: int, source: np.ndarray[Any, Any], stream: CoreStream) -> None:
         """Copy from the host."""
@@ -292,6 +352,7 @@ class CoreDriver:
 
     # ---- kernels
 
+    @_told
     def load(self, code: bytes, name: str, shared_bytes: int = 0) -> CoreKernel:
         """Load a kernel. More dynamic shared memory than usual is asked for here, once."""
         api = self._api
@@ -303,6 +364,7 @@ class CoreDriver:
             self._call(api.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device))
         return CoreKernel(kernel)
 
+    @_told
     def launch(
         self,
         kernel: CoreKernel,
@@ -323,12 +385,17 @@ class CoreDriver:
         # plain integers become arguments of eight bytes
         self._core.launch(stream.native, configuration, kernel.native, *arguments)
 
+    @_told
     def capture(self, record: Callable[[CoreStream], object], graph: Any = None) -> Any:
         """Capture what a function launches.
 
         It is captured from a stream of its own: memory that is freed meanwhile, by whomever, is
         freed on other streams, and does not become a part of the graph.
         """
+        with self._capturing:
+            return self._captured(record, graph)
+
+    def _captured(self, record: Callable[[CoreStream], object], graph: Any) -> Any:
         builder = self._device.create_graph_builder()
         try:
             builder.begin_building("relaxed")
@@ -346,6 +413,7 @@ class CoreDriver:
         finally:
             builder.close()
 
+    @_told
     def replay(self, graph: Any, stream: CoreStream) -> None:
         """Run a graph."""
         graph.launch(stream.native)

@@ -92,6 +92,9 @@ class Driver(Protocol):
         Streams of two threads are in no order, and none is ordered with the default stream.
         """
 
+    def transfers(self) -> Stream:
+        """Another stream of the calling Python thread, for copies that wait for no kernel."""
+
     def foreign_stream(self, handle: int) -> Stream:
         """A stream of another package (1 is the legacy default stream), as long as it has it."""
 
@@ -103,6 +106,15 @@ class Driver(Protocol):
 
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
+
+    def reach(self, event: Event) -> None:
+        """Wait until an event has happened.
+
+        Raises
+        ------
+        DeviceError
+            As `synchronize`.
+        """
 
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events, for which it waits."""
@@ -145,6 +157,12 @@ class Driver(Protocol):
         """The number of the GPU that an address is on."""
 
     # ---- copies
+
+    def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Memory of the host, as bytes, that the device copies from and to while Python goes on.
+
+        It must stay until what was copied there has been: nothing waits for that.
+        """
 
     def copy_in(self, address: int, source: np.ndarray[Any, Any], stream: Stream) -> None:
         """Copy a C-contiguous array from the host.
@@ -259,6 +277,16 @@ def driver(device: str = "cuda:0") -> Driver:
                     raise DeviceError(absent(device, range(number)))
                 found = _opened[ordinal] = _real(ordinal)
     return found
+
+
+def opened() -> list[Driver]:
+    """The drivers of the devices that are in use."""
+    substitutes = _substitutes.get()
+    return (
+        []
+        if _used_before_fork
+        else list((_opened if substitutes is None else substitutes).values())
+    )
 
 
 def count() -> int:

@@ -2,7 +2,7 @@
 
 The temporaries of a call share one allocation, where the plan puts them. What is launched a second
 time with the same addresses is captured as a CUDA graph, and replayed from then on: a pool gives
-the same addresses again to a program that is called in a loop.
+the same few addresses again to a program that is called in a loop.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from functrans import config
+from functrans.caches import Table
 from functrans.emit.cuda.kernel import emit
 from functrans.emit.printer import in_memory
 from functrans.errors import DeviceError
@@ -25,30 +27,50 @@ from functrans.loop.walk import may_fail
 from functrans.lower.grid.launch import launch, least_blocks
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step, called, iterations
-from functrans.run.cuda.compile import Cubin, compile_cubin
+from functrans.run.code.aside import side_by_side
+from functrans.run.cuda.compile import Cubin, capability, compile_cubin
 from functrans.run.cuda.driver import Driver, LaunchGraph, Stream
 from functrans.run.cuda.libraries.bindings import are_installed
-from functrans.run.cuda.libraries.handles import Workspace, handles_for, pooled
+from functrans.run.cuda.libraries.handles import (
+    BLAS_WORKSPACE,
+    Handles,
+    Workspace,
+    handles_for,
+    pooled,
+)
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
+from functrans.run.cuda.pending import WORD, Explain, Flag, Pending
+from functrans.run.cuda.resources import within_reach
 
 WORTH_A_GRAPH = 2
 """The least number of launches that are worth being captured."""
+
+GRAPHS = 8
+"""How many graphs of a program are kept: a loop whose results are its next operands goes from one
+piece of memory to another and back."""
+
+STREAMS = 64
+"""On how many streams a program keeps a status word."""
 
 FEW_SPILLS = 32
 """Bytes that a thread may spill for another block beside its own: three or four addresses, which
 are stored before a loop and loaded behind it."""
 
 
-def machine() -> Target:
+def machine(architecture: str) -> Target:
     """A GPU of NVIDIA's, with its libraries where these are installed, as it is to be used now.
 
     Its programs give the same bits each time if that is asked for, and round products if they may.
     """
+    assert CUDA.grid is not None
+    # (before Ampere, tensor cores multiply other tiles of fewer kinds of numbers)
+    grid = CUDA.grid if capability(architecture) >= (8, 0) else CUDA.grid._replace(warp_tiles=())
     return replace(
         CUDA,
+        grid=grid,
         libraries=are_installed(),
         deterministic=config.deterministic,
         tf32=config.matmul_precision == "tf32",
@@ -87,7 +109,18 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     if made.resources.spills > FEW_SPILLS and blocks > 1:
         # one block with all registers in use is the lesser evil
         made = compile_cubin(source, signature, architecture, threads)
+    more = within_reach(made.resources, threads, architecture)
+    if more:
+        denser = compile_cubin(source, signature, architecture, threads, more)
+        if denser.resources.spills <= made.resources.spills:
+            made = denser
     return Compiled(source, made)
+
+
+def all_compiled(kernels: Sequence[Kernel], grid: Grid, architecture: str) -> list[Compiled]:
+    """The cubins of kernels, which threads compile side by side."""
+    work = [partial(compiled, kernel, grid, architecture) for kernel in kernels]
+    return side_by_side(work, config.threads)
 
 
 def _in_memory(one: Buffer) -> str:
@@ -128,6 +161,13 @@ class LibraryCall(NamedTuple):
     buffers: tuple[int, ...]
 
 
+class _Captured(NamedTuple):
+    """A graph, and the workspaces and plans that its calls of libraries go on using."""
+
+    graph: LaunchGraph
+    used: list[object]
+
+
 class Launches:
     """A plan on a device.
 
@@ -146,11 +186,10 @@ class Launches:
         slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
         architecture = driver.properties.architecture
         driver.stream()  # whose device the kernels are loaded for
+        kernels = [kernel for kernel in plan.kernels if kernel.team]
         loaded = {
-            kernel: driver.load(cubin.code, cubin.name)
-            for kernel in plan.kernels
-            if kernel.team
-            for _, cubin in [compiled(kernel, grid, architecture)]
+            kernel: driver.load(made.cubin.code, made.cubin.name)
+            for kernel, made in zip(kernels, all_compiled(kernels, grid, architecture), strict=True)
         }
         self.launches = [
             _launch(step, turns, loaded[step.kernel], grid, slots)
@@ -165,55 +204,79 @@ class Launches:
         self.is_worth_a_graph = len(self.launches) >= WORTH_A_GRAPH and (
             self.needs_room or not calls
         )
-        self._last: tuple[int, ...] = ()
-        self._graph: LaunchGraph | None = None
+        self._flags: Table[Stream, Flag] = Table(STREAMS)
+        self._seen: Table[tuple[int, ...], None] = Table(2 * GRAPHS)
+        self._graphs: Table[tuple[int, ...], _Captured] = Table(GRAPHS)
         self._lock = lock()
 
-    def run(self, addresses: Sequence[int], flag: int, stream: Stream) -> None:
-        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs."""
-        given = (flag, *addresses)
+    def run(self, addresses: Sequence[int], stream: Stream, explain: Explain) -> Pending:
+        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs.
+
+        Gives what tells whether they have failed, if they can.
+        """
+        flag = self._flag(stream) if self.may_fail else None
+        given = (flag.address if flag else 0, *addresses)
         if self.offsets:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
             given += tuple([arena.address + offset for offset in self.offsets])
         if self.needs_room:
-            room = allocate(self.driver, LARGEST_WORKSPACE, stream)
+            room = allocate(self.driver, LARGEST_WORKSPACE + BLAS_WORKSPACE, stream)
             given += (room.address,)
-        if not self.is_worth_a_graph:
+        if self.is_worth_a_graph:
+            self._replay(given, stream)
+        else:
             self._put(given, stream)
-            return
+        return (flag.fetch(explain),) if flag else ()
+
+    def _flag(self, stream: Stream) -> Flag:
+        found = self._flags.get(stream)
+        if found is None:
+            found = Flag(stream)
+            self._flags.remember(stream, found)
+        return found
+
+    def _replay(self, given: tuple[int, ...], stream: Stream) -> None:
+        """Launch what has been launched with these addresses before as one graph."""
         # (a graph that is being replayed on one stream must not be changed for another)
         with self._lock:
-            if given != self._last:
-                self._last = given
+            found = self._graphs.get(given)
+            if found is None and given not in self._seen:
+                self._seen.remember(given, None)
                 self._put(given, stream)
                 return
-            if self._graph is None or self._captured != given:
-                self._graph = self.driver.capture(
-                    lambda within: self._put_captured(given, within), self._graph
-                )
-                self._captured = given
-            self.driver.replay(self._graph, stream)
+            if found is None:
+                found = self._capture(given, stream)
+                self._graphs.remember(given, found)
+            self.driver.replay(found.graph, stream)
 
-    _captured: tuple[int, ...] = ()
-    _used: object = None
-    """Workspaces and plans that the graph's calls of libraries go on using."""
-
-    def _put_captured(self, given: Sequence[int], stream: Stream) -> None:
+    def _capture(self, given: tuple[int, ...], stream: Stream) -> _Captured:
+        """A graph of all launches: where there are many, the oldest is made into it."""
+        oldest = None
+        if len(self._graphs) >= GRAPHS:
+            oldest = self._graphs.pop(next(iter(self._graphs))).graph
         if not self.needs_room:
-            self._put(given, stream)
-            return
-        with handles_for(stream.handle).captured() as used:
-            self._put(given, stream)
-        self._used = used
+            captured = self.driver.capture(lambda within: self._put(given, within), oldest)
+            return _Captured(captured, [])
+        handles = handles_for(stream.handle)
+        used: list[object] = []
 
-    def _put(self, given: Sequence[int], stream: Stream) -> None:
+        def record(within: Stream) -> None:
+            with handles.captured(within.handle, given[-1] + LARGEST_WORKSPACE) as kept:
+                self._put(given, within, handles)
+            used.extend(kept)
+
+        return _Captured(self.driver.capture(record, oldest), used)
+
+    def _put(self, given: Sequence[int], stream: Stream, handles: Handles | None = None) -> None:
         flag, *addresses = given
         launch = self.driver.launch
+        if flag:
+            self.driver.fill(flag, 0, WORD, stream)
         for each in self.launches:
             if isinstance(each, LibraryCall):
                 of_call = [addresses[slot] for slot in each.buffers]
                 with self._room(addresses, stream) as room:
-                    each.step(handles_for(stream.handle), room, of_call)
+                    each.step(handles or handles_for(stream.handle), room, of_call)
                 continue
             kernel, blocks, threads, buffers, sizes = each
             arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]

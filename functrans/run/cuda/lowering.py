@@ -26,7 +26,7 @@ from functrans.lower.select.partition import partition
 from functrans.optimise import legalised, optimise
 from functrans.run.cuda.compile import ARCHITECTURE, Cubin
 from functrans.run.cuda.driver import driver, there_is
-from functrans.run.cuda.launches import compiled, machine
+from functrans.run.cuda.launches import all_compiled, machine
 from functrans.run.cuda.memory import in_words
 from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
 
@@ -162,7 +162,7 @@ class Lowering:
         donated: Sequence[int] = (),
     ) -> None:
         self.architecture = architecture
-        self.target = machine()
+        self.target = machine(architecture)
         apart = legalised(optimise(graph), self.target)
         self._segments = partition(apart, self.target)
         is_whole = [segment.graph for segment in self._segments] == [apart]
@@ -288,11 +288,9 @@ class Lowering:
     def _cubins(self) -> dict[Kernel, Cubin]:
         grid = self.target.grid
         assert grid is not None
-        return {
-            kernel: compiled(kernel, grid, self.architecture).cubin
-            for kernel in self._names
-            if not routines(kernel.body)
-        }
+        kernels = [kernel for kernel in self._names if not routines(kernel.body)]
+        made = all_compiled(kernels, grid, self.architecture)
+        return {kernel: one.cubin for kernel, one in zip(kernels, made, strict=True)}
 
 
 def _disassembled(tool: str, code: bytes) -> str:

@@ -6,8 +6,8 @@ freed on the stream that wrote it, after events of the streams that read it. So 
 for a GPU because something was freed.
 
 Memory of other packages is borrowed: its owner is let go when our streams have done with it. Memory
-that was shown to another package may be in use on streams that we know nothing of: before it is
-freed, the device is waited for.
+that was shown to another package may be in use on streams that we know nothing of: it is freed when
+the device has been waited for, for whatever reason, or when there is much of it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,29 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from functrans.caches import when_clear
 from functrans.errors import DeviceError, DeviceMemoryError
 from functrans.locks import lock
-from functrans.run.cuda.driver import Driver, Event, OutOfMemory, Stream, inherited
+from functrans.run.cuda.driver import Driver, Event, OutOfMemory, Stream, inherited, opened
 
 # Re-entrant, since the garbage collector may free memory wherever Python is.
 _ordering = lock()
 
 _borrowed: deque[tuple[Driver, list[Event], Any]] = deque()
 """Owners of borrowed memory that nobody has any more, and the events that they are kept for."""
+
+MOST_SHOWN = 256 << 20
+"""Bytes that others may still use and nobody has any more, before the device is waited for."""
+
+_shown: deque[tuple[Driver, int, int, Stream]] = deque()
+"""Such memory: its address, its size, and the stream that it is freed on."""
+
+after_waiting: list[Callable[[Driver], None]] = []
+"""What lets go of arrays once a device has done all of its work, of which there was too much."""
 
 
 class Memory:
@@ -49,6 +60,7 @@ class Memory:
         "__weakref__",
         "_readers",
         "_shown",
+        "_written",
         "address",
         "driver",
         "nbytes",
@@ -66,6 +78,11 @@ class Memory:
         self.owner = owner
         self._readers: tuple[Stream, ...] = ()
         self._shown = False
+        self._written: Event | None = None
+
+    def was_written(self, event: Event) -> None:
+        """Note the event after which it is written, and not used any more on its stream."""
+        self._written = event
 
     @property
     def exclusive(self) -> bool:
@@ -78,7 +95,8 @@ class Memory:
             return
         with _ordering:
             if stream is not self.stream and stream not in self._readers:
-                stream.driver.wait(stream, self.stream.driver.record(self.stream))
+                event = self._written or self.stream.driver.record(self.stream)
+                stream.driver.wait(stream, event)
                 self._readers = (*self._readers, stream)
 
     def write(self, stream: Stream) -> None:
@@ -88,7 +106,7 @@ class Memory:
         with _ordering:
             for other in {self.stream, *self._readers} - {stream}:
                 stream.driver.wait(stream, other.driver.record(other))
-            self.stream, self._readers = stream, ()
+            self.stream, self._readers, self._written = stream, (), None
 
     def show(self) -> None:
         """Note that another package may use it from now on, on any stream."""
@@ -105,10 +123,16 @@ class Memory:
             events = [each.driver.record(each) for each in (self.stream, *self._readers)]
             _borrowed.append((self.driver, events, owner))
             return
+        last, *others = (self.stream, *self._readers)
+        if self._written is not None and others and others[0].driver is self.driver:
+            last, *others = others  # which came after the writing: that stream has no more to do
+        after = [each.driver.record(each) for each in others]
         if self._shown:
-            self.driver.synchronize()
-        after = [each.driver.record(each) for each in self._readers]
-        self.driver.free(address, self.stream, after)
+            for event in after:
+                self.driver.wait(last, event)
+            _shown.append((self.driver, address, self.nbytes, last))
+            return
+        self.driver.free(address, last, after)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # the process gives all of it back
@@ -129,11 +153,18 @@ def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
     give_back()
     if not nbytes:
         return Memory(driver, 0, 0, stream)
+    if _shown and sum(size for _, _, size, _ in _shown) > MOST_SHOWN:
+        _waited_for(driver)
     try:
         return Memory(driver, driver.allocate(nbytes, stream), nbytes, stream)
     except OutOfMemory:
         pass
     return Memory(driver, _allocate_again(driver, nbytes, stream), nbytes, stream)
+
+
+def keep(driver: Driver, event: Event, owner: Any) -> None:
+    """Keep something that nobody has any more until an event has happened."""
+    _borrowed.append((driver, [event], owner))
 
 
 def give_back() -> None:
@@ -149,11 +180,36 @@ def give_back() -> None:
             return
 
 
+def _waited_for(driver: Driver) -> None:
+    """Wait for a device, and let go of all that was kept until then."""
+    driver.synchronize()
+    for let_go in after_waiting:
+        let_go(driver)
+    for _ in range(len(_shown)):
+        one = _shown.popleft()
+        if one[0] is driver:
+            driver.free(one[1], one[3])
+        else:
+            _shown.append(one)
+    give_back()
+
+
+def trim() -> None:
+    """Give what the pools keep back to the system."""
+    for driver in opened():
+        with suppress(DeviceError):  # a device that has failed has nothing to give
+            driver.stream()
+            _waited_for(driver)
+            driver.trim()
+
+
+when_clear.append(trim)
+
+
 def _allocate_again(driver: Driver, nbytes: int, stream: Stream) -> int:
     """Allocate once more, after garbage was collected and the pool has given back what it can."""
     gc.collect()  # cycles, such as tracebacks, may have arrays
-    driver.synchronize()
-    give_back()
+    _waited_for(driver)
     driver.trim()
     try:
         return driver.allocate(nbytes, stream)

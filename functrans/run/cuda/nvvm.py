@@ -1,4 +1,4 @@
-"""From LLVM IR to PTX by NVVM, NVIDIA's compiler, which needs neither a driver nor a GPU."""
+"""From LLVM IR to what nvJitLink compiles, by NVVM, which needs neither a driver nor a GPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from functrans.caches import once
+from functrans.errors import DeviceError
 from functrans.locks import importing
 
 _OF_NVIDIA = "@__nv_"
@@ -20,13 +21,13 @@ def dialect() -> Sequence[int]:
     return found
 
 
-def ptx(module: str, architecture: str) -> str:
-    """The PTX of a module.
+def intermediate(modules: Sequence[str], architecture: str) -> bytes:
+    """Modules in the language that machine code is made of by link-time optimisation.
 
     Parameters
     ----------
-    module : str
-        LLVM IR.
+    modules : sequence of str
+        LLVM IR. It says what is to be kept (``@llvm.used``).
     architecture : str
         A virtual one: ``"compute_90"``.
 
@@ -36,13 +37,14 @@ def ptx(module: str, architecture: str) -> str:
         If NVVM refuses it, with what it says.
     """
     nvvm = _bindings()
-    options = [f"-arch={architecture}", "-opt=3", "-fma=0"]
+    options = [f"-arch={architecture}", "-opt=3", "-fma=0", "-gen-lto"]
     program = nvvm.create_program()
     try:
-        text = module.encode()
-        nvvm.add_module_to_program(program, text, len(text), "kernel")
+        for module in modules:
+            text = module.encode()
+            nvvm.add_module_to_program(program, text, len(text), "kernel")
         nvvm.verify_program(program, len(options), options)
-        if _OF_NVIDIA in module.replace('"', ""):
+        if any(_OF_NVIDIA in module.replace('"', "") for module in modules):
             # (after what is verified, since it does not keep the rules)
             library = _library()
             nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
@@ -53,7 +55,7 @@ def ptx(module: str, architecture: str) -> str:
         raise RuntimeError(_log(nvvm, program)) from error
     finally:
         nvvm.destroy_program(program)
-    return result.decode().strip("\0").strip()
+    return bytes(result)
 
 
 def _log(nvvm: Any, program: Any) -> str:
@@ -65,7 +67,24 @@ def _log(nvvm: Any, program: Any) -> str:
 @once
 def _bindings() -> Any:
     with importing:
-        return import_module("cuda.bindings.nvvm")
+        return loaded(import_module("cuda.bindings.nvvm"), "NVVM")
+
+
+def loaded(bindings: Any, name: str) -> Any:
+    """A module of cuda.bindings, once the library that it calls is there.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such library.
+    """
+    with importing:
+        pathfinder = import_module("cuda.pathfinder")
+    try:
+        bindings.version()
+    except pathfinder.DynamicLibNotFoundError as error:
+        raise _absent(name) from error
+    return bindings
 
 
 @once
@@ -73,4 +92,15 @@ def _library() -> bytes:
     """NVIDIA's functions for devices, as LLVM bitcode."""
     with importing:
         pathfinder = import_module("cuda.pathfinder")
-    return Path(pathfinder.find_bitcode_lib("device")).read_bytes()
+    try:
+        path = pathfinder.find_bitcode_lib("device")
+    except pathfinder.BitcodeLibNotFoundError as error:
+        raise _absent("libdevice") from error
+    return Path(path).read_bytes()
+
+
+def _absent(name: str) -> DeviceError:
+    return DeviceError(
+        f"kernels for CUDA are compiled with NVIDIA's {name}, which is not on this machine: "
+        'pip install "functrans[cuda]", or have CUDA_HOME say where the CUDA toolkit is'
+    )

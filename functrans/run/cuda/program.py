@@ -37,12 +37,9 @@ from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
 from functrans.run.cuda.memory import allocate
-from functrans.run.cuda.pending import Pending, Status, pending
+from functrans.run.cuda.pending import Explain, Pending, brief, pending
 from functrans.trace.source import located, user_source
 from functrans.trace.stage import rewrite
-
-_WORD = 8
-"""Bytes of a status word."""
 
 
 class DeviceProgram:
@@ -97,9 +94,7 @@ class DeviceProgram:
         part = self._whole
         if part is None:
             return self._in_segments(given, stream, words)
-        if part.launches.may_fail:
-            words.append(self._word(part, given, stream))
-        return part(given, stream, words)
+        return part(given, stream, words, self._explain(given))
 
     def _fit(self, arrays: Sequence[Any]) -> bool:
         """Whether these are arrays of the device, of exactly the types of the graph."""
@@ -124,9 +119,8 @@ class DeviceProgram:
             if part is None:
                 made = self._on_host(segment, operands)
             else:
-                if part.launches.may_fail:
-                    words.append(self._word(part, given, stream))
-                made = part(operands, stream, words)
+                made = part(operands, stream, words, self._explain(given))
+                words += [x.pending for x in made[:1]]
             values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
                 del values[var]
@@ -136,13 +130,6 @@ class DeviceProgram:
             DeviceArray(x.memory, aval.shape, np.dtype(aval.dtype), found)
             for x, aval in zip(results, self.graph.out_avals, strict=True)
         ]
-
-    def _word(self, part: _Part, inputs: Sequence[DeviceArray], stream: Stream) -> Pending:
-        """A status word for a call of a part that may fail, with what explains it."""
-        memory = allocate(self.driver, _WORD, stream)
-        self.driver.fill(memory.address, 0, _WORD, stream)
-        # what was given up cannot be computed with again
-        return (Status(memory) if self._donated else Status(memory, self._explain(inputs)),)
 
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
@@ -173,8 +160,10 @@ class DeviceProgram:
             return put([np.asarray(atom.value, atom.aval.dtype)], self.driver)[0]
         return values[atom]
 
-    def _explain(self, inputs: Sequence[DeviceArray]) -> Any:
+    def _explain(self, inputs: Sequence[DeviceArray]) -> Explain:
         """From a failure's number to the exception that NumPy raises for the same inputs."""
+        if self._donated:  # what was given up cannot be computed with again
+            return brief
 
         def explain(code: int) -> Exception:
             return explained(FAILURES[code].error(), self.graph, to_host(inputs))
@@ -247,9 +236,13 @@ class _Part:
         ]
 
     def __call__(
-        self, operands: Sequence[DeviceArray], stream: Stream, words: Sequence[Pending]
+        self,
+        operands: Sequence[DeviceArray],
+        stream: Stream,
+        words: Sequence[Pending],
+        explain: Explain,
     ) -> list[DeviceArray]:
-        """The results; of a part that may fail, the last word is the one that it writes to."""
+        """The results, which depend on some words, and on that of the part if it may fail."""
         here = self.launches.driver
         found = pending(words) if words else ()
         addresses = []
@@ -265,8 +258,10 @@ class _Part:
             memory = taken.get(number) or allocate(here, nbytes, stream)
             addresses.append(memory.address)
             results.append(DeviceArray(memory, shape, dtype, found))
-        flag = words[-1][-1].memory.address if self.launches.may_fail else 0
-        self.launches.run(addresses, flag, stream)
+        own = self.launches.run(addresses, stream, explain)
+        if own:
+            for x in results:
+                x.pending = (*found, *own)
         return results
 
 
@@ -338,5 +333,5 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
             on,
             donated,
             config.cuda_fallback,
-            machine(),
+            machine(on.properties.architecture),
         )

@@ -133,6 +133,22 @@ def occupancy(
     return Occupancy(blocks, blocks * warps, blocks * warps / machine.warps, limit)
 
 
+FEW_BLOCKS = 4
+"""Of so few blocks of a multiprocessor, one more is worth some registers of each thread."""
+
+FEW_REGISTERS = 8
+"""Of a thread."""
+
+
+def within_reach(resources: Resources, threads: int, architecture: str) -> int:
+    """How many blocks would fit if threads had a few registers less, if that is more; else 0."""
+    if architecture not in MULTIPROCESSORS:
+        return 0
+    fewer = resources._replace(registers=resources.registers - FEW_REGISTERS)
+    now, then = (occupancy(each, threads, architecture).blocks for each in (resources, fewer))
+    return then if now < then <= FEW_BLOCKS else 0
+
+
 def _by_registers(machine: Multiprocessor, registers: int) -> int:
     """The warps that the registers are enough for."""
     of_a_warp = _multiple(max(registers, 1) * WARP, machine.register_unit)

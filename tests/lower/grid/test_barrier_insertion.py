@@ -57,8 +57,20 @@ def test_what_is_private_needs_no_barrier():
         assert barriers(with_barriers(kernel)) == count
 
 
+more = Scalar("lt", (const(3.0, F8), load(ROW, (ZERO,))), BOOL)
 less = Scalar("lt", (load(ROW, (ZERO,)), const(3.0, F8)), BOOL)
 total = local(F8, "total")
+asked = Scalar("convert", (load(ROW, (ZERO,)),), INDEX)
+
+
+def minus_one():
+    return Store(ROW, (ZERO,), const(-1.0, F8))
+
+
+def dealt_until(bound):
+    i = index("i", N)
+    return For(i, ZERO, bound, (Store(ROW, (i,), const(-1.0, F8)),), lanes=TEAM)
+
 
 PROGRAMS = {
     "a row that others read": ([dealt(ROW, X), dealt(Y, ROW, 1)], 1),
@@ -76,6 +88,17 @@ PROGRAMS = {
     ),
     "a loop until": (
         [dealt(ROW, X), While((Let((total,), (load(ROW, (ZERO,)),)),), less, (dealt(ROW, Y),))], 3,
+    ),
+    "a condition on what the first thread writes": ([first(ROW, X), If(less, (minus_one(),))], 2),
+    "a condition on what it writes otherwise": (
+        [first(ROW, X), If(more, (first(Y, X),), (minus_one(),))], 2,
+    ),
+    "a condition on what all write": ([first(ROW, X), If(less, (dealt(ROW, Y),))], 2),
+    "a bound that the loop's body writes": (
+        [first(ROW, X), For(index("t", 1), ZERO, asked, (minus_one(),))], 3,
+    ),
+    "a bound that iterations of all threads write": (
+        [first(ROW, X), dealt_until(asked)], 2,
     ),
 }  # fmt: skip
 

@@ -13,8 +13,9 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Kernel, Let, Reduce, Store, buffer, load, local
 from functrans.lower.grid.barrier_insertion import with_barriers
 from functrans.lower.grid.column_reduction import shared_columns
+from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
-from functrans.lower.plan import Step, threads
+from functrans.lower.plan import Step, iterations, threads
 from tests.emit.cuda.programs import in_both_ways, in_registers, interpreted, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.emit.cuda.transactions import transactions
@@ -195,3 +196,14 @@ def test_what_is_read_before_it_is_overwritten(columns):
     total_of = (given * 2 * first).sum(axis=0)
     np.testing.assert_allclose(now, total_of, rtol=1e-12)
     np.testing.assert_allclose(made, 2 * first + total_of, rtol=1e-12)
+
+
+MULTIPROCESSORS = 132
+
+
+@pytest.mark.parametrize("shape", [(1 << 20, 16), (1 << 20, 3), (65536, 1024), (100_000, 300)])
+def test_long_columns_keep_all_multiprocessors_busy(shape):
+    made = plan(lambda x: x.sum(axis=0), np.broadcast_to(np.float32(1), shape))
+    first = made.steps[0]
+    blocks = launch(first.kernel, CUDA.grid).blocks(iterations(first.kernel, first.sizes))
+    assert blocks >= MULTIPROCESSORS

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import functrans
-from functrans.run.cuda.memory import give_back
+from functrans.run.cuda.memory import give_back, trim
 from tests.run.cuda.emulated import emulated_gpu
 from tests.run.cuda.stub import stubs
 
@@ -45,7 +45,9 @@ def emulated(monkeypatch):
 
 
 def close(gpu):
+    gpu.delayed_events = False
     if gpu.used:
         gc.collect()  # what an exception's traceback holds on to
-        give_back()  # what was borrowed
+        trim()  # what others have seen
+    give_back()  # what was borrowed
     gpu.close()

@@ -27,7 +27,7 @@ class EmulatedKernel(StubKernel):
 def not_compiled(source, signature, architecture, threads, blocks=1):
     """In place of the compiler: a kernel's text is its code."""
     code = json.dumps([source, signature]).encode()
-    return Cubin(function_name(source), code, "", Resources(0, 0, 0, 0, 0))
+    return Cubin(function_name(source), code, b"", architecture, Resources(0, 0, 0, 0, 0))
 
 
 class Emulated(Stub):

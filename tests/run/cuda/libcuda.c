@@ -68,6 +68,10 @@ void fake_machine(int gpus, int driver_version, int bytes, int status) {
     devices = gpus, version = driver_version, room_for = bytes, init_status = status;
 }
 
+static int broken;
+void fake_break(int status) { broken = status; }
+#define NEEDS_HEALTH if (broken) return broken
+
 static void *current(void) { return depth ? stack[depth - 1] : 0; }
 static int device_of(void *context) { return ((int *)context)[0]; }
 #define NEEDS_CONTEXT if (!current()) return INVALID_CONTEXT
@@ -165,7 +169,7 @@ static Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return SUCCESS;
 }
 
-static Result cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority) {
+static Result cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority) { NEEDS_HEALTH;
     NEEDS_CONTEXT;
     *out = calloc(1, sizeof **out);
     (*out)->device = device_of(current());
@@ -192,28 +196,28 @@ static Result cuStreamSynchronize(Handle stream) {
     note("synchronize %lx", stream);
     return SUCCESS;
 }
-static Result cuStreamWaitEvent(Handle stream, Event *event, unsigned flags) {
+static Result cuStreamWaitEvent(Handle stream, Event *event, unsigned flags) { NEEDS_HEALTH;
     note("wait %lx %p", stream, (void *)event);
     return SUCCESS;
 }
 
-static Result cuEventCreate(Event **out, unsigned flags) {
+static Result cuEventCreate(Event **out, unsigned flags) { NEEDS_HEALTH;
     NEEDS_CONTEXT;
     *out = calloc(1, sizeof **out);
     (*out)->device = device_of(current());
     return SUCCESS;
 }
 static Result cuEventDestroy(Event *event) { return SUCCESS; }
-static Result cuEventRecord(Event *event, Handle stream) {
+static Result cuEventRecord(Event *event, Handle stream) { NEEDS_HEALTH;
     Stream *of = stream_of(stream);
     if (event->device != of->device) return INVALID_HANDLE;
     if (of->capturing) return CAPTURE_UNSUPPORTED;
     note("record %p %lx", (void *)event, stream);
     return SUCCESS;
 }
-static Result cuEventQuery(Event *event) { return SUCCESS; }
-static Result cuEventSynchronize(Event *event) { return SUCCESS; }
-static Result cuEventElapsedTime(float *out, Event *a, Event *b) { *out = 2.0f; return SUCCESS; }
+static Result cuEventQuery(Event *event) { NEEDS_HEALTH; return SUCCESS; }
+static Result cuEventSynchronize(Event *event) { NEEDS_HEALTH; return SUCCESS; }
+static Result cuEventElapsedTime(float *out, Event *a, Event *b) { NEEDS_HEALTH; *out = 2.0f; return SUCCESS; }
 
 typedef struct { int type, handle_types; struct { int kind, id; } location; char rest[72]; } Props;
 static Result cuMemPoolCreate(void **out, const Props *props) {
@@ -252,7 +256,7 @@ static Result cuMemAllocFromPoolAsync(Handle *out, size_t n, void *pool, Handle 
     note("allocate %zu %lx", n, stream);
     return SUCCESS;
 }
-static Result cuMemFreeAsync(Handle address, Handle stream) {
+static Result cuMemFreeAsync(Handle address, Handle stream) { NEEDS_HEALTH;
     NEEDS(ready(stream));
     Block *found = block_of(address);
     if (!found) return INVALID_VALUE;
@@ -280,6 +284,18 @@ static Result cuPointerGetAttribute(int *out, int which, Handle address) {
     return SUCCESS;
 }
 
+static Result cuMemHostAlloc(void **out, size_t n, unsigned flags) {
+    NEEDS_CONTEXT;
+    *out = malloc(n);
+    note("pinned %zu %u", n, flags);
+    return SUCCESS;
+}
+static Result cuMemFreeHost(void *memory) {
+    NEEDS_CONTEXT;
+    free(memory);
+    note("free pinned");
+    return SUCCESS;
+}
 static Result cuMemcpyHtoDAsync(Handle to, const void *from, size_t n, Handle stream) {
     NEEDS(ready(stream)); NEEDS(inside(to, n));
     memcpy((void *)to, from, n);
@@ -315,7 +331,7 @@ static Result cuMemsetD8Async(Handle to, unsigned char byte, size_t n, Handle st
 }
 
 static Result cuLibraryLoadData(
-    Library **out, const void *code, void *a, void *b, unsigned n, void *c, void *d, unsigned m) {
+    Library **out, const void *code, void *a, void *b, unsigned n, void *c, void *d, unsigned m) { NEEDS_HEALTH;
     *out = calloc(1, sizeof **out);
     const char *at = code;
     int read;
@@ -350,6 +366,7 @@ static void run(const Launch *launch) {
 static Result cuLaunchKernel(
     Kernel *kernel, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,
     unsigned shared, Handle stream, void **arguments, void **extra) {
+    NEEDS_HEALTH;
     Stream *of = stream_of(stream);
     if (!current() || device_of(current()) != of->device) return INVALID_CONTEXT;
     if (shared > (48 << 10) && (int)shared > kernel->shared) return INVALID_VALUE;
@@ -374,7 +391,7 @@ static Result cuLaunchKernelEx(const Config *c, Kernel *kernel, void **arguments
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
-static Result cuStreamBeginCapture(Stream *stream, int mode) {
+static Result cuStreamBeginCapture(Stream *stream, int mode) { NEEDS_HEALTH;
     stream->capturing = 1;
     stream->graph = calloc(1, sizeof(Graph));
     return SUCCESS;
@@ -415,7 +432,7 @@ static Result cuGraphExecUpdate(Graph *instance, Graph *graph, UpdateInfo *info)
     note("update");
     return SUCCESS;
 }
-static Result cuGraphLaunch(Graph *graph, Handle stream) {
+static Result cuGraphLaunch(Graph *graph, Handle stream) { NEEDS_HEALTH;
     NEEDS(ready(stream));
     note("replay %d", graph->n);
     for (int i = 0; i < graph->n; i++) run(graph->launches + i);
@@ -452,6 +469,7 @@ static const struct { const char *name; void *function; } table[] = {
     ENTRY(cuMemPoolCreate), ENTRY(cuMemPoolDestroy), ENTRY(cuMemPoolSetAttribute),
     ENTRY(cuMemPoolGetAttribute), ENTRY(cuMemPoolTrimTo), ENTRY(cuMemPoolSetAccess), ENTRY(cuMemAllocFromPoolAsync),
     ENTRY(cuMemFreeAsync), ENTRY(cuMemGetInfo), ENTRY(cuPointerGetAttribute),
+    ENTRY(cuMemHostAlloc), ENTRY(cuMemFreeHost),
     ENTRY(cuMemcpyHtoDAsync), ENTRY(cuMemcpyDtoHAsync), ENTRY(cuMemcpyDtoDAsync),
     ENTRY(cuMemcpyPeerAsync), ENTRY(cuMemsetD8Async), ENTRY(cuLibraryLoadData),
     ENTRY(cuLibraryUnload), ENTRY(cuLibraryGetKernel), ENTRY(cuKernelSetAttribute),

@@ -9,6 +9,7 @@ Prints a line of JSON: for each scenario by its name, the traceback of its failu
 import ctypes
 import json
 import sys
+import threading
 import traceback
 
 import numpy as np
@@ -18,9 +19,11 @@ import functrans
 from functrans.errors import DeviceError
 from functrans.run.cuda import driver
 from functrans.run.cuda.core import count
+from functrans.run.cuda.staging import PIECE
 from tests.run.cuda import scenarios
 
 ROOM = 1 << 26
+LAUNCH_FAILED = 719
 OK, NO_DEVICE, MISMATCH, SYSTEM_NOT_READY = 0, 100, 803, 802
 
 CUBIN = b"fill 3\n"
@@ -84,10 +87,18 @@ def the_driver_is_asked_for_no_more_than_is_needed(machine):
     stream = there.stream()
     own = f"{stream.handle:x}"
     x = np.arange(4.0)
-    assert machine.log(lambda: functrans.device_put(x)) == [
-        f"allocate 32 {own}", "in 32", f"synchronize {own}", f"free 32 {own}",
-    ]  # fmt: skip
     put = functrans.device_put(x)
+    # nothing is waited for
+    assert machine.log(lambda: functrans.device_put(x)) == [
+        f"allocate 32 {own}", "in 32", f"free 32 {own}",
+    ]  # fmt: skip
+    large = np.zeros(1 << 20)
+    functrans.device_put(large)
+    found = [line.split()[:2] for line in machine.log(lambda: functrans.device_put(large))]
+    pieces = [["in", str(PIECE)]] * (large.nbytes // PIECE)
+    assert [each for each in found if each[0] != "record"] == [
+        ["allocate", str(large.nbytes)], *pieces, ["free", str(large.nbytes)],
+    ]  # fmt: skip
     assert machine.log(lambda: np.asarray(put)) == ["out 32", f"synchronize {own}"]
     kernel = there.load(CUBIN, "fill")
     launch = lambda: there.launch(kernel, 2, 64, (put.memory.address, 4, 0), stream)  # noqa: E731
@@ -118,11 +129,70 @@ def reading_on_another_stream_is_ordered_by_events(machine):
 def what_the_driver_refuses_is_an_error_with_its_name(machine):
     there = driver.driver()
     stream = there.stream()
-    assert message(lambda: there.free(12345, stream)) == (
-        "the GPU's driver reports CUDA_ERROR_INVALID_VALUE: words"
+    assert message(lambda: there.free(12345, stream)).startswith(
+        "the GPU's driver reports CUDA_ERROR_INVALID_VALUE: words at on_libcuda.py:"
     )
     # the context of the thread is as before
     assert scenarios.words(there, 2).tolist() == [0, 0]
+
+
+def a_device_that_has_failed_says_so_at_the_users_line(machine):
+    there = driver.driver()
+    stream = there.stream()
+    x, event = scenarios.words(there, 4), there.record(stream)
+    kernel = there.load(CUBIN, "fill")
+    address = x.memory.address
+    launch = lambda on: there.launch(kernel, 1, 32, (address, 4, 1), on)  # noqa: E731
+    graph = there.capture(launch)
+    machine.library.fake_break(LAUNCH_FAILED)
+    try:
+        for action in (
+            lambda: launch(stream),
+            lambda: there.load(b"fill 3", "fill"),
+            lambda: there.record(stream),
+            lambda: there.wait(stream, event),
+            lambda: there.happened(event),
+            lambda: there.reach(event),
+            lambda: there.replay(graph, stream),
+            lambda: there.capture(launch),
+        ):
+            said = message(action)
+            assert said.startswith("the GPU's driver reports "), said
+            assert " at on_libcuda.py:" in said, said
+        # what dies meanwhile prints nothing, also where events are recorded for it
+        x.memory._readers = (there.foreign_stream(1),)
+        del x
+    finally:
+        machine.library.fake_break(OK)
+    assert scenarios.words(there, 2).tolist() == [0, 0]
+
+
+def pinned_memory_goes_with_the_array(machine):
+    there = driver.driver()
+    there.stream()
+    made = []
+    assert machine.log(lambda: made.append(there.pinned(64)[8:])) == ["pinned 64 1"]
+    assert machine.log(made.clear) == ["free pinned"]
+
+
+def the_pool_gives_back_what_it_has_when_caches_are_cleared(machine):
+    driver.driver("cuda:0").stream()
+    assert machine.log(functrans.clear_caches).count("trim") >= 1
+
+
+def all_streams_are_not_waited_for_while_one_is_captured(machine):
+    there = driver.driver()
+    kernel, x = there.load(CUBIN, "fill"), scenarios.words(there, 4)
+    waiting = threading.Thread(target=lambda: (there.stream(), there.synchronize()))
+
+    def record(on):
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        there.launch(kernel, 1, 32, (x.memory.address, 4, 1), on)
+
+    asked = machine.log(lambda: (there.capture(record), waiting.join()))
+    assert asked.index("captured 1") < asked.index("synchronize all")
 
 
 def the_pool_keeps_what_it_has(machine):
@@ -154,6 +224,10 @@ OWN = [
     the_driver_is_asked_for_no_more_than_is_needed,
     reading_on_another_stream_is_ordered_by_events,
     what_the_driver_refuses_is_an_error_with_its_name,
+    a_device_that_has_failed_says_so_at_the_users_line,
+    pinned_memory_goes_with_the_array,
+    the_pool_gives_back_what_it_has_when_caches_are_cleared,
+    all_streams_are_not_waited_for_while_one_is_captured,
     the_pool_keeps_what_it_has,
     arrays_move_between_gpus,
     freeing_another_gpus_memory_leaves_this_one_current,

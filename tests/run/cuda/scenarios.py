@@ -150,6 +150,14 @@ def time_is_measured(there, cubin):
     del x
 
 
+def copies_to_pinned_memory_are_waited_for_by_an_event(there, cubin):
+    x, stream = words(there, 4, 3), there.stream()
+    found = there.pinned(32).view(np.int64)
+    there.copy_out(found, x.memory.address, stream)
+    there.reach(there.record(stream))
+    assert found.tolist() == [0x0303030303030303] * 4
+
+
 def threads_have_streams_of_their_own(there, cubin):
     kernel = there.load(cubin, "fill")
     shared, failures, handles = words(there, 64, 1), [], set()
@@ -196,6 +204,7 @@ SCENARIOS = [
     memory_runs_out,
     memory_is_given_back,
     time_is_measured,
+    copies_to_pinned_memory_are_waited_for_by_an_event,
     threads_have_streams_of_their_own,
     streams_of_others_are_waited_for,
 ]

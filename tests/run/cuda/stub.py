@@ -151,6 +151,13 @@ class Stub:
             self._threads.stream = self._new_stream(name)
         return self._threads.stream
 
+    def transfers(self):
+        self._called_in_order("transfers")
+        if not hasattr(self._threads, "transfers"):
+            name = f"{self.device} transfers of {threading.current_thread().name}"
+            self._threads.transfers = self._new_stream(name)
+        return self._threads.transfers
+
     def foreign_stream(self, handle):
         for own in self._streams:
             if own.handle == handle:
@@ -175,6 +182,10 @@ class Stub:
             return False
         join(self._host_clock(), event.clock)  # the thread has seen it
         return True
+
+    def reach(self, event):
+        self.calls.append("reach")
+        join(self._host_clock(), event.clock)
 
     def elapsed(self, start, stop):
         if not (start.timed and stop.timed):
@@ -317,6 +328,10 @@ class Stub:
             block.read[stream] = time
 
     # ---- copies
+
+    def pinned(self, nbytes):
+        self.calls.append("pinned")
+        return np.full(nbytes, POISON, np.uint8)
 
     def copy_in(self, address, source, stream):
         self._called_in_order("copy_in", stream)

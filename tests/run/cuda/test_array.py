@@ -14,7 +14,7 @@ import pytest
 
 import functrans
 from functrans.errors import DeviceError, UnsupportedAttributeError, UnsupportedNumPyError
-from functrans.run.cuda import answers
+from functrans.run.cuda import answers, operations  # noqa: F401 (who answers is known before)
 from functrans.run.cuda.array import DeviceArray, to_host
 
 DTYPES = [
@@ -220,7 +220,7 @@ def test_it_is_freed_when_putting_the_next_one_fails(gpu, monkeypatch):
     copy_in = gpu.copy_in
 
     def fails(address, source, stream):
-        if source.size == 7:
+        if source.size == 7 * 8:  # bytes
             raise KeyError("seven")
         copy_in(address, source, stream)
 

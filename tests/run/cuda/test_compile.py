@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from functrans import config
+import functrans
+from functrans import config, jit
 from functrans.errors import DeviceError
 from functrans.run.cuda import compile as compiling
+from functrans.run.cuda import nvjitlink, nvvm
 from functrans.run.cuda.compile import compile_cubin, function_name, key_of
 from tests.emit.cuda.special import needs_compiler
 
@@ -37,7 +41,7 @@ def never(monkeypatch):
 
     def forbid():
         compiling._compiled.cache_clear()
-        monkeypatch.setattr(compiling, "_ptx", None)
+        monkeypatch.setattr(compiling, "_intermediate", None)
 
     return forbid
 
@@ -157,9 +161,48 @@ def test_threads_compile_at_the_same_time(folder):
     assert len(list(folder.iterdir())) == 6
 
 
+@needs_compiler
+def test_the_kernels_of_a_program_are_compiled_side_by_side(monkeypatch):
+    """The first two of them wait for one another."""
+    monkeypatch.setattr(config, "threads", 2)
+    together, first, cubin = threading.Barrier(2), [1, 2], nvjitlink.cubin
+
+    def waiting(*given):
+        if first:
+            first.pop()
+            together.wait(60)
+        return cubin(*given)
+
+    monkeypatch.setattr(nvjitlink, "cubin", waiting)
+    functrans.clear_caches()
+    x = np.ones((1 << 12, 40), np.float32)
+    lowered = jit(lambda x: (np.sort(x, axis=0), np.cumsum(x, axis=1))).lower(x, device="cuda")
+    assert len(lowered.resources().kernels) >= 2
+    assert not first
+
+
 def test_an_architecture_has_a_name():
     with pytest.raises(ValueError, match=r"'sm_90', not '9\.0'"):
         compile_cubin(SCALE.format(factor=2), SIGNATURE, "9.0")
+
+
+def test_older_gpus_are_refused_in_words():
+    with pytest.raises(DeviceError) as error:
+        compile_cubin(SCALE.format(factor=2), SIGNATURE, "sm_70")
+    assert str(error.value) == (
+        "kernels are not compiled for GPUs of architecture sm_70: expected sm_75 (Turing) or "
+        "newer; use another GPU, or the CPU"
+    )
+
+
+@needs_compiler
+def test_gpus_without_the_tensor_cores_that_are_used_multiply_otherwise():
+    x = np.ones((256, 256), np.float16)
+    ptx = [
+        jit(lambda x, y: x @ y).lower(x, x, device="cuda", architecture=each).ptx()
+        for each in ("sm_75", "sm_80")
+    ]
+    assert ["mma." in each for each in ptx] == [False, True]
 
 
 def test_a_source_defines_one_function():
@@ -169,13 +212,42 @@ def test_a_source_defines_one_function():
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.core")
+    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.bindings.nvvm")
     with pytest.raises(DeviceError) as error:
         compile_cubin(SCALE.format(factor=21), SIGNATURE)
     assert str(error.value) == (
-        "kernels for CUDA are compiled with cuda-core, not installed here: "
+        "kernels for CUDA are compiled with cuda-bindings, not installed here: "
         'pip install "functrans[cuda]"'
     )
+
+
+@needs_compiler
+def test_a_missing_library_of_functions_says_what_to_install(monkeypatch):
+    import cuda.pathfinder
+
+    def nowhere(name):
+        raise cuda.pathfinder.BitcodeLibNotFoundError(name)
+
+    monkeypatch.setattr(cuda.pathfinder, "find_bitcode_lib", nowhere)
+    with pytest.raises(DeviceError) as error:
+        nvvm._library.__wrapped__()
+    assert str(error.value) == (
+        "kernels for CUDA are compiled with NVIDIA's libdevice, which is not on this machine: "
+        'pip install "functrans[cuda]", or have CUDA_HOME say where the CUDA toolkit is'
+    )
+
+
+@needs_compiler
+def test_a_missing_compiler_says_what_to_install(monkeypatch):
+    import cuda.bindings.nvjitlink
+    import cuda.pathfinder
+
+    def nowhere():
+        raise cuda.pathfinder.DynamicLibNotFoundError("nvJitLink")
+
+    monkeypatch.setattr(cuda.bindings.nvjitlink, "version", nowhere)
+    with pytest.raises(DeviceError, match="with NVIDIA's nvJitLink, which is not on this machine"):
+        nvjitlink._bindings.__wrapped__()
 
 
 def test_numba_is_missed_where_it_is_asked_for(monkeypatch):

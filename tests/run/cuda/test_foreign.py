@@ -241,7 +241,7 @@ def test_the_default_stream_is_waited_for_by_events(gpu):
 
 
 @pytest.mark.parametrize("stream", ["theirs", 2, -1])
-def test_for_other_streams_the_device_is_waited_for(gpu, stream):
+def test_for_other_streams_memory_waits_until_somebody_waits_for_the_device(gpu, stream):
     x = functrans.device_put(np.arange(3.0))
     theirs = gpu._new_stream("theirs") if stream == "theirs" else None
     held = x.__dlpack__(stream=theirs.handle if theirs else stream)
@@ -249,7 +249,10 @@ def test_for_other_streams_the_device_is_waited_for(gpu, stream):
         gpu.copy_out(np.empty(3), x.memory.address, theirs)
     before = gpu.count("synchronize")
     del x, held
-    assert gpu.used == 0
+    assert gpu.used == 24
+    assert gpu.count("synchronize") == before
+    functrans.clear_caches()
+    assert gpu.used == gpu.kept == 0
     assert gpu.count("synchronize") == before + 1
 
 

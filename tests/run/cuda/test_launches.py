@@ -22,7 +22,18 @@ RNG = np.random.default_rng(0)
 def libraries(monkeypatch):
     """A GPU that runs kernels in the emulator, and has libraries."""
     machine = Machine(Memory(anywhere=True))
-    with emulated_gpu(monkeypatch):
+    with emulated_gpu(monkeypatch) as gpu:
+        capture = gpu.capture
+
+        def captured(record, graph=None):
+            def noted(within):
+                machine.captured = within.handle
+                record(within)
+                machine.captured = None
+
+            return capture(noted, graph)
+
+        monkeypatch.setattr(gpu, "capture", captured)
         monkeypatch.setattr(launches, "are_installed", lambda: True)
         monkeypatch.setattr(
             launches, "handles_for", lambda stream: handles_for(machine.stream, machine.bindings)
@@ -56,13 +67,14 @@ def test_products_are_done_by_the_library(libraries):
 def test_a_graph_keeps_what_its_calls_use(libraries, monkeypatch):
     """The second call with the same addresses is captured."""
     kept = []
-    put = launches.Launches._put_captured
+    capture = launches.Launches._capture
 
     def captured(self, given, stream):
-        put(self, given, stream)
-        kept.append(self._used)
+        found = capture(self, given, stream)
+        kept.append(found.used)
+        return found
 
-    monkeypatch.setattr(launches.Launches, "_put_captured", captured)
+    monkeypatch.setattr(launches.Launches, "_capture", captured)
     for each in (launches, program):
         monkeypatch.setattr(each, "allocate", always_the_same(each.allocate))
     x, y = device_put(drawn(SIDE, SIDE)), device_put(drawn(SIDE, SIDE))
@@ -76,6 +88,83 @@ def test_a_graph_keeps_what_its_calls_use(libraries, monkeypatch):
         assert libraries.called("cublasLt.matmul") == 2 * number
     (handles, *_) = kept[0]
     assert handles.stream == libraries.stream
+
+
+def step(p, x):
+    return np.cumsum(p) * np.float32(0.5) + np.max(x) - np.sum(np.sort(p))
+
+
+def checked(p, i):
+    return p[i] * np.float32(0.5) + p
+
+
+def looped(gpu, function, p, others, turns=12):
+    """The result of a loop whose result is the next operand, and what it asked of the GPU."""
+    there, placed = device_put(p), [device_put(x) for x in others]
+    compiled = jit(function)
+    compiled(there, placed[0])
+    before = {name: gpu.count(name) for name in COUNTED}
+    for turn in range(turns):
+        there = compiled(there, placed[turn % len(others)])
+        p = function(p, others[turn % len(others)])
+    asked = {name: gpu.count(name) - count for name, count in before.items()}
+    np.testing.assert_allclose(np.asarray(there), p, rtol=1e-3, atol=1e-3)
+    return there, asked
+
+
+COUNTED = ("launch", "replay", "capture", "synchronize", "reach")
+
+
+def test_a_loop_without_donation_replays_graphs(emulated):
+    """The result of a step is in one of two pieces of memory, in turn."""
+    x = drawn(6)
+    found, asked = looped(emulated, step, x, [drawn(4)])
+    assert asked["replay"] >= 8
+    assert asked["capture"] <= 3
+    del found
+
+
+def test_a_loop_over_batches_replays_graphs(emulated):
+    found, asked = looped(emulated, step, drawn(6), [drawn(4), drawn(4)], 24)
+    assert asked["replay"] >= 14
+    del found
+
+
+def test_graphs_have_a_bound(emulated):
+    compiled = jit(step)
+    p, others = device_put(drawn(6)), [device_put(drawn(4)) for _ in range(3 * launches.GRAPHS)]
+    for x in (*others, *others[-3:], *others[-3:]):
+        for _ in range(2):
+            found = np.asarray(compiled(p, x))
+            np.testing.assert_allclose(found, step(np.asarray(p), np.asarray(x)), atol=1e-5)
+
+
+def test_a_loop_that_may_fail_keeps_nothing_and_waits_for_nothing(emulated):
+    p, index = drawn(8), np.arange(8) % 3
+    found, asked = looped(emulated, checked, p, [index], 40)
+    assert asked["synchronize"] == asked["reach"] == 0
+    assert emulated.used < 8 * p.nbytes + index.nbytes + 64
+    del found
+
+
+def test_a_loop_that_may_fail_is_told_of_a_failure_in_the_past(emulated):
+    p, good, bad = device_put(drawn(8)), device_put(np.arange(8)), device_put(np.arange(8) + 1)
+    compiled = jit(checked)
+    with pytest.raises(IndexError, match="out of bounds"):
+        for i in (good, bad, *[good] * 40):
+            p = compiled(p, i)
+    q = compiled(device_put(drawn(8)), good)  # the word is clear again
+    q.block_until_ready()
+
+
+def test_where_there_is_no_room_the_words_are_looked_at(emulated):
+    """The GPU is behind: what was given to programs that may fail is kept until it is not."""
+    emulated.delayed_events = True
+    p, index = drawn(8), np.arange(8)
+    emulated.capacity = 6 * p.nbytes + index.nbytes + 64
+    found, asked = looped(emulated, checked, p, [index], 20)
+    assert 0 < asked["synchronize"] <= 7
+    del found
 
 
 def test_the_precision_of_products_is_that_of_the_call(libraries, monkeypatch):

@@ -9,7 +9,8 @@ import pytest
 
 from functrans.errors import DeviceError, DeviceMemoryError
 from functrans.run.cuda import memory
-from functrans.run.cuda.memory import Memory, allocate, give_back, in_words
+from functrans.run.cuda.memory import Memory, allocate, give_back, in_words, trim
+from tests.run.cuda.conftest import close
 from tests.run.cuda.stub import Misuse, stubs
 
 
@@ -178,13 +179,39 @@ def test_borrowed_memory_is_kept_until_our_streams_have_done_with_it(gpu):
     assert gpu.used == 0
 
 
-def test_memory_that_others_have_seen_is_freed_when_the_device_has_done_everything(gpu):
+def seen(gpu):
+    """Memory that others have seen, and nobody has any more."""
     made = written(gpu)
     assert made.exclusive
     made.show()
     assert not made.exclusive
-    del made
-    assert gpu.calls[-2:] == ["synchronize", "free"]
+
+
+def test_memory_that_others_have_seen_makes_nobody_wait(gpu):
+    for _ in range(3):
+        seen(gpu)
+    assert gpu.used > 0
+    assert gpu.count("synchronize") == 0
+    trim()
+    assert gpu.used == gpu.kept == 0
+    assert gpu.count("synchronize") == 1
+
+
+def test_where_others_have_seen_much_the_device_is_waited_for_now_and_then(gpu, monkeypatch):
+    size = written(gpu).nbytes
+    monkeypatch.setattr(memory, "MOST_SHOWN", 4 * size)
+    for _ in range(60):
+        seen(gpu)
+        assert gpu.used <= 6 * size
+    assert gpu.count("synchronize") == 11
+
+
+def test_where_there_is_no_room_what_others_have_seen_is_freed():
+    with stubs(1 << 10) as (gpu,):
+        gpu.stream()
+        for _ in range(200):
+            seen(gpu)
+        close(gpu)
 
 
 # ---- out of memory

@@ -11,17 +11,15 @@ import pytest
 import functrans
 from functrans.loop.failures import FAILURES, OUT_OF_BOUNDS, SINGULAR
 from functrans.run.cuda.array import DeviceArray, to_host
-from functrans.run.cuda.memory import allocate
-from functrans.run.cuda.pending import MOST, Status, look, pending
+from functrans.run.cuda.pending import MOST, Flag, look, pending
 
 
 def status(gpu, code=0, **options):
     """A word that a kernel has set."""
-    stream = gpu.stream()
-    memory = allocate(gpu, 8, stream)
-    gpu.fill(memory.address, 0, 8, stream)
-    gpu.fill(memory.address, code, 1, stream)
-    return Status(memory, **options)
+    flag = Flag(gpu.stream())
+    gpu.fill(flag.address, 0, 8, flag.stream)
+    gpu.fill(flag.address, code, 1, flag.stream)
+    return flag.fetch(**options)
 
 
 def result(*words):
@@ -73,7 +71,7 @@ def test_where_all_is_well_one_looks_once(gpu):
     word = status(gpu)
     x = result(word)
     assert np.asarray(x).tolist() == [0.0, 1.0, 2.0]
-    assert (word.known_good, x.pending) == (True, ())
+    assert (word.is_good(), x.pending) == (True, ())
     before = gpu.count("copy_out")
     np.asarray(x)
     np.asarray(result(word))
@@ -97,18 +95,34 @@ def test_what_depends_on_a_failure_has_failed(gpu):
 
 
 def test_what_is_known_is_not_carried_on(gpu):
+    gpu.delayed_events = True
     known, unknown = status(gpu), status(gpu)
     look((known,))
     assert pending([(known, unknown), (unknown,)]) == (unknown,)
 
 
-def test_a_long_computation_looks_now_and_then(gpu):
+def test_what_has_come_is_not_waited_for(gpu):
+    assert pending([(status(gpu),), (status(gpu), status(gpu))]) == ()
+    assert gpu.count("synchronize") == gpu.count("reach") == 0
+
+
+def test_a_long_computation_waits_for_the_older_half(gpu):
+    gpu.delayed_events = True
     words = tuple(status(gpu) for _ in range(MOST + 1))
     assert pending([words[:-1]]) == words[:-1]
-    assert pending([words]) == ()
-    assert all(each.known_good for each in words)
+    assert pending([words]) == words[MOST // 2 + 1 :]
+    assert all(each.is_good() for each in words[: MOST // 2 + 1])
+    assert not words[-1].is_good()
     with pytest.raises(IndexError):
-        pending([tuple(status(gpu) for _ in range(MOST)), (status(gpu, OUT_OF_BOUNDS),)])
+        pending([(status(gpu, OUT_OF_BOUNDS), *(status(gpu) for _ in range(MOST)))])
+
+
+def test_words_of_the_host_are_used_again(gpu):
+    flag = Flag(gpu.stream())
+    gpu.fill(flag.address, 0, 8, flag.stream)
+    for _ in range(300):
+        flag.fetch().check()
+    assert gpu.count("pinned") == 1
 
 
 def test_a_word_of_another_thread_is_waited_for(gpu):

@@ -49,6 +49,9 @@ def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Ite
             free(address)
 
 
+BLAS_WORKSPACE = 4 << 20
+"""Bytes that cuBLAS works in while it is captured: what it takes for itself before Hopper."""
+
 STREAMS = 64
 """The number of streams of which a thread keeps handles."""
 
@@ -192,13 +195,29 @@ class Handles:
         return self.libraries.data_type[numbers.kind]
 
     @contextmanager
-    def captured(self) -> Iterator[list[object]]:
-        """Calls meanwhile are captured: what they use must live as long as their CUDA graph."""
-        self._kept = [self]
+    def captured(self, stream: int, room: int) -> Iterator[list[object]]:
+        """Calls meanwhile are captured: what they use must live as long as their CUDA graph.
+
+        Handles are made before, since making one allocates memory; and cuBLAS, which would allocate
+        more for each stream that it finds captured, is given some.
+
+        Parameters
+        ----------
+        stream : int
+            The ``CUstream`` that is captured.
+        room : int
+            The address of `BLAS_WORKSPACE` bytes, which whoever replays the graph has.
+        """
+        own, blas = self.stream, self.libraries.cublas
+        self._kept = [self, self._light]
         try:
+            blas.set_stream(self.blas, stream)
+            blas.set_workspace(self.blas, room, BLAS_WORKSPACE)
+            self.stream = stream
             yield self._kept
         finally:
-            self._kept = None
+            self.stream, self._kept = own, None
+            blas.set_stream(self.blas, own)  # which makes the workspace its own again
 
     def uses(self, something: object) -> None:
         """Say what the work on the stream goes on using."""

@@ -38,7 +38,7 @@ class Done:
         self.live[handle].stream = stream
 
     def on_stream(self, handle):
-        assert self.live[handle].stream == self.machine.stream, "another stream"
+        assert self.live[handle].stream in self.machine.streams, "another stream"
         assert self.live[handle].context == self.machine.context, "another context"
 
     def number(self, address, dtype, index=0):
@@ -105,7 +105,7 @@ class Light(Done):
     def matmul(self, handle, *rest):
         (operation, alpha, a, a_is, b, b_is, beta, c, c_is, d, d_is, algorithm, room, size,
          stream) = rest  # fmt: skip
-        assert handle in self.live and stream == self.machine.stream
+        assert handle in self.live and stream in self.machine.streams
         words = [int(self.number(algorithm, np.uint64, i)) for i in range(8)]
         assert words[:5] == [operation, a_is, b_is, c_is, d_is], "chosen for another problem"
         for address, alignment in zip((a, b, c), words[5:], strict=True):
@@ -145,6 +145,13 @@ class Blas(Done):
         return lambda handle, *rest: (
             self.on_stream(handle), general(BY_LETTER[name[0]], *rest)
         )[1]  # fmt: skip
+
+    def set_workspace(self, handle, workspace, nbytes):
+        self.live[handle].workspace = workspace, nbytes
+
+    def set_stream(self, handle, stream):
+        super().set_stream(handle, stream)
+        self.live[handle].workspace = None
 
     def scal_ex_64(self, handle, n, alpha, alpha_type, x, x_type, step, execution):
         self.on_stream(handle)

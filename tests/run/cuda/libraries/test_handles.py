@@ -8,7 +8,7 @@ import pytest
 
 from functrans import clear_caches
 from functrans.run.cuda.libraries import handles as module
-from functrans.run.cuda.libraries.handles import handles_for, pooled
+from functrans.run.cuda.libraries.handles import BLAS_WORKSPACE, handles_for, pooled
 from functrans.run.cuda.libraries.table import adapter
 from tests.run.cuda.libraries.stub import Machine
 
@@ -149,7 +149,8 @@ def test_working_memory_goes_back_when_a_call_fails():
 def test_what_a_graph_uses_lives_as_long_as_what_it_keeps():
     machine = Machine()
     x = machine.memory.place(np.zeros(4))
-    with handles_for(machine.stream, machine.bindings).captured() as kept:
+    machine.captured = CAPTURED
+    with handles_for(machine.stream, machine.bindings).captured(CAPTURED, ROOM) as kept:
         handles = handles_for(machine.stream, machine.bindings)
         adapter("dtrsv")(handles, machine.memory.allocate, (b"U", b"N", b"U", 1, x, 1, x + 8, 1))
         adapter("zfft")(handles, machine.memory.allocate, (b"F", 1, 2, 1, x, x))
@@ -157,16 +158,40 @@ def test_what_a_graph_uses_lives_as_long_as_what_it_keeps():
     used = len(machine.live)
     clear_caches()
     gc.collect()
-    assert used == len(machine.live) == 2  # a handle of cuBLAS, and a plan
+    assert used == len(machine.live) == 3  # handles of cuBLAS and cuBLASLt, and a plan
     kept.clear()
     gc.collect()
     assert machine.live == []
 
 
+CAPTURED, ROOM = 0x6600, 1 << 20
+
+
+def test_the_threads_handles_are_captured_and_given_a_workspace():
+    """None is made while a stream is captured: making one allocates memory."""
+    machine = Machine()
+    x = machine.memory.place(np.array([[2.0]])), machine.memory.place(np.array([4.0]))
+    problem = (b"U", b"N", b"N", 1, x[0], 1, x[1], 1)
+    handles = handles_for(machine.stream, machine.bindings)
+    (blas,) = [one for one in machine.done if hasattr(one, "set_workspace")]
+    with handles.captured(CAPTURED, ROOM):
+        made = machine.called("cublas.create"), machine.called("cublasLt.create")
+        assert made == (1, 1)
+        machine.captured = CAPTURED
+        (state,) = blas.live.values()
+        assert state.workspace == (ROOM, BLAS_WORKSPACE)
+        adapter("dtrsv")(handles, machine.memory.allocate, problem)
+        machine.captured = None
+        assert made == (machine.called("cublas.create"), machine.called("cublasLt.create"))
+    assert state.workspace is None
+    adapter("dtrsv")(handles, machine.memory.allocate, problem)  # on the thread's stream again
+
+
 def test_what_is_not_captured_is_not_kept():
     machine = Machine()
     handles = use(machine)
-    with handles.captured() as kept:
+    with handles.captured(CAPTURED, ROOM) as kept:
         pass
+    before = list(kept)
     use(machine)
-    assert kept == [handles]
+    assert kept == before

@@ -1,0 +1,73 @@
+"""From NVVM's intermediate language to machine code by nvJitLink: link-time optimisation.
+
+nvJitLink has PTX assembled as a part of a program (as ``ptxas -c`` does), with registers set aside
+for callers that there are not: up to twice as many. What it compiles itself, is all that there is.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from functrans.caches import once
+from functrans.locks import importing
+from functrans.run.cuda.nvvm import loaded
+
+# (without the second, products and sums are contracted)
+_OPTIONS = ("-lto", "-fma=0", "-Xptxas=-v", "-verbose")
+
+
+def cubin(intermediate: bytes, architecture: str) -> tuple[bytes, str]:
+    """Machine code, and the assembler's report on it.
+
+    Parameters
+    ----------
+    intermediate : bytes
+        Of `functrans.run.cuda.nvvm.intermediate`.
+    architecture : str
+        ``"sm_90"``.
+
+    Raises
+    ------
+    RuntimeError
+        If it cannot be linked, with what nvJitLink says.
+    """
+    return _linked(intermediate, architecture, "cubin")
+
+
+def ptx(intermediate: bytes, architecture: str) -> str:
+    """The PTX that machine code is assembled from."""
+    text, _ = _linked(intermediate, architecture, "ptx", "-ptx")
+    return text.decode().strip("\0").strip()
+
+
+def _linked(intermediate: bytes, architecture: str, kind: str, *more: str) -> tuple[bytes, str]:
+    link = _bindings()
+    options = [f"-arch={architecture}", *_OPTIONS, *more]
+    handle = link.create(len(options), options)
+    try:
+        language = link.InputType.LTOIR
+        link.add_data(handle, language, intermediate, len(intermediate), "kernel")
+        link.complete(handle)
+        return _bytes(handle, f"linked_{kind}"), _text(handle, "info_log")
+    except link.nvJitLinkError as error:
+        raise RuntimeError(_text(handle, "error_log")) from error
+    finally:
+        link.destroy(handle)
+
+
+def _text(handle: int, what: str) -> str:
+    return _bytes(handle, what).decode().strip("\0").strip()
+
+
+def _bytes(handle: int, what: str) -> bytes:
+    link = _bindings()
+    found = bytearray(getattr(link, f"get_{what}_size")(handle))
+    getattr(link, f"get_{what}")(handle, found)
+    return bytes(found)
+
+
+@once
+def _bindings() -> Any:
+    with importing:
+        return loaded(import_module("cuda.bindings.nvjitlink"), "nvJitLink")

@@ -1,0 +1,105 @@
+"""Staging: arrays of the host go to a GPU by way of pinned memory, and nobody waits for them.
+
+What is copied to pinned memory may be changed or freed at once, and the device takes it from there
+when its stream comes to it. Pieces of that memory are used again once an event says that they have
+been taken. Large arrays go on a stream of their own, which does not come after kernels.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from functrans.caches import Table
+from functrans.run.cuda.driver import Driver, Event, Stream
+from functrans.run.cuda.memory import Memory, allocate, keep
+
+PIECE = 2 << 20
+"""Bytes of a piece of pinned memory."""
+
+MOST = 8
+"""How many pieces a stream has before the oldest of them is waited for."""
+
+LARGE = 64 << 10
+"""The bytes from which on an array does not wait for the kernels of its thread."""
+
+_ALIGNED = 64
+_STREAMS = 64
+
+_stagings: Table[Stream, Staging] = Table(_STREAMS)
+
+
+def staged(values: np.ndarray[Any, Any], there: Driver) -> Memory:
+    """Memory of a device, to which the numbers of a C-contiguous array are on their way."""
+    large = values.nbytes >= LARGE
+    stream = there.stream()
+    if large:
+        stream = there.transfers()
+    memory = allocate(there, values.nbytes, stream)
+    if not values.nbytes:
+        return memory
+    source = values.reshape(-1).view(np.uint8)
+    staging = _staging(stream)
+    for start in range(0, values.nbytes, PIECE):
+        part = source[start : start + PIECE]
+        pinned = staging.room(part.nbytes)
+        np.copyto(pinned, part)
+        there.copy_in(memory.address + start, pinned, stream)
+    if large:
+        memory.was_written(there.record(stream))
+    return memory
+
+
+def _staging(stream: Stream) -> Staging:
+    found = _stagings.get(stream)
+    if found is None:
+        found = Staging(stream)
+        _stagings.remember(stream, found)
+    return found
+
+
+class Staging:
+    """The pinned memory of a stream, piece by piece.
+
+    Parameters
+    ----------
+    stream : Stream
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._used: deque[tuple[np.ndarray[Any, Any], Event]] = deque()
+        """Full pieces, the oldest first, and the events after which they have been taken."""
+        self._piece = np.empty(0, np.uint8)
+        self._next = 0
+
+    def room(self, nbytes: int) -> np.ndarray[Any, Any]:
+        """Pinned memory for a copy that is put on the stream next."""
+        start = -(-self._next // _ALIGNED) * _ALIGNED
+        if start + nbytes > self._piece.nbytes:
+            self._another()
+            start = 0
+        self._next = start + nbytes
+        return self._piece[start : self._next]
+
+    def _another(self) -> None:
+        driver = self.stream.driver
+        if self._piece.nbytes:
+            self._used.append((self._piece, driver.record(self.stream)))
+        if self._used:
+            oldest, event = self._used[0]
+            if len(self._used) >= MOST:
+                driver.reach(event)
+            if driver.happened(event):
+                self._used.popleft()
+                self._piece = oldest
+                return
+        self._piece = driver.pinned(PIECE)
+
+    def __del__(self) -> None:
+        if self._piece.nbytes and not sys.is_finalizing():
+            pieces = [self._piece, *(piece for piece, _ in self._used)]
+            keep(self.stream.driver, self.stream.driver.record(self.stream), pieces)
