@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def hour(asked: argparse.Namespace) -> int:
     """Run what was asked for: 1 if something was wrong, else 0."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need memory, too
+    os.environ.update(wheels.toolkit())
     here = Here(asked.stand_in, None if asked.out is None else Path(asked.out).resolve())
 
     def keep(case: Waiting) -> bool:

@@ -222,7 +222,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck")
 def of_tools(here: Here) -> Iterator[Case]:
     for tool in TOOLS:
         run = functools.partial(sanitized, here, tool)
-        yield Case(f"compute-sanitizer {tool}", run, seconds=300)
+        yield Case(f"compute-sanitizer {tool}", run, seconds=300, finer=tool != "racecheck")
 
 
 def sanitized(here: Here, tool: str) -> dict[str, Any]:

@@ -172,8 +172,12 @@ def run(
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # somebody does not want to wait
+        waiting.clear()
+        raise
     why = "workers do not start" if failed_starts >= STARTS else "the time was up"
     for case in waiting:
         report({"case": case.name, "outcome": "left out", "said": why})

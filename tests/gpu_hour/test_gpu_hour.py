@@ -41,7 +41,7 @@ TOOLS = {
     # runs the program, as the real ones do
     "compute-sanitizer": 'shift 2\n"$@"\necho "========= ERROR SUMMARY: 0 errors"\n',
     "ncu": (
-        "shift 5\n"
+        "shift 7\n"
         '"$@" > /dev/null\n'
         'echo "==PROF== Disconnected from process 7"\n'
         'echo \'"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\'\n'

@@ -82,12 +82,6 @@ def test_a_part_that_is_none_is_one_row():
     assert "No module named 'tests.gpu_hour.nothing'" in row["said"]
 
 
-def test_without_a_gpu_nothing_is_run(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(runner.NothingToRunOn):
-        run(PART, Here(), lambda row: None)
-
-
 def test_rows_are_printed_and_written_as_they_come(tmp_path, capsys):
     report = Report("basics", tmp_path / "out")
     report(

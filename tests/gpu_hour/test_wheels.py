@@ -49,6 +49,18 @@ def test_a_toolkit_does_for_its_parts(installed, monkeypatch):
     assert wheels.lacked() == []
 
 
+def test_a_toolkit_is_found_by_its_compiler(monkeypatch, tmp_path):
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    nvcc = tmp_path / "cuda" / "bin" / "nvcc"
+    monkeypatch.setattr(wheels.shutil, "which", lambda name: str(nvcc))
+    assert wheels.toolkit() == {}
+    (tmp_path / "cuda" / "nvvm").mkdir(parents=True)
+    assert wheels.toolkit() == {"CUDA_HOME": str(tmp_path / "cuda")}
+    monkeypatch.setenv("CUDA_PATH", "elsewhere")
+    assert wheels.toolkit() == {}
+
+
 def test_what_pyproject_asks_for_is_asked_for():
     names = {one.name for one in wheels.requirements()}
     assert {"numpy", "optree", "cuda-core", "nvmath-python", "nvidia-nvvm", "pytest"} <= names

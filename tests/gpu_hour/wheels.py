@@ -9,6 +9,7 @@ requirements; ``PYTHONPATH`` has to have PLACE. It needs only Python, pip and `p
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,14 @@ def tools() -> dict[str, str]:
     """Where the toolkit's programs are."""
     names = ("nvcc", "ncu", "compute-sanitizer", "nvdisasm", "nvidia-smi")
     return {name: shutil.which(name) or "" for name in names}
+
+
+def toolkit() -> dict[str, str]:
+    """Where the parts of a CUDA toolkit are looked for, if there is one and nobody has said it."""
+    nvcc = shutil.which("nvcc")
+    home = Path(nvcc).resolve().parents[1] if nvcc else Path()
+    known = "CUDA_HOME" in os.environ or "CUDA_PATH" in os.environ
+    return {} if known or not (home / "nvvm").is_dir() else {"CUDA_HOME": str(home)}
 
 
 def fetch(folder: Path, python: str, names: Sequence[str]) -> None:
