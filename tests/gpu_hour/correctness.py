@@ -98,7 +98,7 @@ def of_primitives(here: Here, dtypes: tuple[str, ...]) -> Iterator[Case]:
             yield Case(
                 f"{primitive.name} of {dtype}",
                 functools.partial(primitive_of, here, primitive.name, dtype),
-                finer=number % 50 != 0 or number // 50 % len(dtypes) != turn,
+                finer=number % 50 != 0 or number // 50 % 2 != turn or len(dtypes) == 1,
             )
 
 
@@ -152,6 +152,8 @@ def of_shapes(here: Here) -> Iterator[Case]:
     for table, (functions, *shapes) in TABLES.items():
         for number, name in enumerate(functions):
             for turn, dtype in enumerate(("float32", "float64")):
+                if "roots" in name and dtype == "float32":
+                    continue  # their tolerance is float64's: they would go on for ever
                 run = functools.partial(shaped, functions[name], here.size(*shapes), dtype)
                 finer = number % 8 != 0 or turn != 0
                 yield Case(f"{table} of {dtype}: {name}", run, finer=finer)

@@ -95,31 +95,38 @@ def placed(here: Here, row: Row) -> tuple[Any, ...]:
 TOLERANCES = {2: 2e-3, 4: 1e-4, 8: 1e-10}
 """Relative errors in the norm that are rounding, by the bytes of a number of the result."""
 
-SAMPLED = 3
-"""Rows that are compared."""
+
+def chosen(here: Here, row: Row) -> list[int]:
+    """The rows that are compared."""
+    count = len(on_host(here, row.operands[0]))
+    return sorted({0, count // 2, count - 1})
 
 
-def error(here: Here, row: Row, found: Any) -> float:
-    """The relative error of a result, in the norm: of some rows, or of all of it.
+def expected_of(here: Here, row: Row) -> Any:
+    """What NumPy makes of the operands in float64: some rows, or all of it."""
+    given = []
+    for number, one in enumerate(row.operands):
+        x = on_host(here, one)
+        x = x[chosen(here, row)] if number < row.by_rows else x
+        given.append(x if x.dtype.kind in "iu" else x.astype(np.float64))
+    return None if row.by_rows < 0 else np.asarray(row.program(functrans_library()[0])(*given))
+
+
+def error(here: Here, row: Row, found: Any, expected: Any) -> float:
+    """The relative error of a result, in the norm.
 
     Raises
     ------
     AssertionError
         If it is not rounding. (A NaN is never.)
     """
-    given = [on_host(here, one) for one in row.operands]
     if row.by_rows < 0:  # random numbers: the first moments
         value = np.asarray(found[: 1 << 22]).astype(np.float64)
         moments = [value.mean(), value.var() - 1, (value**3).mean()]
         assert max(map(abs, moments)) < 0.02, f"moments are off by {moments}"
         return float(max(map(abs, moments)))
-    of = [x.astype(np.float64) if x.dtype.kind not in "iu" else x for x in given]
     if row.by_rows:
-        count = len(given[0])
-        chosen = sorted({0, count // 2, count - 1})[:SAMPLED]
-        of = [x[chosen] if number < row.by_rows else x for number, x in enumerate(of)]
-        found = np.stack([np.asarray(found[i]) for i in chosen])
-    expected = np.asarray(row.program(functrans_library()[0])(*of))
+        found = np.stack([np.asarray(found[i]) for i in chosen(here, row)])
     found = np.asarray(found)
     assert found.shape == expected.shape, f"{found.shape} and not {expected.shape}"
     gap = np.linalg.norm((found.astype(np.float64) - expected).ravel())
@@ -216,7 +223,8 @@ def alone(here: Here, name: str) -> dict[str, Any]:
         result = one.call()
         result.block_until_ready()
         first = perf_counter() - start
-        found = {"error": error(here, row, result), "first call s": first}
+        worst = error(here, row, result, expected_of(here, row))
+        found = {"error": worst, "first call s": first}
         return found | measured(here, row, [one], operands, result)
 
 

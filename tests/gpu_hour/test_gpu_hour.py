@@ -135,10 +135,11 @@ def test_a_wrong_number_is_wrong():
     row = ROWS["softmax"]
     x = speed.on_host(STAND_IN, row.operands[0])
     right = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
-    assert speed.error(STAND_IN, row, right) < 1e-6
+    expected = speed.expected_of(STAND_IN, row)
+    assert speed.error(STAND_IN, row, right, expected) < 1e-6
     for found in (right * 1.001, np.where(right == right[-1, -1], np.nan, right)):
         with pytest.raises(AssertionError, match="a relative error of"):
-            speed.error(STAND_IN, row, found)
+            speed.error(STAND_IN, row, found, expected)
 
 
 def test_the_slowest_rows_are_those_farthest_from_a_copy(tmp_path):

@@ -34,6 +34,7 @@ from tests.gpu_hour.speed import (
     Contestant,
     by_events,
     error,
+    expected_of,
     in_turns,
     on_host,
     placed,
@@ -160,6 +161,7 @@ def swept(here: Here, name: str, of: str) -> dict[str, Any]:
     row, sweep = ROWS[of], SWEEPS[name]
     given = [on_host(here, one) for one in row.operands]
     operands, contestants, texts, found = placed(here, row), [], {}, {}
+    expected = expected_of(here, row)
     with set_up(row) as patch:
         for value in dict.fromkeys((sweep.usual, *sweep.values)):
             patch.setattr(launches, "CUDA", sweep.target(value))
@@ -169,7 +171,7 @@ def swept(here: Here, name: str, of: str) -> dict[str, Any]:
                 if text in texts:
                     found[f"{value}"] = f"as {texts[text]}"
                     continue
-                worst = error(here, row, function(*operands))
+                worst = error(here, row, function(*operands), expected)
             except FunctransError as reason:  # such as a tile that has no room
                 found[f"{value}"] = f"none: {type(reason).__name__}"
                 continue
