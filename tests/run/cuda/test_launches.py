@@ -6,9 +6,12 @@ import pytest
 from functrans import config, device_put, jit
 from functrans.lower.grid.target import CUDA
 from functrans.run.cuda import launches, program
+from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from tests.run.cuda import emulated
-from tests.run.cuda.emulated import emulated_libraries
+from tests.run.cuda.emulated import emulated_gpu
+from tests.run.cuda.libraries.memory import Memory
+from tests.run.cuda.libraries.stub import Machine
 from tests.targets import target
 
 SIDE = 136
@@ -18,8 +21,13 @@ RNG = np.random.default_rng(0)
 @pytest.fixture
 def libraries(monkeypatch):
     """A GPU that runs kernels in the emulator, and has libraries."""
-    with emulated_libraries(monkeypatch) as gpu:
-        yield gpu.machine
+    machine = Machine(Memory(anywhere=True))
+    with emulated_gpu(monkeypatch):
+        monkeypatch.setattr(launches, "are_installed", lambda: True)
+        monkeypatch.setattr(
+            launches, "handles_for", lambda stream: handles_for(machine.stream, machine.bindings)
+        )
+        yield machine
 
 
 def drawn(*shape):
