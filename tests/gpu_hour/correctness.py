@@ -183,7 +183,7 @@ MODES = (
 
 
 def of_drawn_programs(here: Here) -> Iterator[Case]:
-    for number in range(DRAWN):
+    for number in range(here.size(DRAWN, 12)):
         mode = MODES[number % len(MODES)]
         run = functools.partial(drawn, here, number, mode)
         yield Case(f"drawn program {number}: {mode}", run, finer=number not in (1, 11))

@@ -21,7 +21,7 @@ from tests.benchmarks.models import bundle_blocks, gaussian_process, triangular_
 from tests.benchmarks.one import functrans_library
 from tests.benchmarks.surface import SURFACE
 from tests.benchmarks.workloads import WORKLOADS, Job, Library
-from tests.fuzz.checks import _loss, _nudged, compare, nearby
+from tests.fuzz.checks import Mismatch, _loss, _nudged, compare, nearby
 from tests.gpu_hour.cases import Cannot
 
 Made = Callable[[Library], Job]
@@ -199,4 +199,7 @@ def check(one: Program, found: Any, rng: Any) -> None:
             around = nearby(by_numpy, one.inputs, rng, one.precision)
         except CarryError:  # the types of a loop are float32, whatever it is given
             around = [by_numpy(*_nudged(one.inputs, rng, one.precision)) for _ in range(2)]
-    compare("the program", [np.asarray(x) for x in found], expected, around, one.precision)
+    try:
+        compare("the program", [np.asarray(x) for x in found], expected, around, one.precision)
+    except Mismatch as error:
+        raise AssertionError(str(error)) from None

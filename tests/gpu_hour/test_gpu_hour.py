@@ -19,6 +19,7 @@ from tests.gpu_hour.cases import Cannot, Here
 from tests.gpu_hour.programs import ORDER
 from tests.gpu_hour.rows import ROWS
 from tests.gpu_hour.worker import attempt
+from tests.run.cuda.on_libcuda import printed_in_a_process
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,13 +105,23 @@ def finer():
 
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are used on Linux")
-@pytest.mark.parametrize("case", finer() if amount.FULL else [])
+@pytest.mark.parametrize("case", list(finer()) if amount.FULL else [])
 def test_so_is_each_that_there_is_no_time_for_in_the_quick_set(case):
     row = attempt(case, STAND_IN)
     if row["outcome"] == "cannot":
         assert row["said"].startswith(NOT_HERE) or "has no kernel for a GPU" in row["said"], row
     else:
         assert row["outcome"] == "right", row["trace"]
+
+
+@pytest.mark.full
+def test_nothing_but_numbers_is_wrong_on_our_libcuda(tmp_path):
+    """What a stand-in leaves out: the real driver's calls, events and counts."""
+    parts = [module.__name__ for module in (basics, correctness, speed, thresholds)]
+    printed, _ = printed_in_a_process(tmp_path, "tests.gpu_hour.on_libcuda", str(tmp_path), *parts)
+    failed = [json.loads(each) for each in printed.splitlines() if each.startswith('{"case"')]
+    assert not failed
+    assert printed.endswith('"done"\n')
 
 
 def test_without_a_gpu_it_says_so():

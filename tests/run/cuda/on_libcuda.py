@@ -173,8 +173,8 @@ def outcome(scenario, *arguments):
     return None
 
 
-def in_a_process(folder):
-    """The outcomes of all of them, in a process whose libcuda is built in a folder."""
+def printed_in_a_process(folder, module, *arguments):
+    """What a module prints, in a process whose libcuda (its first argument) is built first."""
     pytest.importorskip("cuda.core", reason="needs the packages of functrans[cuda]")
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
@@ -186,12 +186,18 @@ def in_a_process(folder):
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(root)}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.run.cuda.on_libcuda", str(library)],
+        [sys.executable, "-m", module, str(library), *arguments],
         cwd=root, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert not done.stderr  # such as exceptions where nobody could catch them
-    return json.loads(done.stdout)
+    return done.stdout, done.stderr
+
+
+def in_a_process(folder):
+    """The outcomes of all of them."""
+    printed, complaints = printed_in_a_process(folder, __name__)
+    assert not complaints  # such as exceptions where nobody could catch them
+    return json.loads(printed)
 
 
 def main(library):
