@@ -70,7 +70,7 @@ class Worker:
             if self.pipe.poll(max(seconds, 0)):
                 return self.pipe.recv()
         except (EOFError, OSError):
-            self.process.wait(10)
+            self._wait()
             self.log.seek(0)
             tail = self.log.read().decode(errors="replace")[-2000:]
             last = tail.strip().rpartition("\n")[2]
@@ -93,8 +93,13 @@ class Worker:
         self.pipe.close()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self._wait()
         self.log.close()
+
+    def _wait(self) -> None:
+        """Wait for its end, but not for ever: a device that hangs may hold on to it."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
 
 
 def run(
@@ -233,5 +238,5 @@ class Report:
         lines = [f"{self.name}: " + ", ".join(f"{n} {what}" for what, n in counts.items())]
         lines += [f"  {line(row)}" for row in self.bad]
         left = [row["case"] for row in self.rows if row["outcome"] == "left out"]
-        lines += [f"  left out: {', '.join(left)}"] if left else []
+        lines += [f"  left out: {len(left)}, of which the first is {left[0]}"] if left else []
         return "\n".join(lines)

@@ -95,6 +95,6 @@ def test_rows_are_printed_and_written_as_they_come(tmp_path, capsys):
     assert report.summary().splitlines() == [
         "basics: 1 right, 1 wrong, 1 left out",
         f"  {line(report.rows[1])}",
-        "  left out: three",
+        "  left out: 1, of which the first is three",
     ]
     assert report.bad == [report.rows[1]]
