@@ -30,6 +30,8 @@ NOT_HERE = (
     "could not import 'torch'",
     "could not import 'cupy'",
     "could not import 'nvmath'",
+    "ncu is not installed",
+    "compute-sanitizer is not installed",
     "needs a C compiler",
     "needs the packages of functrans",
     "needs two GPUs",
