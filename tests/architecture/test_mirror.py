@@ -17,6 +17,7 @@ ACROSS = {
     "errors",  # the words of messages
     "examples",
     "fuzz",
+    "gpu_hour",  # what is asked of a GPU in the first hour that there is one
     "primitives",  # generated from the registry
     "properties",  # programs drawn at random
     "surface",  # what of NumPy's and SciPy's functions works

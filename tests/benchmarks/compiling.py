@@ -25,8 +25,8 @@ from functrans.optimise import optimise
 from functrans.run.cuda import compile as compiling
 from functrans.run.cuda import nvjitlink, nvvm
 from functrans.run.cuda.resources import parse
-from tests.benchmarks.gpu import layer_norm, softmax
 from tests.emit.cuda.programs import stored_as
+from tests.gpu_hour.rows import layer_norm, softmax
 
 REPEATS = 5
 ARCHITECTURE = "sm_90"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import functrans.ops
+from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import NotDifferentiable, Primitive, Sample, bind, registry
 from functrans.ir.types import aval_of, complex_dtype, is_complex, is_inexact
@@ -188,6 +189,28 @@ def by_primitive(catalogue: dict[str, Case]) -> dict[str, Any]:
     for name, case in catalogue.items():
         groups.setdefault(case.primitive.name, {})[name] = case
     return {"argnames": "group", "argvalues": groups.values(), "ids": groups.keys()}
+
+
+UP_TO_SIGNS = {"eigh", "svd"}
+"""Of the vectors that they find, LAPACK chooses the signs."""
+
+
+def expect(graph: Graph, operands: Any, found: Any) -> None:
+    """See that what a kernel has found is what NumPy finds."""
+    with np.errstate(all="ignore"):
+        wanted = by_numpy(graph, operands)
+    primitives = {eqn.primitive.name for eqn in graph.eqns}
+    if UP_TO_SIGNS & primitives:
+        found, wanted = (list(map(np.abs, each)) for each in (found, wanted))
+    if "eigh_of_parts" in primitives:
+        # nor are the phases of complex vectors determined
+        found, wanted = ([values, np.hypot(re, im)] for values, re, im in (found, wanted))
+    for mine, value in zip(found, map(np.asarray, wanted), strict=True):
+        assert (mine.shape, mine.dtype) == (value.shape, value.dtype)
+        rounding = 1e-10 if value.dtype == np.float64 else 2e-4
+        if value.dtype.kind != "f":
+            rounding = 0
+        np.testing.assert_allclose(mine, value, rtol=rounding, atol=rounding)
 
 
 # -- derivatives of graphs -------------------------------------------------------------------------

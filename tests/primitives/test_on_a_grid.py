@@ -7,7 +7,6 @@ kernels is emulated, and compiled to machine code.
 import numpy as np
 import pytest
 
-from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
 from functrans.lower.select.partition import compiled
@@ -18,7 +17,7 @@ from tests.emit.cuda.on_cpu import emulate_and_run
 from tests.emit.cuda.programs import emulate_plan, interpreted, machine_code
 from tests.emit.cuda.special import needs_compiler
 from tests.lower.test_targets import SMALL_CUDA
-from tests.primitives.harness import cases, one_precision
+from tests.primitives.harness import cases, expect, one_precision
 
 
 def with_kernels(dtype):
@@ -40,27 +39,6 @@ SMALLEST = {
     )
     for name, own in GROUPS.items()
 }
-
-
-UP_TO_SIGNS = {"eigh", "svd"}
-"""Of the vectors that they find, LAPACK chooses the signs."""
-
-
-def expect(graph, operands, found):
-    with np.errstate(all="ignore"):
-        wanted = by_numpy(graph, operands)
-    primitives = {eqn.primitive.name for eqn in graph.eqns}
-    if UP_TO_SIGNS & primitives:
-        found, wanted = (list(map(np.abs, each)) for each in (found, wanted))
-    if "eigh_of_parts" in primitives:
-        # nor are the phases of complex vectors determined
-        found, wanted = ([values, np.hypot(re, im)] for values, re, im in (found, wanted))
-    for mine, value in zip(found, map(np.asarray, wanted), strict=True):
-        assert (mine.shape, mine.dtype) == (value.shape, value.dtype)
-        rounding = 1e-10 if value.dtype == np.float64 else 2e-4
-        if value.dtype.kind != "f":
-            rounding = 0
-        np.testing.assert_allclose(mine, value, rtol=rounding, atol=rounding)
 
 
 @pytest.mark.parametrize("machine", [SMALL_CUDA, CUDA], ids=["small", "large"])

@@ -13,8 +13,11 @@ import numpy as np
 
 from functrans.run.cuda import launches
 from functrans.run.cuda.compile import Cubin, function_name
+from functrans.run.cuda.libraries.handles import handles_for
 from functrans.run.cuda.resources import Resources
 from tests.emit.cuda.emulator import emulate
+from tests.run.cuda.libraries.memory import Memory
+from tests.run.cuda.libraries.stub import Machine
 from tests.run.cuda.stub import Stub, StubKernel, stubs
 
 
@@ -97,4 +100,17 @@ def emulated_gpu(monkeypatch):
     monkeypatch.setattr(launches, "compile_cubin", not_compiled)
     monkeypatch.setattr(launches, "are_installed", lambda: False)
     with stubs(kind=Emulated) as (one,):
+        yield one
+
+
+@contextmanager
+def emulated_libraries(monkeypatch):
+    """The same with NVIDIA's libraries, played on its memory: the GPU has them as `machine`."""
+    machine = Machine(Memory(anywhere=True))
+    with emulated_gpu(monkeypatch) as one:
+        monkeypatch.setattr(launches, "are_installed", lambda: True)
+        monkeypatch.setattr(
+            launches, "handles_for", lambda stream: handles_for(machine.stream, machine.bindings)
+        )
+        one.machine = machine
         yield one

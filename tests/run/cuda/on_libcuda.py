@@ -1,4 +1,4 @@
-"""Runs the scenarios on cuda.core above libcuda.c: a process of its own, which test_core.py starts.
+"""Runs the scenarios on cuda.core above libcuda.c, in a process of its own.
 
 Of what plays a GPU in the tests, only this runs the calls of cuda.core themselves: a context that
 is not the current one, or a capture that is broken off, is found here and nowhere else.
@@ -8,9 +8,13 @@ Prints a line of JSON: for each scenario by its name, the traceback of its failu
 
 import ctypes
 import json
+import os
+import shutil
+import subprocess
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,6 +245,33 @@ def outcome(scenario, *arguments):
     except BaseException:
         return traceback.format_exc()
     return None
+
+
+def printed_in_a_process(folder, module, *arguments):
+    """What a module prints, in a process whose libcuda (its first argument) is built first."""
+    pytest.importorskip("cuda.core", reason="needs the packages of functrans[cuda]")
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        pytest.skip("needs a C compiler, on Linux")
+    library = folder / "libcuda.so.1"
+    options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", f"-Wl,-soname,{library.name}"]
+    source, root = Path(__file__).with_name("libcuda.c"), Path(__file__).parents[3]
+    subprocess.run([compiler, *options, "-o", library, source, "-lpthread"], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(root)}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    done = subprocess.run(
+        [sys.executable, "-m", module, str(library), *arguments],
+        cwd=root, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def in_a_process(folder):
+    """The outcomes of all of them."""
+    printed, complaints = printed_in_a_process(folder, __name__)
+    assert not complaints  # such as exceptions where nobody could catch them
+    return json.loads(printed)
 
 
 def main(library):
