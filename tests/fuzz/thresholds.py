@@ -65,8 +65,8 @@ LOW = {
         "worth_splitting": (64, 1 << 20),
     },
     "forms": {
-        "fewest_rows": (1, 4, 16),
-        "shortest": (2, 4),
+        "fewest_rows": (1, 4, 2),
+        "shortest": (4, 2),
         "least_work": (1, 100, 1 << 14),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),

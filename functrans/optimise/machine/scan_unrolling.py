@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from functrans.errors import GraphTypeError
 from functrans.ir.graph import Eqn, Graph
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import concatenate, read_along, stack
@@ -31,7 +32,8 @@ def _is_to_be(eqn: Eqn) -> bool:
 
 def none_is_to_be_unrolled(graph: Graph, target: Target) -> None:
     """Raise unless each scan goes one step at a time."""
-    assert not any(map(_is_to_be, graph.eqns)), "a scan is to be unrolled"
+    if any(map(_is_to_be, graph.eqns)):
+        raise GraphTypeError("a scan is to be unrolled")
 
 
 def _unrolled(eqn: Eqn, values: Environment) -> Sequence[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrans import jit, lax, vmap
 from tests.benchmarks.compiling import ones
-from tests.benchmarks.gpu import layer_norm, softmax
+from tests.gpu_hour.rows import layer_norm, softmax
 
 PAGE = Path(__file__).parents[3] / "docs" / "measurements.md"
 BEGIN, END = "<!-- registers: python -m tests.run.cuda.registers -->\n", "<!-- end -->\n"

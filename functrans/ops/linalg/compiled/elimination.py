@@ -273,13 +273,18 @@ def _right_sides(panels: Panels, b: Buffer, line: Line) -> Body:
     (panel, lane), row = panels.indices, index("row", n)
     place = (*panels.batch, panels.simplify(line(row)), panels.column(panel, lane))
     store = panels.store(panel, row, lane, load(b, place))
-    zeros = panels.vectors(lane, (panels.store(panel, row, lane, const(0, b.dtype)),))
+
+    def cleared(line: Scalar) -> For:
+        return panels.vectors(lane, (panels.store(panel, line, lane, const(0, b.dtype)),))
+
     body: Body = (panels.some_vectors(lane, ZERO, panels.inside(panel, columns), (store,)),)
     if columns % panels.width:
-        body = (zeros, *body)
+        body = (cleared(row), *body)
     lines: Body = (For(row, ZERO, const(n, INDEX), body),)
     if panels.rows > n:
-        lines = (*lines, For(row, const(n, INDEX), const(panels.rows, INDEX), (zeros,)))
+        behind = index("row", panels.rows)
+        stop = const(panels.rows, INDEX)
+        lines = (*lines, For(behind, const(n, INDEX), stop, (cleared(behind),)))
     return (panels.each(panel, lines),)
 
 
