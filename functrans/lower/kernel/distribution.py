@@ -78,8 +78,10 @@ def _is_long(statement: Statement, limits: Distribution) -> bool:
         return False
     if statement.parallel:
         return operations_of([statement]) >= limits.least_work
-    counted = statement.start is ZERO and statement.stop.op == "const" and statement.lanes == 1
-    return counted and any(_is_long(each, limits) for each in statement.body)
+    stop = statement.stop
+    counted = statement.start is ZERO and stop.op == "const" and statement.lanes == 1
+    # (a program that goes through turns has gone through one before it looks whether there are more)
+    return counted and int(stop.attribute) > 0 and any(_is_long(each, limits) for each in statement.body)
 
 
 def _work(body: Body) -> int:

@@ -186,7 +186,7 @@ def _ends(steps: Sequence[Step], number: int) -> Iterator[tuple[int, int]]:
     """The loops that end with a step, the innermost first: their turns, and their first steps."""
     around = steps[number].turns
     following = steps[number + 1].turns if number + 1 < len(steps) else ()
-    assert len(around) <= MOST_NESTED
+    assert len(around) <= MOST_NESTED and all(turns > 0 for _, turns in around)
     for depth in range(len(around), 0, -1):
         loop = around[:depth]
         if tuple(following[:depth]) == tuple(loop):

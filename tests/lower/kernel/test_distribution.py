@@ -86,6 +86,11 @@ PROGRAMS = {
     ),
     "one step": (network, (SQUARES[:1], ROWS)),
     "no step": (network, (SQUARES[:0], ROWS)),
+    "no step of a loop in a loop": (epochs, (SQUARES[0], np.zeros((0, 17, 24)))),
+    "no turn": (
+        grad(lambda x: fnp.sum(lax.fori_loop(0, 0, lambda _, y: np.sin(np.roll(y, 1)), x))),
+        (ROWS,),
+    ),
     "empty": (network, (SQUARES, ROWS[:0])),
 }
 
