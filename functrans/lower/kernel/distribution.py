@@ -45,7 +45,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
     """The nest, or several: what a long loop does in a step, and what is before and after it."""
     limits = target[Distribution]
     parts = list(_parts(nest.body, (), limits))
-    if len(parts) == 1 or not any(part.turns for part in parts) or _share_locals(parts):
+    if not any(part.turns for part in parts) or _share_locals(parts):
         return [nest]
     used = [loaded(part.body) | stored(part.body) for part in parts]
     users = Counter(one for each in used for one in each)
@@ -80,8 +80,9 @@ def _is_long(statement: Statement, limits: Distribution) -> bool:
         return operations_of([statement]) >= limits.least_work
     stop = statement.stop
     counted = statement.start is ZERO and stop.op == "const" and statement.lanes == 1
-    # (a program that goes through turns has gone through one before it looks whether there are more)
-    return counted and int(stop.attribute) > 0 and any(_is_long(each, limits) for each in statement.body)
+    # (who goes through turns looks behind the first one whether there are more)
+    some = counted and int(stop.attribute) > 0
+    return some and any(_is_long(each, limits) for each in statement.body)
 
 
 def _work(body: Body) -> int:

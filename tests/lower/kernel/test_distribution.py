@@ -10,6 +10,12 @@ import pytest
 import functrans
 import functrans.numpy as fnp
 from functrans import config, grad, jit, lax, tree
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Store, buffer, load
+from functrans.loop.target import CPU
+from functrans.lower.kernel.distribution import distributed
+from functrans.lower.nest.bodies import Nest
 from tests.targets import take_host_for
 
 RNG = np.random.default_rng(0)
@@ -113,6 +119,18 @@ def test_long_steps_are_distributed_and_short_ones_are_not():
     short, long = RNG.standard_normal((2, 20, 20)), RNG.standard_normal((2, 256, 256))
     assert not any(turns_of(jit(network), short, RNG.standard_normal((20, 20))))
     assert "2 turns" in turns_of(jit(network), long, RNG.standard_normal((128, 256)))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_a_loop_without_turns_stays(turns):
+    """Who goes through turns looks behind the first one whether there are more."""
+    t, i = index("t", turns), index("i", 1 << 21)
+    x, out = buffer("x", float, (1 << 21,)), buffer("out", float, (1 << 21,))
+    store = Store(out, (i,), load(x, (i,)) * 2 + 1)
+    inner = For(i, ZERO, const(1 << 21, INDEX), (store,), parallel=True)
+    nest = Nest((For(t, ZERO, const(turns, INDEX), (inner,)),), (), 1)
+    made = distributed(nest, CPU)
+    assert [part.turns for part in made] == [(t,) if turns else ()]
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads(low, monkeypatch):
