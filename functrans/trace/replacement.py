@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.parsing import parsed
 from functrans.trace import bytecode, protocols
 from functrans.trace.source import user_frame
 
@@ -85,9 +86,10 @@ def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
     try:
-        return ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body, stores
+        (statement,) = parsed(b"(" + b"".join(lines) + b")")
     except (SyntaxError, ValueError):  # the file is another one by now
         return None, stores
+    return statement.value if isinstance(statement, ast.Expr) else None, stores
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:

@@ -19,7 +19,7 @@ PACKAGE = "functrans"
 ORDER = [
     {"errors", "config", "version", "locks", "spelling", "subclasses", "probing", "spans"},
     {"lazily", "tracebacks"},
-    {"caches"},
+    {"caches", "parsing"},
     {"tree"},
     {"ir"},
     {"loop"},

@@ -29,6 +29,7 @@ from functrans.emit.cuda.arithmetic import (
 )
 from functrans.emit.cuda.names import FLOATS, TABLE
 from functrans.emit.cuda.site import GLOBAL, Site
+from functrans.parsing import parsed
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = (
@@ -74,7 +75,7 @@ def translated(
     SyntaxError
         If something stands in the text that is never printed.
     """
-    (definition,) = ast.parse(source).body
+    (definition,) = parsed(source)
     assert isinstance(definition, ast.FunctionDef)
     about = {"kernel": 1}
     if threads is not None:

@@ -18,6 +18,7 @@ from functrans import config
 from functrans.caches import cached
 from functrans.emit.cuda.translation import translated
 from functrans.errors import DeviceError
+from functrans.parsing import parsed
 from functrans.run.code import cache
 from functrans.run.cuda import fingerprint, nvjitlink, nvvm
 from functrans.run.cuda.by_numba import modules_by_numba
@@ -191,7 +192,7 @@ def _intermediate(
 
 def function_name(source: str) -> str:
     """The name of the function that a source defines."""
-    names = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    names = [node.name for node in parsed(source) if isinstance(node, ast.FunctionDef)]
     if len(names) != 1:
         raise ValueError(f"the source of a kernel defines one function, not {len(names)}")
     return names[0]
