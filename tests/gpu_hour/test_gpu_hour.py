@@ -27,6 +27,7 @@ STAND_IN = Here(stand_in=True)
 
 NOT_HERE = (
     "a stand-in ",
+    "could not import 'jax'",
     "could not import 'torch'",
     "could not import 'cupy'",
     "could not import 'nvmath'",

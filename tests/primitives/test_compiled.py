@@ -56,6 +56,10 @@ COMPLEX = {
 }
 
 
+ROUGH = {"betainc", "betaincinv", "betainccinv"}
+"""What SciPy gives in float32 is up to 1.4e-5 off (ours 1e-7), against the same in float64."""
+
+
 def check(group, backend="native"):
     """Compile the samples as one program, and compare what it gives with what NumPy gives."""
     operands = [np.asarray(x) for case in group for x in case.operands]
