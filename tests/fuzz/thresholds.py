@@ -66,7 +66,8 @@ LOW = {
     },
     "forms": {
         "fewest_rows": (1, 4, 2),
-        "shortest": (4, 2),
+        "shortest": (2, 4),
+        "fewest_thin_terms": (1, 64),
         "least_work": (1, 100, 1 << 14),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),

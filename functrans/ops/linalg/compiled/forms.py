@@ -43,8 +43,10 @@ class Forms(NamedTuple):
 
     fewest_rows: int = 2
     """Rows of a blocked product at least."""
-    shortest: int = 2
-    """Columns, and terms, of a blocked product at least."""
+    shortest: int = 4
+    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused."""
+    fewest_thin_terms: int = 64
+    """Terms at least of a product of fewer columns."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
     least_work_in_loops: int = 1 << 22
@@ -79,13 +81,15 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
     if parts is not None and (size.columns > limits.widest_in_parts or size.summed % parts):
         return False
+    wide = size.columns >= limits.shortest
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
     packed = eqn.inputs[1].aval
     if packed.size * packed.dtype.itemsize > limits.largest_packed:
         return False
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
-        and min(size.columns, size.summed) >= limits.shortest
+        and size.summed >= (limits.shortest if wide else limits.fewest_thin_terms)
+        and size.columns > 1
         and size.multiplications >= least_work
     )
 
