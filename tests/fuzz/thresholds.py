@@ -43,7 +43,7 @@ LOW = {
         "most_blocks": (3, 16),
         "least_work": (0, 100, 1_000_000),
     },
-    "distribution": {"least_work": (0, 100, 1 << 20), "most_turns": (1, 4)},
+    "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
     "unrolling": {
         "longest": (3, 16),
         "one_vector": (2, 8),

@@ -30,7 +30,7 @@ class Distribution(NamedTuple):
 
     least_work: int = 1 << 20
     """Operations of a loop of independent iterations in such a step at least."""
-    most_turns: int = 4
+    most_nested: int = 4
     """Loops around each other at most that a program goes through itself."""
 
 
@@ -66,7 +66,7 @@ def _parts(body: Body, turns: tuple[Scalar, ...], limits: Distribution) -> Itera
     for group in groups(body, nothing, lambda part: _is_long(part[0], limits)):
         first = group[0]
         if len(group) == 1 and isinstance(first, For) and not first.parallel:
-            if len(turns) < limits.most_turns and _is_long(first, limits):
+            if len(turns) < limits.most_nested and _is_long(first, limits):
                 yield from _parts(first.body, (*turns, first.index), limits)
                 continue
         yield _Part(turns, group)
@@ -80,7 +80,7 @@ def _is_long(statement: Statement, limits: Distribution) -> bool:
         return operations_of([statement]) >= limits.least_work
     stop = statement.stop
     counted = statement.start is ZERO and stop.op == "const" and statement.lanes == 1
-    # (who goes through turns looks behind the first one whether there are more)
+    # the program counts a turn when it has gone through it, so that there must be one
     some = counted and int(stop.attribute) > 0
     return some and any(_is_long(each, limits) for each in statement.body)
 

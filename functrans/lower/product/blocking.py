@@ -155,7 +155,7 @@ def blocks_of(
     depth = _depth(size.terms, limits.depth_bytes // itemsize)
     tiles = -(-size.rows // height)
     stretches = -(-size.terms // depth)
-    if not whole_rows and _packs_in_blocks(root, target):
+    if not whole_rows and _packs_in_blocks(root, target, tiles):
         room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
         across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
         return Blocks(height, width, depth, stretches, tiles, _even(panels, across), packs=True)
@@ -173,17 +173,21 @@ def blocks_of(
     return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
 
 
-def _packs_in_blocks(root: Contraction, target: Target) -> bool:
+def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     """Whether the right operand is larger than the cache, and few rows read it.
 
     A packed copy would go to memory and come back. Tiles read the left operand where it is then.
+    A single tile reads each element of the right operand once: of one whose columns are neighbours,
+    where it is.
     """
     size = extents_of(root)
     right = size.terms * size.columns * root.target.dtype.itemsize
     few = size.rows <= target[Blocking].rows_of_packing_blocks
     counter = root.counter
     assert counter is not None
-    return few and right > target.cache and is_dense(root.factors[0], counter)
+    is_read_again = tiles > 1 or not is_dense(root.factors[1], root.sides[2][-1])
+    large = right > target.cache and is_read_again
+    return few and large and is_dense(root.factors[0], counter)
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:

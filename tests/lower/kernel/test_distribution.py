@@ -123,7 +123,7 @@ def test_long_steps_are_distributed_and_short_ones_are_not():
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
 def test_a_loop_without_turns_stays(turns):
-    """Who goes through turns looks behind the first one whether there are more."""
+    """A program counts a turn when it has gone through it, so that there must be one."""
     t, i = index("t", turns), index("i", 1 << 21)
     x, out = buffer("x", float, (1 << 21,)), buffer("out", float, (1 << 21,))
     store = Store(out, (i,), load(x, (i,)) * 2 + 1)

@@ -267,6 +267,19 @@ def test_gradients():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("rows", [2, 5, 8])
+def test_a_single_tile_reads_a_large_right_operand_where_it_is(rows, monkeypatch):
+    """It reads each element once; of a transposed one, columns are not neighbours."""
+    take_host_for(monkeypatch, cache=64, blocking={"depth_bytes": 256})
+    x, w = array(rows, 300), array(300, 70)
+    (product,) = kernels(lambda x, w: x @ w, x, w)
+    assert "_right[" not in product
+    check(lambda x, w: np.tanh(x @ w), x, w)
+    turned = kernels(lambda x, w: x @ w.T, x, w.T.copy())
+    assert "_right[" in turned[-1]
+    check(lambda x, w: x @ w.T, x, w.T.copy())
+
+
 @pytest.mark.parametrize("shape", [(40, 70, 33), (41, 300, 64), (17, 30, 300), (300, 30, 9)])
 def test_large_right_operands_are_packed_block_by_block(shape, monkeypatch):
     take_host_for(monkeypatch, cache=64, blocking={"depth_bytes": 256, "few_tiles": 0})
