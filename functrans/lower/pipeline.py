@@ -29,7 +29,6 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
-from functrans.lower.nest.phases import phase_nests
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
@@ -159,11 +158,7 @@ def _nests(
             yield from together
             continue
         for loop in each.members if isinstance(each, Stream) else (each,):
-            yield from (
-                product_nests(loop, readers, bodies, target, simplify)
-                or phase_nests(loop)
-                or bodies.build(loop)
-            )
+            yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]

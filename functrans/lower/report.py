@@ -75,10 +75,10 @@ def nest_cost(step: Step) -> NestCost:
 
 
 def _operations(step: Step) -> int:
-    """Those of all its turns, each like the first."""
-    first = (0,) * len(step.turns)
-    turns = prod(int(turn.attribute[2]) for turn in step.turns)
-    return turns * operations_of(step.kernel.body, (*step.sizes, *first))
+    """Those of all its turns, each like the one in the middle."""
+    extents = [int(turn.attribute[2]) for turn in step.turns]
+    middle = (extent // 2 for extent in extents)
+    return prod(extents) * operations_of(step.kernel.body, (*step.sizes, *middle))
 
 
 def outline(plan: Plan) -> str:

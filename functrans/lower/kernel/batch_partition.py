@@ -57,7 +57,7 @@ class BatchPartition(NamedTuple):
 def partition_batch(nest: Nest, target: Target) -> Nest:
     """The nest as a parallel loop over blocks of rows, if it is a scan that allows it."""
     limits = target[BatchPartition]
-    if nest.turns or nest.work < limits.least_work or not _is_scan(nest.body):
+    if nest.in_phases or nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):
         if extent >= 2 * limits.least_rows:

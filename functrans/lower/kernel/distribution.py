@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.operations import operations_of
-from functrans.loop.scalar import Scalar
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import Assign, Buffer, Call, For, Let, Reduce, Statement
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.nest.bodies import Nest, groups
+from functrans.lower.select.root import extent_of
 
 Body = tuple[Statement, ...]
 
@@ -42,11 +44,17 @@ class _Part(NamedTuple):
 
 
 def distributed(nest: Nest, target: Target) -> list[Nest]:
-    """The nest, or several: what a long loop does in a step, and what is before and after it."""
+    """The nest, or several: what a long loop does in a step, and what is before and after it.
+
+    A nest in phases has long loops, however little they do.
+    """
     limits = target[Distribution]
+    if nest.in_phases:
+        limits = limits._replace(least_work=0)
     parts = list(_parts(nest.body, (), limits))
     if not any(part.turns for part in parts) or _share_locals(parts):
         return [nest]
+    calls = sum(prod(map(extent_of, part.turns)) for part in parts)
     used = [loaded(part.body) | stored(part.body) for part in parts]
     users = Counter(one for each in used for one in each)
     return [
@@ -54,7 +62,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
             nest,
             body=part.body,
             scratch=tuple(row for row in nest.scratch if row in own and users[row] == 1),
-            work=_work(part.body),
+            work=nest.work // calls if nest.in_phases else _work(part),
             turns=part.turns,
         )
         for part, own in zip(parts, used, strict=True)
@@ -85,9 +93,13 @@ def _is_long(statement: Statement, limits: Distribution) -> bool:
     return some and any(_is_long(each, limits) for each in statement.body)
 
 
-def _work(body: Body) -> int:
-    """Roughly the number of scalar operations; of a call no one knows."""
-    return operations_of(body) + sum(isinstance(each, Call) for each in walk(body))
+def _work(part: _Part) -> int:
+    """Roughly the number of scalar operations in a turn, on the average; of a call no one knows."""
+    body = part.body
+    for turn in reversed(part.turns):
+        body = (For(turn, ZERO, const(extent_of(turn), INDEX), body),)
+    calls = sum(isinstance(each, Call) for each in walk(part.body))
+    return operations_of(body) // prod(map(extent_of, part.turns)) + calls
 
 
 def _share_locals(parts: Sequence[_Part]) -> bool:

@@ -82,6 +82,9 @@ class Nest:
         The operations on data, where those of a product are not counted.
     form : str
         In which form it computes, where there are several.
+    in_phases : bool
+        Whether each parallel loop is a kernel, also those in loops whose iterations come one after
+        the other.
     """
 
     body: tuple[Statement, ...]
@@ -94,6 +97,7 @@ class Nest:
     largest_constant: int = 0
     operations: int | None = None
     form: str = ""
+    in_phases: bool = False
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -151,17 +155,12 @@ class NestBuilder:
     def build(self, nest: Loop) -> list[Nest]:
         """The statements of one nest; several if its outermost loop is split."""
         first = next(iter(nest.roots))
-        if isinstance(first, TeamKernel):
-            return [
-                Nest(
-                    first.statements,
-                    first.scratch,
-                    first.work,
-                    team=first.team,
-                    private=first.private,
-                    largest_constant=first.largest_constant,
-                )
-            ]
+        if isinstance(first, Emitted) and (first.in_phases or isinstance(first, TeamKernel)):
+            largest = first.largest_constant
+            made = Nest(first.statements, first.scratch, first.work, largest_constant=largest)
+            if isinstance(first, TeamKernel):
+                return [replace(made, team=first.team, private=first.private)]
+            return [replace(made, in_phases=True)]
         self._scalars = {}
         self._rows = {}
         self._contracted = set()
