@@ -228,3 +228,20 @@ def test_derivatives_of_stacks_and_in_loops():
 
     found = jit(grad(loop))(a[0])
     assert (found * DIRECTION).sum() == pytest.approx(slope(loop, a[0]), rel=1e-7)
+
+
+@pytest.mark.parametrize("n", [31, 40, 130])
+def test_what_is_given_up_is_not_overwritten_too_early(n):
+    """Results are written behind all turns, which read the packed operands."""
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((n, n))
+    a = a @ a.T + n * np.eye(n)
+    factor = jit(np.linalg.cholesky, donate_argnums=0)
+    np.testing.assert_allclose(factor(a.copy()), np.linalg.cholesky(a), rtol=1e-12, atol=1e-12)
+    slope = grad(lambda a: np.sum(np.sin(np.linalg.cholesky(a))))
+    given = jit(slope, donate_argnums=0)(a.copy())
+    np.testing.assert_allclose(given, slope(a), rtol=1e-10, atol=1e-12)
+    solve = jit(lambda a, b: solve_triangular(a, b, lower=True), donate_argnums=(0, 1))
+    b = rng.standard_normal((n, n))
+    found = solve(np.linalg.cholesky(a), b.copy())
+    np.testing.assert_allclose(found, np.linalg.solve(np.linalg.cholesky(a), b), 1e-9, 1e-9)
