@@ -158,7 +158,7 @@ def _syevd(x: Values) -> Iterable[Region]:
     yield _vector(10, 1, writes=True)
 
 
-def _gelqf(x: Values) -> Iterable[Region]:
+def _reflectors(x: Values) -> Iterable[Region]:
     m, n, _, lda, _, _, room, _ = x
     yield _matrix(2, m, n, lda, reads=True, writes=True)
     yield _vector(4, np.minimum(m, n), writes=True)
@@ -210,14 +210,6 @@ def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
     """How many real numbers singular values of complex matrices take room for."""
     square = shortest * shortest
     return np.maximum(5 * square + 7 * shortest, 2 * (longest * shortest + square) + shortest)
-
-
-def _geqrf(x: Values) -> Iterable[Region]:
-    m, n, _, lda, _, _, room, _ = x
-    yield _matrix(2, m, n, lda, reads=True, writes=True)
-    yield _vector(4, np.minimum(m, n), writes=True)
-    yield _vector(5, room, writes=True)
-    yield _vector(7, 1, writes=True)
 
 
 def _ungqr(x: Values) -> Iterable[Region]:
@@ -302,7 +294,7 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "trsm": _trsm,
     "gesdd": _gesdd,
     "syevd": _syevd,
-    "gelqf": _gelqf,
+    "gelqf": _reflectors,
     "orglq": _orglq,
     "fft": _fft,
     "rfft": _rfft,
@@ -317,7 +309,7 @@ OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]]
     "ztrtrs": (_trtrs, frozenset({5, 7})),
     "zheevd": (_heevd, frozenset({3, 6})),
     "zgesdd": (_gesdd_of_complex, frozenset({3, 6, 8, 10})),
-    "zgeqrf": (_geqrf, frozenset({2, 4, 5})),
+    "zgeqrf": (_reflectors, frozenset({2, 4, 5})),
     "zungqr": (_ungqr, frozenset({3, 5, 6})),
     "dgeev": (_dgeev, frozenset()),
     "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),

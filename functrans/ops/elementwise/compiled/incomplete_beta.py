@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, maximum, where
 from functrans.loop.statements import Assign, If, Let, Statement, Store, While, local
-from functrans.ops.compiled.elements import broadcast_index
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
+from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
 from functrans.vecmath import exp, expm1, log, power
 from functrans.vecmath.incomplete_beta import front, in_domain
 from functrans.vecmath.polynomial import two_sum
-
-DOUBLE = np.dtype(np.float64)
 
 Statements = tuple[Statement, ...]
 
@@ -53,11 +50,7 @@ def betaincc(at: Emission) -> None:
 
 def _emit(at: Emission, number: int) -> None:
     target = at.result()
-    loops = tuple(index("i", extent) for extent in target.extents)
-    a, b, x = (
-        convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
-        for i, each in enumerate(at.eqn.inputs)
-    )
+    loops, (a, b, x) = doubles(at)
     numbers = Numbers()
     is_turned = numbers.is_turned > 0
     lower = where(is_turned, numbers.upper, numbers.lower)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, sqrt, where
 from functrans.loop.statements import Assign, Let, Store, While, local
-from functrans.ops.compiled.elements import broadcast_index
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.incomplete_beta import DOUBLE, WORK, Numbers, Statements
+from functrans.ops.elementwise.compiled.incomplete_beta import WORK, Numbers, Statements
+from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
 from functrans.vecmath import exp, log, ndtri
 from functrans.vecmath.incomplete_beta import front
 from functrans.vecmath.polynomial import two_sum
@@ -42,11 +41,7 @@ def betainccinv(at: Emission) -> None:
 
 def _emit(at: Emission, of_complement: bool) -> None:
     target = at.result()
-    loops = tuple(index("i", extent) for extent in target.extents)
-    a, b, share = (
-        convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
-        for i, each in enumerate(at.eqn.inputs)
-    )
+    loops, (a, b, share) = doubles(at)
     infinite_a, infinite_b = eq(a, np.inf), eq(b, np.inf)
     proper = (a > 0) & (b > 0) & (share >= 0) & (share <= 1) & ~(infinite_a & infinite_b)
     inside = proper & (share > 0) & (share < 1) & ~infinite_a & ~infinite_b

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, where
 from functrans.loop.statements import Assign, If, Let, Statement, Store, While, local
-from functrans.ops.compiled.elements import broadcast_index
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
+from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
 from functrans.vecmath import log
 from functrans.vecmath.incomplete_gamma import (
     LARGE,
@@ -26,8 +25,6 @@ from functrans.vecmath.incomplete_gamma import (
     power_over_gamma,
     uniform,
 )
-
-DOUBLE = np.dtype(np.float64)
 
 Statements = tuple[Statement, ...]
 
@@ -53,11 +50,7 @@ def gammaincc(at: Emission) -> None:
 
 def _emit(at: Emission, number: int) -> None:
     target = at.result()
-    loops = tuple(index("i", extent) for extent in target.extents)
-    a, x = (
-        convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
-        for i, each in enumerate(at.eqn.inputs)
-    )
+    loops, (a, x) = doubles(at)
     numbers = Numbers()
     found = in_domain(a, x, numbers.lower, numbers.upper)[number]
     body = (*numbers.found(a, x), Store(target, loops, convert(found, target.dtype)))

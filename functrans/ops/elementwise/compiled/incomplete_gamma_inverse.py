@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar, const, convert, eq, maximum, minimum, sqrt, where
 from functrans.loop.statements import Assign, Let, Store, While, local
-from functrans.ops.compiled.elements import broadcast_index
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
-from functrans.ops.elementwise.compiled.incomplete_gamma import DOUBLE, WORK, Numbers, Statements
+from functrans.ops.elementwise.compiled.incomplete_gamma import WORK, Numbers, Statements
+from functrans.ops.elementwise.compiled.operands import DOUBLE, doubles
 from functrans.vecmath import exp, gamma, log, ndtri, power
 
 MOST_STEPS = 100
@@ -39,11 +38,7 @@ def gammainccinv(at: Emission) -> None:
 
 def _emit(at: Emission, of_upper: bool) -> None:
     target = at.result()
-    loops = tuple(index("i", extent) for extent in target.extents)
-    a, share = (
-        convert(at.element(i, broadcast_index(loops, each.aval.shape)), DOUBLE)
-        for i, each in enumerate(at.eqn.inputs)
-    )
+    loops, (a, share) = doubles(at)
     between = (share > 0) & (share < 1)
     wrong = ~((a >= 0) & (share >= 0) & (share <= 1)) | (between & (eq(a, 0) | eq(a, np.inf)))
     inside = ~wrong & between
