@@ -343,7 +343,8 @@ def serial(statement: Statement) -> Statement:
 class Kernel:
     """A function over buffers and sizes.
 
-    If its one statement is a parallel `For`, the caller says which part of its range to do.
+    If its one statement is a parallel `For` from 0 on, the caller says which part of its range to
+    do.
 
     Parameters
     ----------
@@ -386,5 +387,12 @@ class Kernel:
 
     @property
     def parallel(self) -> For | None:
-        """The outermost loop of the band, whose range threads share."""
-        return next(iter(self.band), None)
+        """The outermost loop of the band, whose range threads share.
+
+        They count from 0: a loop that starts elsewhere is one thread's.
+        """
+        first = next(iter(self.band), None)
+        starts_at_zero = (
+            first is not None and first.start.op == "const" and not first.start.attribute
+        )
+        return first if starts_at_zero else None

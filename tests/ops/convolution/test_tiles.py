@@ -233,3 +233,11 @@ def test_groups_are_found_without_divisions(shape):
     assert "%" not in kernels
     for one, other in zip(pulled(x, k), grad(loss, argnums=(0, 1))(x, k), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [(300, 1), (300, 3), (2600, 1)])
+@pytest.mark.parametrize("strides", [(1, 1), (1, 2), (2, 1)])
+def test_a_single_image_with_zeros_before_it(size, strides):
+    """What is copied as a whole is copied from behind its margin on, which is cleared by itself."""
+    x, k = rng.normal(size=(1, 2, *size)), rng.normal(size=(5, 2, 8, 1))
+    agrees(lambda x, k: lax.conv(x, k, strides, [(4, 4), (0, 0)]), x, k)
