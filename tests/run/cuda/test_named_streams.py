@@ -51,4 +51,6 @@ def test_it_ends_with_the_block(emulated):
 def test_a_name_is_a_name(name):
     with pytest.raises(DeviceError) as caught, cuda_stream(name):
         pass
-    assert str(caught.value) == f'cuda_stream takes a name, as in cuda_stream("copies"), not {name!r}'
+    assert (
+        str(caught.value) == f'cuda_stream takes a name, as in cuda_stream("copies"), not {name!r}'
+    )
