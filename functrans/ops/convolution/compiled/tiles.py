@@ -25,7 +25,7 @@ from functrans.ops.convolution.compiled.plan import (
     Convolutions,
     counts,
     fits,
-    sums_are_long,
+    places_are_few,
 )
 from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
 from functrans.ops.convolution.windows import Window
@@ -112,7 +112,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    if sums_are_long(eqn, target):
+    if places_are_few(eqn, target):
         return None
     _, _, term_count = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
