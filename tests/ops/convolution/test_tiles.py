@@ -291,6 +291,13 @@ def test_few_features_and_many_terms(images, channels, features, groups, size, t
     agrees(apply, x, k)
 
 
+@pytest.mark.parametrize(("size", "taps"), [(300, 17), (17, 300), (2600, 40)])
+def test_sequences_without_features(size, taps):
+    x, k = rng.normal(size=size), rng.normal(size=taps)
+    np.testing.assert_allclose(jit(np.convolve)(x, k), np.convolve(x, k), atol=1e-10)
+    agrees(np.convolve, x, k)
+
+
 def test_infinite_weights_of_few_features_at_margins():
     x, k = rng.normal(size=(1, 1, 20, 23)), rng.normal(size=(1, 1, 5, 5))
     k[0, 0, 0, 0], k[0, 0, 4, 2] = np.inf, -np.inf

@@ -57,8 +57,8 @@ from functrans.ops.convolution.compiled.tiles import (
     lanes_of,
     length_of,
     most_sums,
-    registers_of_sums,
     region,
+    registers_of_sums,
 )
 from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.convolution.windows import Window, from_taps

@@ -195,7 +195,7 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     terms = [label for label in other if label in found.summed or label in windows]
     row_count, column_count, term_count = counts(eqn)
     work = row_count * column_count * term_count
-    if work < target[Products].smallest_work:
+    if column_count < limits.fewest_columns or work < target[Products].smallest_work:
         return None
     lone = _spaced_from(aval.shape, out, columns)
     columns, apart = columns[lone:], [*found.groups, *columns[:lone]]
