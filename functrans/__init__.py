@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from functrans.api.cotangents import on_cotangent
     from functrans.api.custom import custom_jvp, custom_vjp
     from functrans.api.derivatives import grad, jvp, value_and_grad, vjp
-    from functrans.api.devices import device_put, devices
+    from functrans.api.devices import cuda_stream, device_put, devices
     from functrans.api.hessians import hessian, hvp
     from functrans.api.host import callback
     from functrans.api.jacobians import jacfwd, jacobian, jacrev, sparsity
@@ -71,6 +71,7 @@ __all__ = [
     "closure_convert",
     "compile",
     "config",
+    "cuda_stream",
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
@@ -128,7 +129,7 @@ _HOME = _homes(
         "functrans.api.cotangents": "on_cotangent",
         "functrans.api.custom": "custom_jvp custom_vjp",
         "functrans.api.derivatives": "grad jvp value_and_grad vjp",
-        "functrans.api.devices": "device_put devices",
+        "functrans.api.devices": "cuda_stream device_put devices",
         "functrans.api.host": "callback",
         "functrans.api.hessians": "hessian hvp",
         "functrans.api.jacobians": "jacfwd jacobian jacrev sparsity",

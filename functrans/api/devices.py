@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from functrans.lazily import lazy
 from functrans.tracebacks import boundary
 
 _count = lazy("functrans.run.cuda.driver:count")
+_named = lazy("functrans.run.cuda.driver:named_stream")
 _put = lazy("functrans.run.cuda.placement:put_leaves")
 
 
@@ -76,3 +78,36 @@ def device_put(x: Any, device: str = "cuda:0") -> Any:
     [array(1.), array(2.)]
     """
     return _put(x, device)
+
+
+def cuda_stream(name: str) -> AbstractContextManager[None]:
+    """Put work on a stream of a name, for the time of a ``with``.
+
+    What a GPU is asked for inside, by the calling thread, is in no order with what is asked for
+    outside, or on streams of other names, and may run at the same time. Where something computed
+    on one stream is used on another, that one waits for it on the device, by an event; memory is
+    used again only when all streams have done with it.
+
+    Parameters
+    ----------
+    name : str
+        Each thread has a stream of that name on each device, which is made when it is first used,
+        and kept.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    DeviceError
+        If it is no name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import functrans
+    >>> with functrans.cuda_stream("copies"):  # the next batch, while this one is worked on
+    ...     following = functrans.device_put(np.ones(3), functrans.devices()[-1])
+    """
+    return _named(name)  # type: ignore[no-any-return]

@@ -218,6 +218,16 @@ class Members(Holder):
         yield None if self.ids else (guards.SET, id(self._owner()), 0)
 
 
+class Code(Holder):
+    """The code of a function, which IPython's autoreload replaces where a file has changed."""
+
+    def read(self) -> Sequence[Any]:
+        return (self._owner().__code__,)
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield guards.CODE, id(self._owner()), self.ids[0]
+
+
 class Defaults(Holder):
     """The default values of a function's parameters."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import prod
 from typing import Any, overload
 
@@ -215,7 +216,8 @@ def jacobian_by(
                 "jvp, vjp and hvp take one, and do without the matrix."
             )
             raise
-        rows = [_row(problem, row, point, argnums) for row in blocks]
+        owned = iter(own([block for row in blocks for block in row], point.inputs))
+        rows = [_row(problem, [*islice(owned, len(row))], argnums) for row in blocks]
         derivative = problem.out_structure.unflatten(rows)
         return (derivative, aux) if has_aux else derivative
 
@@ -246,8 +248,8 @@ def _check_real_arguments(problem: Problem) -> None:
             )
 
 
-def _row(problem: Problem, row: list[Any], point: Point, argnums: Argnums) -> Any:
-    arguments = problem.structure.unflatten(own(row, point.inputs))
+def _row(problem: Problem, row: list[Any], argnums: Argnums) -> Any:
+    arguments = problem.structure.unflatten(row)
     return arguments[0] if isinstance(argnums, (int, np.integer)) else arguments
 
 

@@ -105,14 +105,16 @@ def is_protocol(name: str) -> bool:
 def key_of(value: Any) -> Hashable:
     """A plain value as a key that tells apart what compares equal: 1 and True, 0.0 and -0.0."""
     kind = type(value)
-    if kind is float:
-        return kind, value.hex()
-    if kind is complex:
-        return kind, value.real.hex(), value.imag.hex()
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
-    if kind is slice:
+    if isinstance(value, float):
+        return kind, value.hex()
+    if isinstance(value, complex):
+        return kind, value.real.hex(), value.imag.hex()
+    if isinstance(value, slice):
         return kind, key_of(value.start), key_of(value.stop), key_of(value.step)
+    if isinstance(value, tuple):
+        return kind, *map(key_of, tuple.__iter__(value))
     try:
         hash(value)
     except TypeError:

@@ -29,6 +29,7 @@ import numpy as np
 from functrans.api.holders import (
     Attributes,
     Cell,
+    Code,
     Defaults,
     Elements,
     Globals,
@@ -255,6 +256,7 @@ class Walk:
             self._trust(function)
         else:
             self.signature.append(Identity(function.__code__))
+            self._hold(Code(function, self.gone), [], path, id(function))
         number = id(function)
         names = function.__code__.co_freevars
         for name, cell in zip(names, function.__closure__ or (), strict=True):
@@ -267,12 +269,11 @@ class Walk:
 
     def _attached(self, function: types.FunctionType, path: int) -> None:
         """Defaults and attributes of a function."""
-        given = function.__defaults__, tuple((function.__kwdefaults__ or {}).items())
-        if is_plain(given):  # to assign others is to write another function
-            self.signature.append(key_of(given))
-        else:
-            labels = [".__defaults__", ".__kwdefaults__"]
-            self._hold(Defaults(function, self.gone), labels, path, id(function), True)
+        labels = [".__defaults__", ".__kwdefaults__"]
+        if is_plain(function.__defaults__) and not function.__kwdefaults__:
+            self.signature.append(key_of(function.__defaults__))
+            labels = []
+        self._hold(Defaults(function, self.gone), labels, path, id(function), True)
         attributes = function.__dict__
         if attributes:
             names = [name for name in attributes if name != "__signature__"]

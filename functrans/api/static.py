@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
+from functrans.api.kinds import key_of
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
 from functrans.ir.types import describe
@@ -84,10 +86,18 @@ def _check_hashable(name: str, value: Any) -> None:
 
 
 def _exactly(value: Any) -> Any:
-    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0."""
+    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0.
+
+    Data classes and frozen sets compare their own content so.
+    """
     if isinstance(value, tuple):
         return type(value), *map(_exactly, value)
-    return type(value), value.hex() if isinstance(value, float) else value
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(_exactly, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        compared = [each.name for each in dataclasses.fields(value) if each.compare]
+        return value, *(_exactly(getattr(value, name)) for name in compared)
+    return key_of(value) if isinstance(value, Hashable) else type(value)
 
 
 NO_STATIC = Static((), ())

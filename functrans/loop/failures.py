@@ -44,6 +44,7 @@ NOT_SENT = 11
 NOT_ALL_FINITE = 12
 SCHUR_NOT_FINITE = 13
 SCHUR_NOT_FOUND = 14
+NEGATIVE_POWER = 15
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -62,5 +63,6 @@ FAILURES = {
     SCHUR_NOT_FOUND: Failure(
         np.linalg.LinAlgError, "Schur form not found. Possibly ill-conditioned."
     ),
+    NEGATIVE_POWER: Failure(ValueError, "Integers to negative integer powers are not allowed."),
 }
 """Every status but 0 and `INTERRUPTED`."""

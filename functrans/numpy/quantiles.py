@@ -53,10 +53,13 @@ def median(
     """The element in the middle, or the mean of the two there."""
     x, axes = _together(array(a), axis)
     size, last = x.shape[-1], x.ndim - 1
-    middle = read_along(sort_p(x, axis=last), last, max(size - 1, 0) // 2, min(size, 2 - size % 2))
-    result = mean(middle, last)
+    ordered = sort_p(x, axis=last)
+    result = mean(read_along(ordered, last, max(size - 1, 0) // 2, min(size, 2 - size % 2)), last)
     if is_float(x.dtype):
         result = select(any(isnan(x), -1), result.dtype.type(np.nan), result)
+    elif is_complex(x.dtype) and size:
+        highest = reshape(read_along(ordered, last, size - 1, 1), shape=x.shape[:-1])
+        result = select(isnan(highest), highest, result)
     return restored(result, axes, keepdims)
 
 

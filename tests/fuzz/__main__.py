@@ -61,6 +61,8 @@ def attempt(seed, number):
     if found is None:
         return None
     kind = type(found[2])
+    if kind is TimeoutError:  # each smaller program would take as long
+        return f"{found[0]}\n{program}"
     small = programs.shrunk(program, lambda p: (f := failure(p)) is not None and type(f[2]) is kind)
     words, changed, error = failure(small) or found
     trace = "".join(traceback.format_exception(error)[-4:]) if kind is not checks.Mismatch else ""

@@ -328,6 +328,34 @@ read{n}, write{n}, scale{n}, part{n} = make{n}()
         "t{n}.w",
         ("t{n}.w = new()", "t{n}.w[0] = num()"),
     ),
+    "code": Place(
+        "w{n} = new()\ndef read{n}(): return w{n}",
+        "read{n}()",
+        ("read{n}.__code__ = (lambda: w{n} * 7.0).__code__", "w{n}[0] = num()", "w{n} = new()",
+         "read{n}.__code__ = (lambda: w{n} + 1.0).__code__", "read{n} = lambda: w{n} * 2"),
+    ),
+    "numbers as defaults": Place(
+        "w{n} = new()\ndef read{n}(a=2.0, *, b=0.0): return np.copysign(w{n}, b) * a",
+        "read{n}()",
+        ("read{n}.__defaults__ = (num(),)", "read{n}.__kwdefaults__['b'] = -0.0", "w{n}[0] = num()",
+         "read{n}.__kwdefaults__ = {{'b': 0.0}}"),
+    ),
+    "signs of zeros": Place(
+        "z{n} = 0.0; t{n} = (1, 0.0); w{n} = new(); v{n} = np.zeros(N)",
+        "np.copysign(w{n}, z{n}) * np.copysign(1, t{n}[1]) + np.copysign(w{n}, v{n})",
+        ("z{n} = -z{n}", "t{n} = (1, -t{n}[1])", "v{n}[0] = -0.0", "v{n} = -v{n}",
+         "w{n}[0] = num()", "z{n} = 0"),
+    ),
+    "chain map": Place(
+        "c{n} = collections.ChainMap({{'w': new()}}, {{'w': new(), 'v': new()}})",
+        "c{n}['w'] * c{n}['v']",
+        ("c{n}['w'] = new()", "c{n}.maps.reverse()", "c{n}['v'] = new()", "c{n}['v'][0] = num()"),
+    ),
+    "fields": Place(
+        "r{n} = np.zeros(N, [('w', 'f8'), ('k', 'i4')]); r{n}['w'] = new()",
+        "r{n}['w'] + r{n}['k']",
+        ("r{n}['w'][0] = num()", "r{n}['k'][1] = 3", "r{n}['w'] = new()", "r{n} = r{n}[::-1]"),
+    ),
     "memory view": Place(
         "b{n} = bytearray(8 * N); np.frombuffer(b{n})[:] = new()",
         "np.frombuffer(b{n})",

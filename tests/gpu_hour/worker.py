@@ -8,6 +8,7 @@ the rows.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     here = Here(asked.stand_in, asked.out)
     cases = {case.name: case for case in import_module(asked.part).cases(here)}
+    gc.freeze()  # garbage is collected often here: not among what was imported
     for name in asked.names:
         print(json.dumps(attempt(cases[name], here)), flush=True)
     if asked.pipe is None:

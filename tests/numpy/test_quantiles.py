@@ -1,5 +1,7 @@
 """Quantiles by every method, of levels that are known and of traced ones."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,17 @@ def test_of_narrow_integers(dtype):
     expected = function(x.astype(np.int64))
     for found in (jit(function)(x), vmap(function)(x), jit(vmap(function))(x)):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_the_median_of_complex_numbers_one_of_which_is_nan():
+    nan = np.nan
+    rows = [[complex(nan, 1), 1, 2], [3, complex(0, nan), 5], [1 + 2j, 3, 2]]
+    for x in (np.array(rows), np.zeros((2, 0), complex)):
+        with np.errstate(invalid="ignore"), warnings.catch_warnings(action="ignore"):
+            expected = np.median(x, axis=1)
+        found = jit(lambda x: np.median(x, axis=1))(x)
+        np.testing.assert_array_equal(found.real, expected.real)
+        np.testing.assert_array_equal(found.imag, expected.imag)
 
 
 @pytest.mark.parametrize("method", _PLACES)

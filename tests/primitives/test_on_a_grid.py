@@ -72,15 +72,20 @@ def test_kernels_as_they_are_compiled_do_the_same(name):
     check_text(*SMALLEST[name], emulate_and_run)
 
 
-def check_machine_code(graph, architecture):
+SPILLS = {"betainc": 48, "betaincc": 48, "gammaincinv": 24, "gammainccinv": 24}
+"""Bytes that a thread may spill, in loops of a hundred operations of float64 a turn."""
+
+
+def check_machine_code(name, graph, architecture):
+    spills = SPILLS.get(name.partition("-")[0], 0)
     for kernel in pipeline.plan(graph, CUDA).kernels:
-        machine_code(kernel, architecture=architecture)
+        machine_code(kernel, architecture=architecture, spills=spills)
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", list(SMALLEST)[::14])
 def test_kernels_become_machine_code_without_spills(name):
-    check_machine_code(SMALLEST[name][0], "sm_90")
+    check_machine_code(name, SMALLEST[name][0], "sm_90")
 
 
 @pytest.mark.slow
@@ -89,4 +94,4 @@ def test_kernels_become_machine_code_without_spills(name):
 @pytest.mark.parametrize("name", GROUPS)
 def test_all_kernels_become_machine_code_without_spills(name, architecture):
     for graph, _ in GROUPS[name].values():
-        check_machine_code(graph, architecture)
+        check_machine_code(name, graph, architecture)

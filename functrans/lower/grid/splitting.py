@@ -6,7 +6,10 @@ threads of them. What `functrans.lower.select.split_reductions` asks is answered
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from functrans.loop.reductions import Reductions
+from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.recognition import product_of
@@ -18,12 +21,28 @@ LEAST_ROWS = 128
 
 
 def _blocks(root: Root, target: Target) -> int:
-    grid, blocks = target.grid, target[Reductions].blocks
-    assert grid is not None
+    assert target.grid is not None
     product = product_of(root, target)
     if product is not None:
-        return product.parts(grid)
-    if root.vectorises_folds(target) or not root.folds:
+        return product.parts(target.grid)
+    if not root.folds:
+        return target[Reductions].blocks
+    wanted = _wanted(root, target)
+    # one axis is cut: where all are short, into single steps, but not that which goes along memory
+    longest = max(_longest(fold.args[1:]) for fold in root.folds)
+    return wanted if longest >= wanted else max(_longest(fold.args[1:-1]) for fold in root.folds)
+
+
+def _longest(extents: Sequence[Scalar]) -> int:
+    """The longest of extents that are known; 1 if there is none."""
+    return max((int(n.attribute) for n in extents if n.op == "const"), default=1)
+
+
+def _wanted(root: Root, target: Target) -> int:
+    """How many blocks keep all teams busy."""
+    grid, blocks = target.grid, target[Reductions].blocks
+    assert grid is not None
+    if root.vectorises_folds(target):
         return blocks
     # of columns, a team does as many as a warp loads at once, and shares their rows, unless these
     # are few: then it is threads of columns that there have to be enough of

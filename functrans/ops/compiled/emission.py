@@ -193,6 +193,11 @@ class Emit(NamedTuple):
     by_elements: Callable[[Eqn, Target], bool] = _never
 
 
+def by_loops(rule: Callable[[Emission], None]) -> Emit:
+    """The compiled form of a primitive whose numbers are each a loop of its own length."""
+    return Emit(rule, operations=elements, by_elements=always)
+
+
 def form_for(primitive: Primitive, target: Target) -> Emit | None:
     """How a primitive may be compiled from memory to memory for a target."""
     by_cores, on_grid = primitive.emit, primitive.emit_on_grid

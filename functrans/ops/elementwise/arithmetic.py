@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.primitive import BILINEAR, LINEAR, ZERO_DERIVATIVE
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.promotion import promote, ufunc_promotion
+from functrans.ops.compiled.emission import by_loops
 from functrans.ops.define import on_parts
 from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.elementwise.rounding import trunc
@@ -195,13 +197,13 @@ def modf(x: Any) -> tuple[Any, Any]:
 protocols.ufuncs["modf"] = modf
 
 gcd = elementwise(
-    "gcd", numpy=np.gcd,
+    "gcd", numpy=np.gcd, emit=by_loops(lazy("functrans.ops.elementwise.compiled.integers:gcd")),
     jvp=ZERO_DERIVATIVE,
     samples=[integers(-30, 30), integers(-30, 30)],
 )  # fmt: skip
 
 lcm = elementwise(
-    "lcm", numpy=np.lcm,
+    "lcm", numpy=np.lcm, emit=by_loops(lazy("functrans.ops.elementwise.compiled.integers:lcm")),
     jvp=ZERO_DERIVATIVE,
     samples=[integers(-30, 30), integers(-30, 30)],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, ShapeError
-from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive, Same
+from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import Aval, broadcast_shape, complex_dtype, real_dtype
 from functrans.lazily import Lazy
 from functrans.ops.arrays.masked import Masked, masked_sum_to
@@ -140,7 +140,6 @@ def elementwise(
         batch=lambda operands, axes, **params: _batch(op, operands, axes, params),
         scalar=scalar,
         emit=emit,
-        emit_on_grid=Same if emit is None else None,
         parts=parts,
         sparsity=sparsity,
         samples=broadcasting(*domains, params=params or {}, brief=brief),

@@ -14,6 +14,7 @@ from functrans import vecmath
 from functrans.errors import DtypeError
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import is_bfloat16, is_complex, is_float, is_inexact
+from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.ops.arrays.promotion import (
     DtypeKey,
@@ -23,6 +24,7 @@ from functrans.ops.arrays.promotion import (
     strong_dtype,
     ufunc_promotion,
 )
+from functrans.ops.compiled.emission import by_loops
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
@@ -170,6 +172,7 @@ power: Primitive = elementwise(
 
 power_of_integers = elementwise(
     "power_of_integers", numpy=lambda x, y: np.power(x, y),
+    emit=by_loops(lazy("functrans.ops.elementwise.compiled.integers:power")),
     jvp=ZERO_DERIVATIVE,
     promotion=_as_power, samples=[integers(-3, 4), integers(0, 5)],
 )  # fmt: skip

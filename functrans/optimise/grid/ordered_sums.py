@@ -82,15 +82,16 @@ def _ordered(eqn: Eqn, x: Any, updates: Any, *indices: Any) -> Any:
     places = gather(places, order, axes=(0,))
     values = gather(reshape(updates, shape=(count, *rest)), order, axes=(0,))
     sums = _scanned(combine, values, places)
-    # what is not the last of its element goes to a place behind all of them
+    # what is not the last of its element goes behind all of them, each to a place of its own: no
+    # two threads may write to one, though nobody reads it
     before_last = ((0, count - 1, 1),)
     this, following = (
         read_slice(places, index=index) for index in (before_last, ((1, count - 1, 1),))
     )
-    behind = full_p(shape=(count - 1,), value=size, dtype=INDEX)
+    behind = add(iota(size=count - 1, dtype=INDEX), size)
     moved = select(equal(this, following), behind, this)
     targets = update_slice(places, moved, index=before_last)
-    empty = full_p(shape=(size + 1, *rest), value=nothing, dtype=np.dtype(x.dtype))
+    empty = full_p(shape=(size + count - 1, *rest), value=nothing, dtype=np.dtype(x.dtype))
     totals = scatter_set(empty, sums, targets, axes=(0,), unique=True)
     totals = read_slice(totals, index=((0, size, 1), *map(whole, rest)))
     totals = reshape(totals, shape=(*indexed, *rest))

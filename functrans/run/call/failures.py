@@ -17,7 +17,7 @@ from functrans.loop.failures import FAILURES
 from functrans.run.call.ownership import own
 from functrans.trace.floating_point import warning_users
 
-COMPILED_CODES = (IndexError, np.linalg.LinAlgError, RuntimeError)
+COMPILED_CODES = (IndexError, np.linalg.LinAlgError, RuntimeError, ValueError)
 """The exceptions that say little when compiled code is their cause."""
 
 _BRIEF = {(each.exception, each.message) for each in FAILURES.values()}

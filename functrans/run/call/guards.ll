@@ -12,6 +12,7 @@ declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare i64 @PySet_Size(ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
+declare ptr @PyFunction_GetCode(ptr)
 declare ptr @PyFunction_GetDefaults(ptr)
 declare ptr @PyFunction_GetKwDefaults(ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
@@ -55,6 +56,7 @@ step:
     i64 14, label %object
     i64 15, label %itself
     i64 16, label %set
+    i64 17, label %code
   ]
 ask:
   %answer = call ptr @PyObject_CallObject(ptr %first, ptr null)
@@ -132,6 +134,9 @@ defaults:
 keyword.defaults:
   %keyword.defaults.value = call ptr @PyFunction_GetKwDefaults(ptr %first)
   br label %check
+code:
+  %code.value = call ptr @PyFunction_GetCode(ptr %first)
+  br label %check
 itself:
   br label %check
 array:                                             ; a constant, which is compared with a copy
@@ -189,7 +194,8 @@ check:
   %value = phi ptr [ %content, %cell ], [ %named.value, %named ],
                    [ null, %named.absent ], [ %entry.value, %entry.key ],
                    [ %element.value, %element ], [ %slot.value, %slot ], [ %first, %itself ],
-                   [ %defaults.value, %defaults ], [ %keyword.defaults.value, %keyword.defaults ]
+                   [ %defaults.value, %defaults ], [ %keyword.defaults.value, %keyword.defaults ],
+                   [ %code.value, %code ]
   %same = icmp eq ptr %value, %second
   br i1 %same, label %next, label %marked
 marked:

@@ -12,8 +12,8 @@ words: what it does, and two operands. It may have an object, and a dictionary o
 
 All others read something, which must be at an address: the content of a cell, what the dictionary
 in hand has under a key, its next entry (with its key), the next element of the list, what the
-object has at an offset, a function's defaults, an object itself. In place of the address may be
-`ANY`, or `INPUT`: then what was found is one of the program's inputs.
+object has at an offset, a function's code and defaults, an object itself. In place of the address
+may be `ANY`, or `INPUT`: then what was found is one of the program's inputs.
 
 None of it keeps anything alive. Addresses may be followed as long as those objects live: whoever
 makes the guards begins them with a test of that (an empty ``LIST`` of what has gone).
@@ -31,8 +31,8 @@ from functrans.run.call import layouts
 
 (
     END, ASK, CELL, DICT, ATTRIBUTES, SIZE, NAMED, ENTRY, LIST, ELEMENT, SLOT, DEFAULTS,
-    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET,
-) = range(17)  # fmt: skip
+    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET, CODE,
+) = range(18)  # fmt: skip
 
 ANY, INPUT = 1, 2
 
@@ -60,7 +60,7 @@ def assembled(instructions: Iterable[Instruction], kept: Sequence[Any]) -> Guard
 
 
 _READING = frozenset({
-    CELL, NAMED, ENTRY, ELEMENT, SLOT, DEFAULTS, KEYWORD_DEFAULTS, ITSELF
+    CELL, NAMED, ENTRY, ELEMENT, SLOT, DEFAULTS, KEYWORD_DEFAULTS, ITSELF, CODE
 })  # fmt: skip
 
 

@@ -24,7 +24,14 @@ import numpy as np
 from functrans.caches import Table
 from functrans.errors import DeviceError
 from functrans.locks import importing, lock
-from functrans.run.cuda.driver import Driver, Event, MemoryState, OutOfMemory, Properties
+from functrans.run.cuda.driver import (
+    Driver,
+    Event,
+    MemoryState,
+    OutOfMemory,
+    Properties,
+    stream_name,
+)
 from functrans.trace.source import located, user_source
 
 _INSTALL = 'pip install "functrans[cuda]"'
@@ -192,14 +199,16 @@ class CoreDriver:
     # ---- streams and events
 
     def stream(self) -> CoreStream:
-        """The stream of this thread."""
+        """The stream of this thread that has the name of the moment."""
         status = self._api.cuCtxSetCurrent(self._context)[0]
         if status:
             raise _failed(self._api, status)
+        name = stream_name.get()
         try:
-            return self._threads.stream  # type: ignore[no-any-return]
-        except AttributeError:
-            made = self._threads.stream = self._wrapped(self._device.create_stream())
+            return self._threads.streams[name]  # type: ignore[no-any-return]
+        except (AttributeError, KeyError):
+            made = self._wrapped(self._device.create_stream())
+            vars(self._threads).setdefault("streams", {})[name] = made
             return made
 
     def transfers(self) -> CoreStream:

@@ -87,9 +87,10 @@ class Driver(Protocol):
     # ---- streams and events
 
     def stream(self) -> Stream:
-        """The stream of the calling Python thread, always the same one. Makes the device current.
+        """The stream of the calling Python thread by `stream_name`. Makes the device current.
 
-        Streams of two threads are in no order, and none is ordered with the default stream.
+        A thread has one of each name, always the same one. Streams of two threads are in no order,
+        nor are those of two names, and none is ordered with the default stream.
         """
 
     def transfers(self) -> Stream:
@@ -244,6 +245,22 @@ def using(*drivers: Driver) -> Iterator[None]:
         yield
     finally:
         _substitutes.reset(token)
+
+
+stream_name: ContextVar[str] = ContextVar("stream_name", default="")
+"""Of the stream that the calling thread puts work on; "" is that which it has anyway."""
+
+
+@contextmanager
+def named_stream(name: str) -> Iterator[None]:
+    """Have work of the calling thread put on its stream of that name meanwhile, on each device."""
+    if not isinstance(name, str) or not name:
+        raise DeviceError(f'cuda_stream takes a name, as in cuda_stream("copies"), not {name!r}')
+    token = stream_name.set(name)
+    try:
+        yield
+    finally:
+        stream_name.reset(token)
 
 
 def driver(device: str = "cuda:0") -> Driver:

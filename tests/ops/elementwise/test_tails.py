@@ -76,3 +76,13 @@ def test_the_tails_of_the_hyperbolic_tangent_and_the_logistic_function(how):
     for x in (25.0, 50.0, -50.0):
         expected = float(1 / (2 * mp.cosh(mp.mpf(x) / 2)) ** 2)
         np.testing.assert_allclose(logistic(x), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("function", [np.arctan, np.arctanh])
+def test_of_complex_numbers_whose_multiples_are_infinite(function, dtype):
+    large = np.finfo(dtype).max / 2
+    x = np.array([large, -large, large * 1j, -large * 1j, large * (1 - 1j)], dtype)
+    found = jit(function)(x)
+    np.testing.assert_allclose(found.real, function(x).real, rtol=1e-6, atol=1e-30)
+    np.testing.assert_allclose(found.imag, function(x).imag, rtol=1e-6, atol=1e-30)

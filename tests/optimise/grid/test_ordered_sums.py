@@ -12,6 +12,7 @@ from functrans.lower.grid.target import CUDA
 from functrans.lower.verify import verify
 from functrans.ops.indexing.gather import scatter_add, scatter_max, scatter_multiply
 from functrans.optimise.grid.ordered_sums import order_sums
+from tests.emit.cuda.programs import emulate_plan
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.ops.on_a_grid import GRIDS, graph_of
 
@@ -68,6 +69,15 @@ def test_the_bits_are_the_same_in_any_order(grid):
     assert len(bits["as they come"]) > 1
     assert len(bits["ordered"]) == 1
     verify(pipeline.plan(graph, ORDERED[grid]))
+
+
+@pytest.mark.parametrize("primitive", [scatter_add, scatter_multiply])
+def test_no_two_threads_write_to_one_element(primitive):
+    given = operands((7,), 0, 33, np.float64)
+    graph = graph_of(primitive, *given, axes=(0,), unique=False)
+    found, status = emulate_plan(pipeline.plan(graph, ORDERED["CUDA"]), given)
+    assert status == 0
+    np.testing.assert_allclose(found[0], evaluate(graph, given)[0], rtol=1e-12)
 
 
 def test_an_index_out_of_bounds_still_fails():

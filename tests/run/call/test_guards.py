@@ -221,6 +221,31 @@ def defaults():
     ]
 
 
+def numbers_as_defaults():
+    def f(x, a=2.0, *, b=3.0):
+        return x * a + b
+
+    return f, [
+        lambda: setattr(f, "__defaults__", (5.0,)),
+        lambda: setattr(f, "__kwdefaults__", {"b": 4.0}),
+        lambda: f.__kwdefaults__.update(b=7.0),
+    ]
+
+
+def code():
+    def scaled(x):
+        return 2.0 * x
+
+    def f(x):
+        return scaled(x) + 1.0
+
+    return f, [
+        lambda: setattr(scaled, "__code__", (lambda x: 3.0 * x).__code__),
+        lambda: setattr(f, "__code__", (lambda x: scaled(x) - 1.0).__code__.replace(
+            co_freevars=f.__code__.co_freevars)),
+    ]  # fmt: skip
+
+
 def function_attribute():
     def f(x):
         return f.scale * x
@@ -280,7 +305,8 @@ def thread_local():
 PLACES = [
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
     dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
-    items_of_a_subclass, items_in_an_order, elements, defaults, function_attribute,
+    items_of_a_subclass, items_in_an_order, elements, defaults, numbers_as_defaults,
+    code, function_attribute,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
     behind_a_weak_reference, thread_local,
 ]  # fmt: skip

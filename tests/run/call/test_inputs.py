@@ -4,9 +4,10 @@ import enum
 from fractions import Fraction
 
 import numpy as np
+import optree
 import pytest
 
-from functrans import grad, jit, trace
+from functrans import grad, hessian, jacfwd, jacrev, jit, trace
 from functrans.errors import DtypeError
 from functrans.run.call.jitted import program
 
@@ -235,3 +236,14 @@ def test_a_program_called_wrongly_says_so(arguments, words):
     with pytest.raises(TypeError, match=words):
         compiled(*arguments)
     assert compiled(2, np.array([1, 2, 3])) == (3.0,)
+
+
+@pytest.mark.parametrize("transform", [jacfwd, jacrev, hessian], ids=lambda f: f.__name__)
+def test_the_blocks_of_a_derivative_share_no_memory(transform):
+    def function(x, y):
+        return x, (x, [y])
+
+    results = transform(function, argnums=(0, 1))(np.ones(3), np.ones(3))
+    arrays = [each for each in optree.tree_leaves(results) if each.ndim]
+    for i, one in enumerate(arrays):
+        assert not any(np.shares_memory(one, other) for other in arrays[:i])

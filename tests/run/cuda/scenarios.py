@@ -184,6 +184,27 @@ def threads_have_streams_of_their_own(there, cubin):
     assert len(handles | {there.stream().handle}) == 5
 
 
+def streams_have_names(there, cubin):
+    kernel, own, handles = there.load(cubin, "fill"), there.stream(), set()
+    for turn in range(20):
+        found = {}
+        for name in ("one", "other"):
+            with functrans.cuda_stream(name):
+                stream = there.stream()
+                handles.add(stream.handle)
+                x = found[name] = words(there, 256)
+                there.launch(kernel, 2, 64, (x.memory.address, 256, turn), stream)
+                assert x.memory.stream is stream is not own
+        # each waits for the other, and then both are freed
+        with functrans.cuda_stream("one"):
+            copies = [x.copy() for x in found.values()]
+        del found, x
+        for copy in copies:
+            np.testing.assert_array_equal(np.asarray(copy), turn)
+    assert len(handles) == 2
+    assert there.stream() is own
+
+
 def streams_of_others_are_waited_for(there, cubin):
     x = words(there, 4, 2)
     legacy = there.foreign_stream(1)
@@ -206,6 +227,7 @@ SCENARIOS = [
     time_is_measured,
     copies_to_pinned_memory_are_waited_for_by_an_event,
     threads_have_streams_of_their_own,
+    streams_have_names,
     streams_of_others_are_waited_for,
 ]
 

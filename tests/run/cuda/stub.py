@@ -146,10 +146,11 @@ class Stub:
 
     def stream(self):
         _current.driver = self
-        if not hasattr(self._threads, "stream"):
-            name = f"{self.device} stream of {threading.current_thread().name}"
-            self._threads.stream = self._new_stream(name)
-        return self._threads.stream
+        streams, name = vars(self._threads).setdefault("streams", {}), driver.stream_name.get()
+        if name not in streams:
+            whose = f"{name} of {threading.current_thread().name}".strip()
+            streams[name] = self._new_stream(f"{self.device} stream {whose}")
+        return streams[name]
 
     def transfers(self):
         self._called_in_order("transfers")

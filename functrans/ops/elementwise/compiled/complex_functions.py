@@ -285,7 +285,9 @@ def arccosh(x: Pair) -> Pair:
 def arctanh(x: Pair) -> Pair:
     a = abs(x.re)
     far = 1 - a
-    infinite = isinf(x.re) | isinf(x.im)
+    # of such numbers, multiples are infinite, and results those of infinity
+    most = float(np.finfo(x.dtype).max) / 4
+    infinite = (a > most) | (abs(x.im) > most)
     # at 1 the square of a small distance is 0, where the distance is not
     at_one = (far == 0) & (abs(x.im) < math.sqrt(float(np.finfo(x.dtype).tiny)))
     along = 0.25 * exponential.log1p(4 * a / (far * far + x.im * x.im))

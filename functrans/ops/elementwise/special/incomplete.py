@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive
-from functrans.lazily import Lazy, lazy
-from functrans.ops.compiled.emission import Emit, always, elements
+from functrans.lazily import lazy
+from functrans.ops.compiled.emission import by_loops
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import greater
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -44,12 +44,6 @@ _inverse_of_lower_beta = lazy(
 _inverse_of_upper_beta = lazy(
     "functrans.ops.elementwise.compiled.incomplete_beta_inverse:betainccinv"
 )
-
-
-def _by_loops(rule: Lazy) -> Emit:
-    """The compiled form of a function whose numbers are each a loop of its own length."""
-    return Emit(rule, operations=elements, by_elements=always)
-
 
 # -- gamma -----------------------------------------------------------------------------------------
 
@@ -94,7 +88,7 @@ gammaincc_n: Primitive = computed(
 )  # fmt: skip
 
 gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT, emit=_by_loops(_lower_gamma),
+    "gammainc", _ORDER_AND_POINT, emit=by_loops(_lower_gamma),
     jvp=[
         lambda a, x, out, da: da * gammainc_n(a, x, n=1),
         lambda a, x, out, dx: dx * gamma_density(a, x),
@@ -102,7 +96,7 @@ gammainc: Primitive = special(
 )  # fmt: skip
 
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT, emit=_by_loops(_upper_gamma),
+    "gammaincc", _ORDER_AND_POINT, emit=by_loops(_upper_gamma),
     jvp=[
         lambda a, x, out, da: da * gammaincc_n(a, x, n=1),
         lambda a, x, out, dx: -dx * gamma_density(a, x),
@@ -112,7 +106,7 @@ gammaincc: Primitive = special(
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
-    "gammaincinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_lower_gamma),
+    "gammaincinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_lower_gamma),
     jvp=[
         lambda a, p, out, da: da * (-gammainc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: dp / gamma_density(a, out),
@@ -120,7 +114,7 @@ gammaincinv: Primitive = special(
 )  # fmt: skip
 
 gammainccinv: Primitive = special(
-    "gammainccinv", _ORDER_AND_PROBABILITY, emit=_by_loops(_inverse_of_upper_gamma),
+    "gammainccinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_upper_gamma),
     jvp=[
         lambda a, p, out, da: da * (gammaincc_n(a, out, n=1) / gamma_density(a, out)),
         lambda a, p, out, dp: -dp / gamma_density(a, out),
@@ -191,7 +185,7 @@ betaincc_n: Primitive = computed(
 )  # fmt: skip
 
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT, emit=_by_loops(_lower_beta),
+    "betainc", _SHAPES_AND_POINT, emit=by_loops(_lower_beta),
     jvp=[
         lambda a, b, x, out, da: da * betainc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betainc_n(a, b, x, n=0, m=1),
@@ -200,7 +194,7 @@ betainc: Primitive = special(
 )  # fmt: skip
 
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT, emit=_by_loops(_upper_beta),
+    "betaincc", _SHAPES_AND_POINT, emit=by_loops(_upper_beta),
     jvp=[
         lambda a, b, x, out, da: da * betaincc_n(a, b, x, n=1, m=0),
         lambda a, b, x, out, db: db * betaincc_n(a, b, x, n=0, m=1),
@@ -209,7 +203,7 @@ betaincc: Primitive = special(
 )  # fmt: skip
 
 betaincinv: Primitive = special(
-    "betaincinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_lower_beta),
+    "betaincinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_lower_beta),
     jvp=[
         lambda a, b, p, out, da: -da * (betainc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: -db * (betainc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),
@@ -218,7 +212,7 @@ betaincinv: Primitive = special(
 )  # fmt: skip
 
 betainccinv: Primitive = special(
-    "betainccinv", _SHAPES_AND_POINT, emit=_by_loops(_inverse_of_upper_beta),
+    "betainccinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_upper_beta),
     jvp=[
         lambda a, b, p, out, da: da * (betaincc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
         lambda a, b, p, out, db: db * (betaincc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from functrans.ir.graph import Eqn, Graph, Var
@@ -31,34 +33,52 @@ def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
-        if _takes_all(eqn) and eqn.inputs[0].aval.size > target[Joins].small:
-            shape = _shape_before(eqn, producers)
+        if _is_apart(eqn, target) and eqn.inputs[0].aval.size > target[Joins].small:
+            shape = _shape_before(eqn, producers, target)
             if shape is not None:
                 rules[eqn] = partial(_reduced, eqn, shape)
     return rules
 
 
-def _takes_all(eqn: Eqn) -> bool:
-    """Whether an equation reduces all elements of flat operands to one number."""
+def _is_apart(eqn: Eqn, target: Target) -> bool:
+    """Whether an equation reduces all elements of flat operands to one number; or by rows."""
     if eqn.primitive is dot_general:
         return all(x.aval.ndim == 1 for x in eqn.inputs) and not eqn.outputs[0].aval.shape
-    return eqn.primitive in REDUCTIONS and eqn.outputs[0].aval.size == 1
+    takes_all = eqn.outputs[0].aval.size == 1
+    return eqn.primitive in REDUCTIONS and (takes_all or target.lanes_are_threads)
 
 
-def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn]) -> Shape | None:
-    """The one shape that operands had before they were reshaped, but for arrays in memory."""
+def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn], target: Target) -> Shape | None:
+    """The one shape that operands had before they were reshaped, but for arrays in memory.
+
+    To the threads of a grid these are no exception: by quotients nobody sees what is neighbouring.
+    """
     found = [reshape_in(x, producers, ()) for x in eqn.inputs]
     # what is in memory as it is may be read in any shape
     shapes = {each.inputs[0].aval.shape for each in found if each is not None}
-    computed = any(each is not None and each.inputs[0] in producers for each in found)
+    computed = target.lanes_are_threads or any(
+        each is not None and each.inputs[0] in producers for each in found
+    )
     return shapes.pop() if len(shapes) == 1 and computed else None
 
 
 def _reduced(eqn: Eqn, shape: Shape, values: Environment) -> list[Any]:
     operands = [reshape(values.read(x), shape=shape) for x in eqn.inputs]
-    axes = tuple(range(len(shape)))
     if eqn.primitive is dot_general:
+        axes = tuple(range(len(shape)))
         return [dot_general(*operands, contract=(axes, axes), batch=((), ()))]
-    (out,) = eqn.outputs
+    axes = _axes_before(shape, eqn.inputs[0].aval.shape, eqn.params["axes"])
     result = eqn.primitive(*operands, **{**eqn.params, "axes": axes})
-    return [reshape(result, shape=out.aval.shape)]
+    return [reshape(result, shape=eqn.outputs[0].aval.shape)]
+
+
+def _axes_before(before: Shape, after: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes that became those of another shape, each of which is one or several of them."""
+    ends = list(accumulate(before, mul))
+    found: list[int] = []
+    done = 1
+    for axis, extent in enumerate(after):
+        own = [i for i, end in enumerate(ends) if done < end <= done * extent]
+        found += own if axis in axes else []
+        done *= extent
+    return tuple(found)

@@ -1,0 +1,80 @@
+"""Euclid's algorithm and exponentiation by squaring in compiled programs.
+
+Each number takes a loop of its own length, over locals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from functrans.loop.failures import NEGATIVE_POWER
+from functrans.loop.nodes import index, required
+from functrans.loop.scalar import Scalar, const, convert, eq, idiv, irem, ne, where
+from functrans.loop.statements import Assign, Let, Statement, Store, While, local
+from functrans.ops.compiled.elements import broadcast_index
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.statements import nest
+
+Made = tuple[tuple[Statement, ...], Scalar]
+"""Statements, and the number that they make."""
+
+STEPS = 10
+"""About the turns of such a loop."""
+
+
+def gcd(at: Emission) -> None:
+    _emit(at, lambda x, y: _euclid(_size(x), _size(y)))
+
+
+def lcm(at: Emission) -> None:
+    _emit(at, _least_multiple)
+
+
+def power(at: Emission) -> None:
+    _emit(at, _squaring)
+
+
+def _emit(at: Emission, made: Callable[[Scalar, Scalar], Made]) -> None:
+    target = at.result()
+    loops = tuple(index("i", extent) for extent in target.extents)
+    x, y = (
+        at.element(number, broadcast_index(loops, operand.aval.shape))
+        for number, operand in enumerate(at.eqn.inputs)
+    )
+    statements, found = made(x, y)
+    body = (*statements, Store(target, loops, convert(found, target.dtype)))
+    at.call(nest(loops, body, parallel=True), work=STEPS * target.count)
+
+
+def _size(x: Scalar) -> Scalar:
+    """The absolute value, unsigned: that of the least integer, too."""
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    return x if x.dtype.kind == "u" else convert(where(x < 0, -x, x), unsigned)
+
+
+def _euclid(x: Scalar, y: Scalar) -> Made:
+    first, second = local(x.dtype, "first"), local(x.dtype, "second")
+    rest = irem(first, where(eq(second, 0), 1, second))  # division by 0 traps
+    return (
+        Let((first, second), (x, y)),
+        While((), ne(second, 0), (Assign((first, second), (second, rest)),)),
+    ), first
+
+
+def _least_multiple(x: Scalar, y: Scalar) -> Made:
+    x, y = _size(x), _size(y)
+    statements, common = _euclid(x, y)
+    return statements, idiv(x, where(eq(common, 0), 1, common)) * y
+
+
+def _squaring(x: Scalar, y: Scalar) -> Made:
+    if y.dtype.kind == "i":
+        y = required(y >= 0, y, NEGATIVE_POWER)
+    factor, bits, product = local(x.dtype, "factor"), local(y.dtype, "bits"), local(x.dtype, "p")
+    following = (factor * factor, bits >> 1, where(eq(bits & 1, 0), product, product * factor))
+    return (
+        Let((factor, bits, product), (x, y, const(1, x.dtype))),
+        While((), bits > 0, (Assign((factor, bits, product), following),)),
+    ), product
