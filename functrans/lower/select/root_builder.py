@@ -122,7 +122,8 @@ class RootBuilder:
         """The axes of a value that become loops; the others are unrolled.
 
         What is unrolled in a program is bounded, as what it takes to compile grows with it. Beyond
-        the bound, all axes become loops.
+        the bound, all axes become loops, but a last one of few elements, so that vectors are not
+        as short.
         """
         shape = atom.aval.shape
         axes = self._loop_axes(atom)
@@ -131,9 +132,19 @@ class RootBuilder:
         room = self.target[Unrolling].largest_program - self._written
         written = self._operations(atom, axes, room)
         if written > room:
-            return tuple(axis for axis, n in enumerate(shape) if n > 1)
+            long = tuple(axis for axis, n in enumerate(shape) if n > 1)
+            return long[:-1] if self._vectors_go_before(atom, long, axes) else long
         self._written += written
         return axes
+
+    def _vectors_go_before(self, atom: Atom, long: Sequence[int], axes: Sequence[int]) -> bool:
+        """Whether the last axis would be written out, is a part of a vector, and one before is not.
+
+        ``long`` are those of more than one element, ``axes`` those that would be loops.
+        """
+        few = self.target[Unrolling].one_vector // 2
+        *_, before, last = (0, *(atom.aval.shape[axis] for axis in long))
+        return long[-1] not in axes and last <= min(few, before - 1)
 
     def _operations(self, atom: Atom, axes: Sequence[int], enough: int) -> int:
         """The operations that elements are written out with, counted up to more than enough.

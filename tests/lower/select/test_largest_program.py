@@ -7,6 +7,7 @@ from functrans.loop.statements import For
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.select.root import extent_of
 from functrans.lower.select.unrolling import Unrolling
 from functrans.trace.stage import rewrite
 from tests.benchmarks.models import bundle_blocks
@@ -46,3 +47,25 @@ def test_zeros_and_ones_of_a_jacobian_are_not_counted_as_operations():
         step[column] = 1e-6
         slope = (job.primal(p + step, seen) - job.primal(p - step, seen)) / 2e-6
         np.testing.assert_allclose(found[:, :, column], slope, rtol=1e-6, atol=1e-7)
+
+
+def _longest_vectors(windows, width):
+    """The longest loop with vectors of what spreads numbers over windows, times something else."""
+
+    def spread(means, x):
+        each = np.broadcast_to(means[:, :, None], (*means.shape, width))
+        return (np.reshape(each, x.shape) * np.tanh(x),)
+
+    avals = [Aval((40, n), np.dtype(np.float32)) for n in (windows, windows * width)]
+    target = made_up(CPU, unrolling={"largest_program": 0})
+    kernels = pipeline.plan(rewrite(spread, avals), target, ()).kernels
+    loops = (each for kernel in kernels for each in walk(kernel.body) if isinstance(each, For))
+    return max(extent_of(each.index) for each in loops if each.lanes > 1)
+
+
+def test_vectors_are_not_as_short_as_windows_where_the_program_is_large():
+    for windows, width in ((12, 2), (17, 3), (33, 4)):
+        assert _longest_vectors(windows, width) == windows
+    # where windows are as few as a row of them is long, or these fill a vector, nothing is gained
+    assert _longest_vectors(17, 8) == 8
+    assert _longest_vectors(3, 3) == 3

@@ -1,5 +1,7 @@
 """Convolutions in registers: which axes vectors go along, and blocks that are cut anywhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from functrans import config, grad, jit, lax, trace
 from functrans.loop.target import CPU
 from functrans.ops.convolution.compiled.accumulated import accumulation, parts_of
 from functrans.ops.convolution.compiled.plan import Convolutions
-from functrans.ops.convolution.compiled.tiles import pitch_of, tiles
+from functrans.ops.convolution.compiled.tiles import most_sums, pitch_of, tiles
 from functrans.ops.convolution.windows import Window
 from tests.ops.convolution.by_loops import padded
 
@@ -241,3 +243,84 @@ def test_a_single_image_with_zeros_before_it(size, strides):
     """What is copied as a whole is copied from behind its margin on, which is cleared by itself."""
     x, k = rng.normal(size=(1, 2, *size)), rng.normal(size=(5, 2, 8, 1))
     agrees(lambda x, k: lax.conv(x, k, strides, [(4, 4), (0, 0)]), x, k)
+
+
+@pytest.mark.parametrize(
+    ("images", "channels", "features", "groups", "size", "taps"),
+    [
+        (1, 1, 1, 1, (40, 33), (5, 5)),
+        (2, 2, 2, 1, (33, 41), (3, 3)),
+        (3, 1, 2, 1, (2600,), (17,)),
+        (1, 17, 17, 17, (17, 20), (5, 4)),
+        (2, 4, 8, 4, (20, 17), (7, 7)),
+        (1, 5, 1, 1, (300, 17), (5, 1)),
+    ],
+)
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("padding", ["SAME", [(3, 0), (0, 5)]])
+def test_few_features_and_many_terms(images, channels, features, groups, size, taps, strides,
+                                     padding):  # fmt: skip
+    """Filters of images, and channels each by itself, against sums of what each tap sees."""
+    x = rng.normal(size=(images, channels, *size))
+    k = rng.normal(size=(features, channels // groups, *taps))
+    strides = (strides,) * len(size)
+    padding = padding if isinstance(padding, str) else padding[: len(size)]
+
+    def apply(x, k):
+        return lax.conv_general_dilated(x, k, strides, padding, feature_group_count=groups)
+
+    (eqn,) = (eqn for eqn in trace(apply)(x, k).eqns if eqn.primitive.name == "convolution")
+    assert tiles(eqn, CPU) is not None
+    before_and_behind = padding
+    if padding == "SAME":
+        totals = [max((-(-n // s) - 1) * s + m - n, 0) for n, m, s in
+                  zip(size, taps, strides, strict=True)]  # fmt: skip
+        before_and_behind = [(total // 2, total - total // 2) for total in totals]
+    each, made = channels // groups, features // groups
+    expected = np.concatenate(
+        [
+            by_taps(
+                x[:, each * g : each * (g + 1)], k[made * g : made * (g + 1)],
+                strides, before_and_behind, (1,) * len(size),
+            )
+            for g in range(groups)
+        ],
+        axis=1,
+    )  # fmt: skip
+    np.testing.assert_allclose(jit(apply)(x, k), expected, atol=1e-10)
+    agrees(apply, x, k)
+
+
+@pytest.mark.parametrize(("size", "taps"), [(300, 17), (17, 300), (2600, 40)])
+def test_sequences_without_features(size, taps):
+    x, k = rng.normal(size=size), rng.normal(size=taps)
+    np.testing.assert_allclose(jit(np.convolve)(x, k), np.convolve(x, k), atol=1e-10)
+    agrees(np.convolve, x, k)
+
+
+def test_infinite_weights_of_few_features_at_margins():
+    x, k = rng.normal(size=(1, 1, 20, 23)), rng.normal(size=(1, 1, 5, 5))
+    k[0, 0, 0, 0], k[0, 0, 4, 2] = np.inf, -np.inf
+    apply = jit(lambda x, k: lax.conv(x, k, (1, 1), "SAME"))
+    with np.errstate(invalid="ignore"):
+        expected = by_taps(x[:, :, 2:, 2:], k, (1, 1), [(0, 0), (0, 0)], (1, 1))
+        np.testing.assert_allclose(apply(x, k)[:, :, 4:-2, 4:-2], expected, atol=1e-10)
+        np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-10)
+
+
+def test_a_single_image_of_many_channels():
+    """Sums that are longer than there are places; but not where weights are used for a few."""
+    x, k = rng.normal(size=(1, 128, 10, 9)), rng.normal(size=(12, 128, 3, 3))
+    assert planned(tiles, x, k) is not None
+    assert planned(tiles, x[..., :4, :4], k) is None
+    for size in (10, 4):
+        agrees(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), x[..., :size, :size], k)
+
+
+@pytest.mark.parametrize(("registers", "pairs", "single"), [(32, 12, 12), (16, 6, 12)])
+def test_sums_of_a_tile_fit_the_registers(registers, pairs, single):
+    machine = replace(CPU, registers=registers)
+    lanes = machine.lanes(4)
+    assert most_sums(machine, 4, 2 * lanes) == pairs
+    assert most_sums(machine, 4, lanes) == single
+    assert most_sums(machine, 4, lanes // 2) == single

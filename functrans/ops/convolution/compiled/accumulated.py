@@ -56,7 +56,9 @@ from functrans.ops.convolution.compiled.tiles import (
     in_tiles,
     lanes_of,
     length_of,
+    most_sums,
     region,
+    registers_of_sums,
 )
 from functrans.ops.convolution.convolution import Labels, extents, roles
 from functrans.ops.convolution.windows import Window, from_taps
@@ -139,7 +141,8 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     registers = target.lanes(dtype.itemsize)
     limits = target[Convolutions]
     order = [label for label in own if label in windows]
-    lanes, height = lanes_of(column.extent, registers, limits), height_of(row.extent, limits)
+    lanes = lanes_of(column.extent, registers, limits)
+    height = height_of(row.extent, most_sums(target, dtype.itemsize, lanes))
     last = windows[order[-1]]
     few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
     along_taps = (
@@ -153,7 +156,7 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         return None
     if along_taps:
         lanes = registers
-        height = height_of(column.extent, limits, 2 * limits.most_sums_in_registers // last.places)
+        height = height_of(column.extent, registers_of_sums(target) // last.places)
     if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
         return None
     room = target.cache // limits.part_of_cache // dtype.itemsize

@@ -26,7 +26,11 @@ class Convolutions(NamedTuple):
     """
 
     fewest_columns: int = 3
-    """With fewer features, each product is made in loops."""
+    few_terms: int = 16
+    """With fewer features, sums of so few terms are written out where a result is asked for."""
+    fewest_rows_in_tiles: int = 32
+    """With fewer images and places, and longer sums, copies of weights would be most of the work.
+    """
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     filled: float = 0.6
@@ -126,15 +130,22 @@ class Plan(NamedTuple):
 
 
 def fits(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution is of floats, and large enough for matrices."""
+    """Whether a convolution is of floats, and large enough, all groups together."""
     if eqn.outputs[0].aval.dtype not in ROUTINES:
         return False
     rows, columns, terms = counts(eqn)
     limits = target[Products]
-    enough = (
-        min(rows, terms) >= limits.smallest_side and columns >= target[Convolutions].fewest_columns
-    )
-    return enough and rows * columns * terms >= limits.smallest_work
+    own = target[Convolutions]
+    enough = min(rows, terms) >= limits.smallest_side
+    enough = enough and (columns >= own.fewest_columns or terms > own.few_terms)
+    return enough and _groups(eqn) * rows * columns * terms >= limits.smallest_work
+
+
+def _groups(eqn: Eqn) -> int:
+    """How many products of matrices a convolution is."""
+    params = eqn.params
+    found = roles(*(params[key] for key in ("x_labels", "y_labels", "out", "windows")))
+    return prod(eqn.outputs[0].aval.shape[params["out"].index(label)] for label in found.groups)
 
 
 def counts(eqn: Eqn) -> tuple[int, int, int]:
@@ -155,9 +166,17 @@ def counts(eqn: Eqn) -> tuple[int, int, int]:
 def sums_are_long(eqn: Eqn, target: Target) -> bool:
     """Whether a convolution has few results and long sums, as derivatives by kernels have."""
     rows, _, terms = counts(eqn)
+    return rows < terms or places_are_few(eqn, target)
+
+
+def places_are_few(eqn: Eqn, target: Target) -> bool:
+    """Whether a convolution has less places than taps, or very few, and its sums are long."""
+    rows, _, terms = counts(eqn)
+    if rows < min(terms, target[Convolutions].fewest_rows_in_tiles):
+        return True
     windows = [window for _, window in eqn.params["windows"]]
     few = prod(window.places for window in windows) < prod(window.taps for window in windows)
-    return rows < terms or (few and terms >= target[Convolutions].long_sum)
+    return few and terms >= target[Convolutions].long_sum
 
 
 def plan(eqn: Eqn, target: Target) -> Plan | None:
@@ -175,6 +194,9 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
     columns = [label for label in out if label in found.columns]
     terms = [label for label in other if label in found.summed or label in windows]
     row_count, column_count, term_count = counts(eqn)
+    work = row_count * column_count * term_count
+    if column_count < limits.fewest_columns or work < target[Products].smallest_work:
+        return None
     lone = _spaced_from(aval.shape, out, columns)
     columns, apart = columns[lone:], [*found.groups, *columns[:lone]]
     if prod(sizes[label] for label in columns) < limits.fewest_columns:
@@ -211,7 +233,6 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
         repacked,
         1,
     )
-    work = row_count * column_count * term_count
     few = done.products < limits.most_sums and work >= target[Products].worth_splitting
     if few and aval.size * limits.most_sums <= limits.largest_sums:
         done = done._replace(sums=min(summed.number, limits.most_sums))

@@ -25,7 +25,7 @@ from functrans.ops.convolution.compiled.plan import (
     Convolutions,
     counts,
     fits,
-    sums_are_long,
+    places_are_few,
 )
 from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
 from functrans.ops.convolution.windows import Window
@@ -112,7 +112,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
-    if sums_are_long(eqn, target):
+    if places_are_few(eqn, target):
         return None
     _, _, term_count = counts(eqn)
     x, y = (operand.aval.shape for operand in eqn.inputs)
@@ -166,7 +166,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         Axis(column, sizes[column]),
         tuple(Axis(label, taps[label]) for label in summed),
         lanes,
-        height_of(across, limits),
+        height_of(across, most_sums(target, dtype.itemsize, lanes)),
         features_last,
         pitch,
         _images(eqn, found, length, target),
@@ -231,9 +231,19 @@ def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
     return whole
 
 
-def height_of(extent: int, limits: Convolutions, most: int = 0) -> int:
+def registers_of_sums(target: Target) -> int:
+    """How many registers are for sums: operands need some beside them."""
+    return 3 * target.registers // 4
+
+
+def most_sums(target: Target, itemsize: int, lanes: int) -> int:
+    """How many vectors are summed up at once at most, each in one register or a pair."""
+    fitting = registers_of_sums(target) // -(-lanes // target.lanes(itemsize))
+    return min(target[Convolutions].most_sums_in_registers, fitting)
+
+
+def height_of(extent: int, most: int) -> int:
     """The height of tiles, that has a limit: one that leaves no rest, if it is not too small."""
-    most = most or limits.most_sums_in_registers
     for height in range(min(extent, most), most // 2 - 1, -1):
         if extent % height == 0:
             return height
