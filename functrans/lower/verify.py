@@ -75,6 +75,13 @@ def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
     return too_large
 
 
+def _broken(promise: str) -> PlanError:
+    return PlanError(
+        "a compiled program breaks a promise of the compiler, which is a fault of functrans and "
+        f"not of your program: {promise}"
+    )
+
+
 class _Plan:
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
         self.plan = plan
@@ -101,11 +108,8 @@ class _Plan:
             missing = np.flatnonzero(~self.written[one])
             if missing.size and number not in in_part:
                 index = np.unravel_index(int(missing[0]), one.extents)
-                raise PlanError(
-                    "a compiled program breaks a promise of the compiler, which is a fault of "
-                    f"functrans and not of your program: output {number} is not written at "
-                    f"{tuple(map(int, index))}"
-                )
+                where = tuple(map(int, index))
+                raise _broken(f"output {number} is not written at {where}")
 
     def _checked(self, step: Step, turns: Sequence[int] = ()) -> None:
         """A step, if it is one of the plan; else what is made of several of them."""
@@ -131,10 +135,10 @@ class _Plan:
         for step in repeat.steps:
             if isinstance(step, Repeat):
                 self._check_exits(step)
-        if (repeat.exit is None) != (repeat.count is not None):
-            raise PlanError(f"a loop has {repeat.count} turns, and is left by {repeat.exit}")
+        if repeat.exit is None and repeat.count is None:
+            raise _broken("a loop has no end")
         if repeat.exit is not None and not _is_counted(repeat, repeat.exit):
-            raise PlanError(f"{repeat.exit.count} is not the number of turns of its loop")
+            raise _broken(f"{repeat.exit.count} is not the number of turns of its loop")
 
     def _step(self, step: Step, turns: Sequence[int]) -> None:
         self._check_offsets(step)
