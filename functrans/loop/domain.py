@@ -72,9 +72,7 @@ class Values:
         Numbers in memory that are known.
     """
 
-    def __init__(
-        self, sizes: Sequence[int], in_memory: Mapping[Buffer, int] = NONE_KNOWN
-    ) -> None:
+    def __init__(self, sizes: Sequence[int], in_memory: Mapping[Buffer, int] = NONE_KNOWN) -> None:
         self.sizes = sizes
         self.in_memory = in_memory
         self.bound: dict[Scalar, Value] = {}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
-from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
@@ -19,7 +18,8 @@ MOST_NARROW = 2**31 - 2**11
 """Threads of a launch at most: the number of each fits into 31 bits, in the last block too."""
 
 
-class Exit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Exit:
     """How a loop of the program's ends that is left when something does not hold any more.
 
     Parameters

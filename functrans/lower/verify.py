@@ -36,9 +36,9 @@ from functrans.loop.statements import (
     size,
 )
 from functrans.loop.substitution import substituted
+from functrans.loop.terms import from_terms
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
-from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, stored, walk
 from functrans.lower.plan import MOST_NARROW, Exit, Plan, Repeat, Step, threads
 

@@ -5,7 +5,8 @@ Expects a nest. Leaves it as it is, or as several, in loops of the program's (`N
 The steps of a scan or of a while loop come one after the other. Where a step is long enough to be
 shared among threads on its own (a layer of a network, a step of its training or of an iterative
 solver), each of its loops of independent iterations becomes a kernel. What is handed on, to other
-kernels or to the next step, is in memory; so is whether there is a next step, where data decide that.
+kernels or to the next step, is in memory; where data decide whether there is a next step, that is,
+too.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 Expects statements, one after the other. Leaves them with the number of turns in memory, and says of
 each long loop how it goes on.
 
-The number of its turns is a local: that a while loop counts, or where a counted loop stops. The
-program knows the turn that it is in, and gives it to kernels. So inside of a while loop, what counts
-is an induction variable, and is replaced by the turn; behind it, it is what its last turn has stored.
+The number of turns is a local: what a while loop adds one to, or where a counted loop stops. The
+program knows the turn that it is in, and gives it to kernels. So what a while loop adds one to is
+replaced by the turn inside of the loop, and behind it by what the last turn has stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar
@@ -34,7 +34,8 @@ from functrans.lower.plan import Exit
 Body = tuple[Statement, ...]
 
 
-class ProgramLoop(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ProgramLoop:
     """A loop that a program goes through.
 
     Parameters
@@ -58,6 +59,8 @@ def program_loops(
     body: Body, is_long: Callable[[Statement], bool]
 ) -> tuple[Body, Mapping[Statement, ProgramLoop]]:
     """The statements, and those of them that are long loops which a program can go through."""
+    if not any(map(is_long, body)):
+        return body, {}
     done: list[Statement] = []
     found: dict[Statement, ProgramLoop] = {}
     rest = body
@@ -66,24 +69,16 @@ def program_loops(
         if isinstance(first, (For, While)) and is_long(first):
             if isinstance(first, For) and first.stop.op == "const":
                 found[first] = ProgramLoop(first.index, (), first.body, None)
-            else:
-                counted = _counted(first, done)
-                if counted is not None:
-                    found[first], done, name = counted
-                    rest = _replaced(rest, name, load(_exit(found[first]).count, ()))
+            elif (left := _left_by_an_exit(first, done, rest)) is not None:
+                found[first], done, rest = left
         done.append(first)
     return tuple(done), found
 
 
-def _exit(loop: ProgramLoop) -> Exit:
-    assert loop.exit is not None
-    return loop.exit
-
-
-def _counted(
-    loop: For | While, before: Sequence[Statement]
-) -> tuple[ProgramLoop, list[Statement], Scalar] | None:
-    """A loop that is left by an exit, with what is before it, and the local that was its count."""
+def _left_by_an_exit(
+    loop: For | While, before: list[Statement], after: Body
+) -> tuple[ProgramLoop, list[Statement], Body] | None:
+    """A loop whose end is found on the way, with what is before and after it, if it is counted."""
     name = loop.stop if isinstance(loop, For) else _induction_variable(loop)
     places = [number for number, each in enumerate(before) if _declares(each, name)]
     if name is None or not places:
@@ -111,7 +106,8 @@ def _counted(
         exit = Exit(going, count, loop.most)
     else:
         return None
-    return ProgramLoop(turn, test, body, exit), [*before[:place], *first, *between], name
+    rest = _replaced(after, name, load(count, ()))
+    return ProgramLoop(turn, test, body, exit), [*before[:place], *first, *between], rest
 
 
 def _declares(statement: Statement, name: Scalar | None) -> bool:
