@@ -90,7 +90,7 @@ def _left_by_an_exit(
     if len(declaration.targets) > 1 or name in changed or name in scalars(between):
         return None
     (value,) = declaration.values
-    turn, count = index("turn"), buffer("turns", INDEX, ())
+    turn, count = index("turn"), buffer("count", INDEX, ())
     going = buffer("going", BOOL, ())
     if isinstance(loop, For):
         stop = load(count, ())
