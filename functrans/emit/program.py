@@ -47,10 +47,19 @@ def _written(
     """The call of a kernel, or a loop of several, in loops whose indices have these names."""
     if isinstance(step, Repeat):
         turn = f"turn{len(turns)}"
-        yield f"for {turn} in range({step.count}):"
+        if step.count is None:
+            yield f"{turn} = 0"
+            yield "while True:"
+        else:
+            yield f"for {turn} in range({step.count}):"
         for inner in step.steps:
             for line in _written(inner, kernels, names, (*turns, turn)):
                 yield f"    {line}"
+        if step.count is None:
+            yield f"    {turn} += 1"
         return
     given = ["flag", *(names[one] for one in step.buffers), *map(str, step.sizes), *turns]
     yield f"{kernels[step.kernel]}({', '.join(given)}, 0, {step.extent})"
+    if step.exit is not None:
+        yield f"if not {names[step.exit.going]}[()]:"
+        yield "    break"

@@ -23,6 +23,7 @@ from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenar
 from functrans.loop.dealing import check_rounds
 from functrans.loop.domain import (
     LARGEST,
+    NONE_KNOWN,
     Fault,
     TooLarge,
     Unknown,
@@ -66,6 +67,8 @@ class Accesses:
     footprint : callable
         What library routines read and write.
     scenario : Scenario
+    in_memory : mapping of Buffer to int
+        Numbers in its buffers that are known: how many turns loops have had.
     """
 
     def __init__(
@@ -75,11 +78,12 @@ class Accesses:
         sizes: Sequence[int],
         footprint: Footprint,
         scenario: Scenario,
+        in_memory: Mapping[Buffer, int] = NONE_KNOWN,
     ) -> None:
         self.kernel = kernel
         self.footprint = footprint
         self.scenario = scenario
-        self.values = Values(sizes)
+        self.values = Values(sizes, in_memory)
         self.found: list[Access] = []
         self.independent: list[IndependentLoop] = []
         self.uncertain = False
@@ -294,11 +298,12 @@ class Accesses:
     def _while(self, statement: While) -> None:
         self.uncertain = True
         clock = self.clock
-        for step in range(self._steps(LONGEST) + 1):
+        most = LONGEST if statement.most is None else min(statement.most, LONGEST)
+        for step in range(self._steps(most) + 1):
             with self.values.scope():
                 self._statements(statement.prepare)
                 self._read((statement.condition,))
-                if step < self._steps(LONGEST):
+                if step < self._steps(most):
                     self._statements(statement.body)
         self.clock = clock
 

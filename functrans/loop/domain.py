@@ -7,9 +7,10 @@ What depends on data is an `Unknown` between two bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from functrans.ir.types import broadcast_shape, is_float
 from functrans.loop.affine import interval
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar
+from functrans.loop.statements import Buffer
 
 
 class Unknown(NamedTuple):
@@ -27,6 +29,9 @@ class Unknown(NamedTuple):
 
 
 Value = np.ndarray[Any, Any] | Unknown
+
+NONE_KNOWN: Mapping[Buffer, int] = MappingProxyType({})
+"""No number in memory is known."""
 
 LARGEST = 2_000_000
 """Iterations of an expression that are enumerated at most."""
@@ -63,10 +68,13 @@ class Values:
     ----------
     sizes : sequence of int
         The sizes that the kernel is called with.
+    in_memory : mapping of Buffer to int
+        Numbers in memory that are known.
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], in_memory: Mapping[Buffer, int] = NONE_KNOWN) -> None:
         self.sizes = sizes
+        self.in_memory = in_memory
         self.bound: dict[Scalar, Value] = {}
         """The indices of the loops around, and the locals that have been declared."""
         self._known: list[dict[Scalar, Value]] = [{}]
@@ -155,6 +163,8 @@ class Values:
             return np.asarray(self.sizes[node.attribute])
         if node.op in ("const", "zero") and node.dtype.kind in "biu":
             return np.asarray(node.attribute or 0, node.dtype)
+        if node.op == "load" and node.attribute in self.in_memory:
+            return np.asarray(self.in_memory[node.attribute])
         if not _is_enumerated(node):
             return _full_range(node.dtype)
         if node.op == "checked":

@@ -203,11 +203,21 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """Repeat: do the statements of ``prepare``, stop unless the condition holds, do the body."""
+    """Repeat: do the statements of ``prepare``, stop unless the condition holds, do the body.
+
+    Parameters
+    ----------
+    prepare : tuple of statements
+    condition : Scalar
+    body : tuple of statements
+    most : int or None
+        For how many steps the condition holds at most, if that is known.
+    """
 
     prepare: tuple[Statement, ...]
     condition: Scalar
     body: tuple[Statement, ...]
+    most: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

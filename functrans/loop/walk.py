@@ -148,7 +148,8 @@ def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Stateme
         case If():
             return If(statement.condition, change(statement.body), change(statement.otherwise))
         case While():
-            return While(change(statement.prepare), statement.condition, change(statement.body))
+            prepare, body = change(statement.prepare), change(statement.body)
+            return replace(statement, prepare=prepare, body=body)
     return statement
 
 
@@ -212,7 +213,8 @@ def rebuilt(
         case While():
             prepare = body(statement.prepare)
             (condition,) = values((statement.condition,))
-            return While(prepare, condition, body(statement.body))
+            inside = body(statement.body)
+            return replace(statement, prepare=prepare, condition=condition, body=inside)
         case Call():
             arguments: list[Address | Scalar | bytes] = []
             for argument in statement.arguments:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -10,8 +11,30 @@ from math import prod
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 
+ENDLESS = 2**63 - 1
+"""Turns of a loop that nobody counts."""
+
 MOST_NARROW = 2**31 - 2**11
 """Threads of a launch at most: the number of each fits into 31 bits, in the last block too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exit:
+    """How a loop of the program's ends that is left when something does not hold any more.
+
+    Parameters
+    ----------
+    going : Buffer
+        Whether it goes on: a bool, which each of its turns stores.
+    count : Buffer
+        An int64. When the loop has been left, it is how many turns it had.
+    most : int or None
+        How many turns there are at most, if that is known.
+    """
+
+    going: Buffer
+    count: Buffer
+    most: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +56,8 @@ class Step:
         last sizes are where these are.
     form : str
         In which form it computes, where there are several.
+    exit : Exit or None
+        If the innermost loop around is left behind this step when it does not go on.
     """
 
     kernel: Kernel
@@ -42,6 +67,7 @@ class Step:
     work: int
     turns: tuple[Scalar, ...] = ()
     form: str = ""
+    exit: Exit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +86,16 @@ class Repeat:
     steps: tuple[Step | Repeat, ...]
 
     @property
-    def count(self) -> int:
-        """How many turns there are."""
-        return int(self.index.attribute[2])
+    def count(self) -> int | None:
+        """How many turns there are; None if it is left by an exit."""
+        count: int | None = self.index.attribute[2]
+        return count
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ends, if it does so at one of its steps."""
+        own = (step for step in self.steps if isinstance(step, Step))
+        return next((step.exit for step in own if step.exit is not None), None)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -91,15 +124,44 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
 
 
 def called(
-    steps: Sequence[Step | Repeat], turns: tuple[int, ...] = ()
+    steps: Sequence[Step | Repeat],
+    holds: Callable[[Buffer], bool] | None = None,
+    turns: tuple[int, ...] = (),
 ) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """Each step as often as it is called, in order, and the turns of the loops around it."""
+    """Each step as often as it is called, in order, and the turns of the loops around it.
+
+    Parameters
+    ----------
+    steps : sequence of Step and Repeat
+    holds : callable, optional
+        Gives the bool that is in a buffer, when the step that stores it has been done; where there
+        are loops with an exit.
+    turns : tuple of int
+        Of the loops around.
+    """
     for step in steps:
         if isinstance(step, Repeat):
-            for turn in range(step.count):
-                yield from called(step.steps, (*turns, turn))
+            for turn in itertools.count() if step.count is None else range(step.count):
+                left = yield from _turn(step.steps, holds, (*turns, turn))
+                if left:
+                    break
         else:
             yield step, turns
+
+
+def _turn(
+    steps: Sequence[Step | Repeat],
+    holds: Callable[[Buffer], bool] | None,
+    turns: tuple[int, ...],
+) -> Generator[tuple[Step, tuple[int, ...]], None, bool]:
+    """The steps of a turn as they are called; gives whether the loop is left in it."""
+    for step in steps:
+        yield from called((step,), holds, turns)
+        if isinstance(step, Step) and step.exit is not None:
+            assert holds is not None, "someone has to say whether a loop goes on"
+            if not holds(step.exit.going):
+                return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +193,12 @@ class Plan:
 
     @property
     def loops(self) -> dict[Scalar, tuple[int, int]]:
-        """The loops that steps are in, each with a number, and how many turns it has."""
+        """The loops that steps are in, each with a number, and how many turns it has at most."""
         found = dict.fromkeys(turn for step in self.steps for turn in step.turns)
-        return {loop: (number, int(loop.attribute[2])) for number, loop in enumerate(found)}
+        return {
+            loop: (number, ENDLESS if loop.attribute[2] is None else int(loop.attribute[2]))
+            for number, loop in enumerate(found)
+        }
 
     @property
     def kernels(self) -> list[Kernel]:

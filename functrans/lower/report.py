@@ -75,10 +75,15 @@ def nest_cost(step: Step) -> NestCost:
 
 
 def _operations(step: Step) -> int:
-    """Those of all its turns, each like the one in the middle."""
-    extents = [int(turn.attribute[2]) for turn in step.turns]
+    """Those of all its turns, each like the one in the middle; of one, if nobody counts them."""
+    extents = [1 if turn.attribute[2] is None else int(turn.attribute[2]) for turn in step.turns]
     middle = (extent // 2 for extent in extents)
     return prod(extents) * operations_of(step.kernel.body, (*step.sizes, *middle))
+
+
+def _turns(loop: Scalar) -> str:
+    count = loop.attribute[2]
+    return "turns until it is left" if count is None else f"{count} turns"
 
 
 def outline(plan: Plan) -> str:
@@ -90,7 +95,7 @@ def outline(plan: Plan) -> str:
         one = plan.inputs[source]
         lines.append(f"output {target}: {one.dtype}{list(one.extents)} lives in input {source}")
     for number, step in enumerate(plan.steps):
-        around = " in ".join(f"{turn.attribute[2]} turns" for turn in reversed(step.turns))
+        around = " in ".join(map(_turns, reversed(step.turns)))
         when = f", in {around}" if around else ""
         what = f": {step.form}" if step.form else ""
         lines.append(f"nest {number}: {_operations(step)} operations{when}{what}")

@@ -7,7 +7,7 @@ has been written. Where data decide how a program goes on, it is gone through se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,17 +16,31 @@ from functrans.errors import PlanError
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import Fault, TooLarge
+from functrans.loop.durations import LONGEST
 from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.relocation import Relocation
-from functrans.loop.scalar import const
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Kernel, Statement, size
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    Kernel,
+    Let,
+    Statement,
+    Store,
+    While,
+    load,
+    local,
+    size,
+)
 from functrans.loop.substitution import substituted
+from functrans.loop.terms import from_terms
 from functrans.loop.text import text
 from functrans.loop.verify import verify as verify_kernel
-from functrans.loop.walk import stored
-from functrans.lower.plan import MOST_NARROW, Plan, Repeat, Step, threads
+from functrans.loop.walk import loaded, stored, walk
+from functrans.lower.plan import MOST_NARROW, Exit, Plan, Repeat, Step, threads
 
 SCENARIOS = (
     Scenario(None, (True,)),
@@ -61,11 +75,17 @@ def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
     return too_large
 
 
+def _broken(promise: str) -> PlanError:
+    return PlanError(
+        "a compiled program breaks a promise of the compiler, which is a fault of functrans and "
+        f"not of your program: {promise}"
+    )
+
+
 class _Plan:
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
         self.plan = plan
         self.scenario = scenario
-        self.uncertain = False
         self.too_large = 0
         self.temporaries = list(plan.offsets)
         self.starts = np.array(list(plan.offsets.values()), np.int64)
@@ -73,6 +93,10 @@ class _Plan:
         self.written = {one: np.ones(one.count, bool) for one in plan.inputs}
         for one in (*plan.outputs, *plan.offsets):
             self.written.setdefault(one, np.zeros(one.count, bool))
+        exits = [step.exit for step in plan.steps if step.exit is not None]
+        self.uncertain = bool(exits)
+        self.counts = {exit.count: _turns(exit, scenario) for exit in exits}
+        """How many turns there are of the loops that are left by an exit."""
 
     def run(self, in_part: Sequence[int]) -> None:
         for step in self.plan.schedule:
@@ -84,11 +108,8 @@ class _Plan:
             missing = np.flatnonzero(~self.written[one])
             if missing.size and number not in in_part:
                 index = np.unravel_index(int(missing[0]), one.extents)
-                raise PlanError(
-                    "a compiled program breaks a promise of the compiler, which is a fault of "
-                    f"functrans and not of your program: output {number} is not written at "
-                    f"{tuple(map(int, index))}"
-                )
+                where = tuple(map(int, index))
+                raise _broken(f"output {number} is not written at {where}")
 
     def _checked(self, step: Step, turns: Sequence[int] = ()) -> None:
         """A step, if it is one of the plan; else what is made of several of them."""
@@ -103,10 +124,21 @@ class _Plan:
             ) from None
 
     def _repeat(self, repeat: Repeat) -> None:
+        self._check_exits(repeat)
         self._checked(unrepeated(repeat))
         # what is a thread's own is private in each kernel
-        for step, turns in some_turns(repeat):
+        for step, turns in some_turns(repeat, self.counts):
             self._checked(step, turns)
+
+    def _check_exits(self, repeat: Repeat) -> None:
+        """Whether each loop that is left by an exit has as many turns as its count says."""
+        for step in repeat.steps:
+            if isinstance(step, Repeat):
+                self._check_exits(step)
+        if repeat.exit is None and repeat.count is None:
+            raise _broken("a loop has no end")
+        if repeat.exit is not None and not _is_counted(repeat, repeat.exit):
+            raise _broken(f"{repeat.exit.count} is not the number of turns of its loop")
 
     def _step(self, step: Step, turns: Sequence[int]) -> None:
         self._check_offsets(step)
@@ -121,7 +153,8 @@ class _Plan:
         changed = [own[inner] for inner in stored(step.kernel.body) if inner in own]
         try:
             sizes = (*step.sizes, *turns)
-            accesses = Accesses(step.kernel, step.buffers, sizes, footprint, self.scenario)
+            counts = {inner: self.counts[x] for inner, x in own.items() if x in self.counts}
+            accesses = Accesses(step.kernel, step.buffers, sizes, footprint, self.scenario, counts)
             before = {inner: self.written[outer] for inner, outer in own.items()}
             after = verify_kernel(accesses, before)
             self.uncertain |= accesses.uncertain
@@ -162,9 +195,54 @@ def unrepeated(repeat: Repeat) -> Step:
     parts = list(map(_inlined, repeat.steps))
     body = tuple(each for statements, _ in parts for each in statements)
     scratch = tuple(row for _, rows in parts for row in rows)
-    loop = For(repeat.index, ZERO, const(repeat.count, INDEX), body)
-    kernel = Kernel(repeat.buffers, 0, (loop,), scratch)
+    if repeat.exit is None:
+        count = repeat.index.attribute[2]
+        loops: tuple[Statement, ...] = (For(repeat.index, ZERO, const(count, INDEX), body),)
+    else:
+        loops = _left_by(repeat.exit, repeat.index, body)
+    kernel = Kernel(repeat.buffers, 0, loops, scratch)
     return Step(kernel, repeat.buffers, (), 0, 0)
+
+
+def _left_by(exit: Exit, index: Scalar, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """A loop that is left by an exit, in the statements that a turn of the program is."""
+    turn, simplify = local(INDEX, "turn"), Simplifier()
+    turns = substituted(body, {index: turn}, simplify)
+    (test,) = [number for number, each in enumerate(turns) if _stores(each, exit.going)]
+    going = load(exit.going, ())
+    step = (*turns[test + 1 :], Assign((turn,), (from_terms({turn: 1}, 1),)))
+    loop = While(turns[: test + 1], going, step, exit.most)
+    return Let((turn,), (ZERO,)), loop
+
+
+def _stores(statement: Statement, one: Buffer) -> bool:
+    return isinstance(statement, Store) and statement.target is one
+
+
+def _is_counted(repeat: Repeat, exit: Exit) -> bool:
+    """Whether the count of a loop is its turn when it is left.
+
+    Either that is stored where it is asked whether the loop goes on; or it goes on as long as its
+    turn is less than the count, which nothing in it stores.
+    """
+    first, loop = unrepeated(repeat).kernel.body
+    assert isinstance(first, Let)
+    assert isinstance(loop, While)
+    (turn,) = first.targets
+    stores = [each for each in walk((loop,)) if _stores(each, exit.count)]
+    if not stores:
+        return _stored(loop.prepare[-1]) is Simplifier()(turn < load(exit.count, ()))
+    here = len(stores) == 1 and stores[0] in loop.prepare and _stored(stores[0]) is turn
+    return here and exit.count not in loaded((loop,))
+
+
+def _stored(statement: Statement) -> Scalar | None:
+    return statement.value if isinstance(statement, Store) else None
+
+
+def _turns(exit: Exit, scenario: Scenario) -> int:
+    """How many turns of a loop are looked at, that is left by an exit."""
+    return min(each for each in (LONGEST, scenario.steps, exit.most) if each is not None)
 
 
 def _inlined(step: Step | Repeat) -> tuple[tuple[Statement, ...], tuple[Buffer, ...]]:
@@ -188,12 +266,19 @@ def _inlined(step: Step | Repeat) -> tuple[tuple[Statement, ...], tuple[Buffer, 
     return body, tuple(rows.values())
 
 
-def some_turns(repeat: Repeat, turns: tuple[int, ...] = ()) -> Iterator[tuple[Step, Sequence[int]]]:
-    """The steps of the first two turns and of the last one."""
-    for turn in sorted({0, min(1, repeat.count - 1), repeat.count - 1} if repeat.count else ()):
+def some_turns(
+    repeat: Repeat, counts: Mapping[Buffer, int], turns: tuple[int, ...] = ()
+) -> Iterator[tuple[Step, Sequence[int]]]:
+    """The steps of the first two turns and of the last one.
+
+    ``counts`` are the numbers of turns of loops that are left by an exit.
+    """
+    count = repeat.count if repeat.exit is None else counts[repeat.exit.count]
+    assert count is not None
+    for turn in sorted({0, min(1, count - 1), count - 1} if count else ()):
         for step in repeat.steps:
             if isinstance(step, Repeat):
-                yield from some_turns(step, (*turns, turn))
+                yield from some_turns(step, counts, (*turns, turn))
             else:
                 yield step, (*turns, turn)
 

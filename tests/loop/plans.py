@@ -98,7 +98,7 @@ def evaluate_plan(plan, operands, order=range):
         array = arena[first:end].view(one.dtype).reshape(one.extents)
         memory[one] = Memory(array, written=False)
     status = 0
-    for step, turns in called(plan.schedule):
+    for step, turns in called(plan.schedule, lambda one: bool(memory[one].array[()])):
         own = dict(zip(step.kernel.buffers, step.buffers, strict=True))
         changed = [own[each] for each in stored(step.kernel.body) if own.get(each) in places]
         for one in changed:

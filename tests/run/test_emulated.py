@@ -92,9 +92,9 @@ def tasks(target, kernels):
             grain = loop.lanes if shared else 0
             buffers = [slots[one] for one in step.buffers]
             turns = [plan.loops[turn] for turn in step.turns]
-            listed.append(
-                steps.Step(number, step.extent, grain, step.extent, buffers, step.sizes, turns)
-            )
+            going = -1 if step.exit is None else slots[step.exit.going]
+            given = step.extent, grain, step.extent, buffers, step.sizes, turns, going
+            listed.append(steps.Step(number, *given))
         records = [entry.input_record(aval) for aval in graph.in_avals]
         offsets = list(plan.offsets.values())
         words = steps.table(records, len(plan.outputs), offsets, plan.arena, listed)

@@ -2,26 +2,31 @@
 
 Expects a nest. Leaves it as it is, or as several, in loops of the program's (`Nest.turns`).
 
-The steps of a scan come one after the other. Where a step is long enough to be shared among threads
-on its own (a layer of a network, a step of its training), each of its loops of independent
-iterations becomes a kernel. What is handed on, to other kernels or to the next step, is in memory.
+The steps of a scan or of a while loop come one after the other. Where a step is long enough to be
+shared among threads on its own (a layer of a network, a step of its training or of an iterative
+solver), each of its loops of independent iterations becomes a kernel. What is handed on, to other
+kernels or to the next step, is in memory; where data decide whether there is a next step, that is,
+too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, const
-from functrans.loop.statements import Assign, Buffer, Call, For, Let, Reduce, Statement
+from functrans.loop.statements import Assign, Buffer, Call, For, Let, Reduce, Statement, While
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
+from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
 from functrans.lower.nest.bodies import Nest, groups
+from functrans.lower.plan import Exit
 from functrans.lower.select.root import extent_of
 
 Body = tuple[Statement, ...]
@@ -41,6 +46,7 @@ class _Part(NamedTuple):
 
     turns: tuple[Scalar, ...]
     body: Body
+    exit: Exit | None = None
 
 
 def distributed(nest: Nest, target: Target) -> list[Nest]:
@@ -54,7 +60,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
     parts = list(_parts(nest.body, (), limits))
     if not any(part.turns for part in parts) or _share_locals(parts):
         return [nest]
-    calls = sum(prod(map(extent_of, part.turns)) for part in parts)
+    calls = sum(prod(map(_expected, part.turns)) for part in parts)
     used = [loaded(part.body) | stored(part.body) for part in parts]
     users = Counter(one for each in used for one in each)
     return [
@@ -64,6 +70,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
             scratch=tuple(row for row in nest.scratch if row in own and users[row] == 1),
             work=nest.work // calls if nest.in_phases else _work(part),
             turns=part.turns,
+            exit=part.exit,
         )
         for part, own in zip(parts, used, strict=True)
     ]
@@ -71,35 +78,54 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
 
 def _parts(body: Body, turns: tuple[Scalar, ...], limits: Distribution) -> Iterator[_Part]:
     nothing: set[Buffer] = set()
+    loops: Mapping[Statement, ProgramLoop] = {}
+    if len(turns) < limits.most_nested:
+        body, loops = program_loops(body, partial(_has_long_steps, limits=limits))
     for group in groups(body, nothing, lambda part: _is_long(part[0], limits)):
-        first = group[0]
-        if len(group) == 1 and isinstance(first, For) and not first.parallel:
-            if len(turns) < limits.most_nested and _is_long(first, limits):
-                yield from _parts(first.body, (*turns, first.index), limits)
-                continue
-        yield _Part(turns, group)
+        loop = loops.get(group[0]) if len(group) == 1 else None
+        if loop is None:
+            yield _Part(turns, group)
+            continue
+        around = (*turns, loop.index)
+        if loop.exit is not None:
+            *first, test = _parts(loop.test, around, limits)
+            yield from first
+            yield test._replace(exit=loop.exit)
+        yield from _parts(loop.body, around, limits)
 
 
 def _is_long(statement: Statement, limits: Distribution) -> bool:
     """Whether a statement is worth sharing, or a loop of which each step has one that is."""
-    if not isinstance(statement, For):
-        return False
-    if statement.parallel:
+    if isinstance(statement, For) and statement.parallel:
         return operations_of([statement]) >= limits.least_work
-    stop = statement.stop
-    counted = statement.start is ZERO and stop.op == "const" and statement.lanes == 1
-    # the program counts a turn when it has gone through it, so that there must be one
-    some = counted and int(stop.attribute) > 0
-    return some and any(_is_long(each, limits) for each in statement.body)
+    return _has_long_steps(statement, limits)
+
+
+def _has_long_steps(statement: Statement, limits: Distribution) -> bool:
+    match statement:
+        case For() if statement.start is ZERO and statement.lanes == 1 and not statement.parallel:
+            stop = statement.stop
+            # the program counts a turn when it has gone through it, so that there must be one
+            some = stop.op == "local" or (stop.op == "const" and int(stop.attribute) > 0)
+            return some and any(_is_long(each, limits) for each in statement.body)
+        case While():
+            step = (*statement.prepare, *statement.body)
+            return any(_is_long(each, limits) for each in step)
+    return False
+
+
+def _expected(turn: Scalar) -> int:
+    """How many turns there are of a loop; one, if nobody counts them."""
+    return 1 if turn.attribute[2] is None else extent_of(turn)
 
 
 def _work(part: _Part) -> int:
     """Roughly the number of scalar operations in a turn, on the average; of a call no one knows."""
     body = part.body
     for turn in reversed(part.turns):
-        body = (For(turn, ZERO, const(extent_of(turn), INDEX), body),)
+        body = (For(turn, ZERO, const(_expected(turn), INDEX), body),)
     calls = sum(isinstance(each, Call) for each in walk(part.body))
-    return operations_of(body) // prod(map(extent_of, part.turns)) + calls
+    return operations_of(body) // prod(map(_expected, part.turns)) + calls
 
 
 def _share_locals(parts: Sequence[_Part]) -> bool:

@@ -58,7 +58,7 @@ class Steps:
             kernel, arguments, sizes = parametrise(nest, self.homes, self.target)
             extent = int(first.stop.attribute) if kernel.parallel and isinstance(first, For) else 0
             given = tuple(arguments), tuple(sizes), extent, nest.work, nest.turns, nest.form
-            yield Step(kernel, *given)
+            yield Step(kernel, *given, nest.exit)
 
     def _called(self, call: Subprogram) -> Iterator[Step]:
         """The steps of a subprogram, on the buffers of a call."""

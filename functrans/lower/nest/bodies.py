@@ -37,6 +37,7 @@ from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
+from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
 
 
@@ -85,6 +86,8 @@ class Nest:
     in_phases : bool
         Whether each parallel loop is a kernel, also those in loops whose iterations come one after
         the other.
+    exit : Exit or None
+        If the innermost of these loops of the program's is left behind it.
     """
 
     body: tuple[Statement, ...]
@@ -98,6 +101,7 @@ class Nest:
     operations: int | None = None
     form: str = ""
     in_phases: bool = False
+    exit: Exit | None = None
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:

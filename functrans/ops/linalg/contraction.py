@@ -308,8 +308,8 @@ def _infer_gemm(
         raise DtypeError(f"gemm takes matrices of floats, not of {whole.dtype}")
     if parts is not None and batch[0]:
         raise ShapeError("gemm cuts the sum of a single product, not of a batch")
-    if symmetric and (batch[0] or whole.ndim != 2 or whole.shape[0] != whole.shape[1]):
-        raise ShapeError(f"gemm gives no symmetric matrix, but one of shape {whole.shape}")
+    if symmetric and (whole.ndim - len(batch[0]) != 2 or whole.shape[-2] != whole.shape[-1]):
+        raise ShapeError(f"gemm gives no symmetric matrices, but an array of shape {whole.shape}")
     return whole if parts is None else whole.update(shape=(parts, *whole.shape))
 
 
@@ -353,6 +353,8 @@ def _samples_of_gemm(rng: np.random.Generator) -> Iterator[Sample]:
     for shape, axis, parts in (((20, 9), 0, None), ((12, 70), 0, None), ((70, 20), 1, 3)):
         x = rng.normal(size=shape)
         yield Sample((x, x), _calls(((axis,), (axis,)), parts=parts, symmetric=True))
+    x = rng.normal(size=(2, 70, 20))
+    yield Sample((x, x), _calls(((2,), (2,)), ((0,), (0,)), symmetric=True))
 
 
 gemm = primitive(

@@ -30,7 +30,7 @@ from functrans.ops.linalg.compiled.blas import (
 )
 from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
-from functrans.optimise.machine.symmetry import COLUMN, ROW, is_symmetric
+from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 
 
 class SplitSums(NamedTuple):
@@ -228,23 +228,29 @@ def _parts(eqn: Eqn, target: Target) -> int | None:
 
 
 def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:
-    """Whether a contraction gives a symmetric matrix that is worth half the work."""
+    """Whether a contraction gives symmetric matrices that are worth half the work.
+
+    Those of a stack are, where they have a kernel of our own.
+    """
     shape = eqn.outputs[0].aval.shape
     x, y = sides(eqn)
-    if len(shape) != 2 or shape[0] != shape[1] or len(x.free) != 1 or len(y.free) != 1:
+    if len(x.free) != 1 or len(y.free) != 1 or shape[-1] != shape[-2]:
         return False
-    if blocks(shape[0]) == 1 or counts(eqn).multiplications < target[Products].worth_splitting:
+    if x.batch and not is_blocked(eqn, target):
+        return False
+    if blocks(shape[-1]) == 1 or counts(eqn).multiplications < target[Products].worth_splitting:
         return False
     named = [
-        (
-            operand,
-            tuple(
-                own if i in axes.free else axes.contract.index(i) for i in range(operand.aval.ndim)
-            ),
-        )
+        (operand, _named(operand.aval.ndim, axes, own))
         for operand, axes, own in zip(eqn.inputs, (x, y), (ROW, COLUMN), strict=True)
     ]
     return is_symmetric(named, producers)
+
+
+def _named(ndim: int, axes: Sides, own: str) -> Names:
+    """The names of the axes of an operand: those of a stack, and what is summed, have numbers."""
+    together = (*axes.batch, *axes.contract)
+    return tuple(own if i in axes.free else together.index(i) for i in range(ndim))
 
 
 def _fits(shape: Shape, axes: Sides) -> bool:

@@ -277,4 +277,5 @@ def _listing(
         tuple(slots[one] for one in step.buffers),
         step.sizes,
         tuple(loops[turn] for turn in step.turns),
+        -1 if step.exit is None else slots[step.exit.going],
     )

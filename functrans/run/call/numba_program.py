@@ -79,7 +79,7 @@ class NumbaProgram(ArrayProgram):
         places = dict(zip((*plan.inputs, *plan.outputs), arrays, strict=True))
         for one in plan.offsets:
             places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
-        for step, turns in called(plan.schedule):
+        for step, turns in called(plan.schedule, lambda one: bool(places[one][()])):
             given = [places[one] for one in step.buffers]
             self._kernels[step.kernel](flag, *given, *step.sizes, *turns, 0, step.extent)
         return int(flag[0])

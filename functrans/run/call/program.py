@@ -55,6 +55,8 @@ class StepListing(NamedTuple):
     sizes : tuple of int
     turns : tuple of (int, int)
         The loops around it that the program goes through: their numbers, and how many turns.
+    going : int
+        Which array says whether the innermost of them goes on behind it; -1: that is not asked.
     """
 
     key: str
@@ -66,6 +68,7 @@ class StepListing(NamedTuple):
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
     turns: tuple[tuple[int, int], ...] = ()
+    going: int = -1
 
     def addresses(self) -> dict[str, int]:
         """Where the routines that it calls are."""
@@ -237,6 +240,7 @@ class NativeProgram(ArrayProgram):
                 step.buffers,
                 step.sizes,
                 step.turns,
+                step.going,
             )
             for step, code in zip(listed, self.codes, strict=True)
         ]

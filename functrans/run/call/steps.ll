@@ -361,8 +361,8 @@ go:
   %steps = load i64, ptr %steps.p
   br label %step
 step:
-  %s = phi i64 [ 0, %go ], [ %s.next, %onward ], [ %s.back, %again ]
-  %at = phi ptr [ %program, %go ], [ %at.next, %onward ], [ %at.back, %again ]
+  %s = phi i64 [ 0, %go ], [ %s.next, %onward ], [ %s.first, %again ]
+  %at = phi ptr [ %program, %go ], [ %at.next, %onward ], [ %at.first, %again ]
   %s.more = icmp slt i64 %s, %steps
   br i1 %s.more, label %prepare, label %finish
 prepare:
@@ -446,18 +446,34 @@ look:
 looked:
   %stopped = call i1 @is_stopped(ptr %flag)
   br i1 %stopped, label %finish, label %kernel.done
-kernel.done:                                       ; the loops that end with this step
-  %ends.p = getelementptr i64, ptr %depth.p, i64 1
-  %ends = load i64, ptr %ends.p
-  br label %end.of
-end.of:
-  %e = phi i64 [ 0, %kernel.done ], [ %e.next, %over ]
-  %end.p = phi ptr [ %ends.p, %kernel.done ], [ %end.next, %over ]
-  %e.more = icmp slt i64 %e, %ends
-  br i1 %e.more, label %count, label %onward
+kernel.done:                                       ; whether the innermost loop is left here
+  %going.p = getelementptr i64, ptr %depth.p, i64 1
+  %going = load i64, ptr %going.p
+  %ends.p = getelementptr i64, ptr %depth.p, i64 4
+  %stays = icmp slt i64 %going, 0
+  br i1 %stays, label %end.of, label %ask.going
+ask.going:
+  %bool.pp = getelementptr ptr, ptr %slots, i64 %going
+  %bool.p = load ptr, ptr %bool.pp
+  %bool = load i8, ptr %bool.p
+  %goes = icmp ne i8 %bool, 0
+  br i1 %goes, label %end.of, label %leave
+leave:                                             ; as if its last step were done for the last time
+  %s.last.p = getelementptr i64, ptr %depth.p, i64 2
+  %s.last = load i64, ptr %s.last.p
+  %end.left.p = getelementptr i64, ptr %depth.p, i64 3
+  %end.left.at = load i64, ptr %end.left.p
+  %end.left = getelementptr i64, ptr %table, i64 %end.left.at
+  %innermost = sub i64 %depth, 1
+  %left.p = getelementptr i64, ptr %turns, i64 %innermost
+  br label %over
+end.of:                                            ; the loops that end with this step
+  %s.done = phi i64 [ %s, %kernel.done ], [ %s, %ask.going ], [ %s.over, %over ]
+  %end.p = phi ptr [ %ends.p, %kernel.done ], [ %ends.p, %ask.going ], [ %end.next, %over ]
+  %loop = load i64, ptr %end.p
+  %none.ends = icmp slt i64 %loop, 0
+  br i1 %none.ends, label %onward, label %count
 count:
-  %e.next = add i64 %e, 1
-  %loop = sub i64 %depth, %e.next
   %loop.p = getelementptr i64, ptr %turns, i64 %loop
   %loop.turn = load i64, ptr %loop.p
   %loop.next = add i64 %loop.turn, 1
@@ -467,21 +483,22 @@ count:
   br i1 %goes.on, label %again, label %over
 again:
   store i64 %loop.next, ptr %loop.p
-  %steps.back.p = getelementptr i64, ptr %end.p, i64 2
-  %steps.back = load i64, ptr %steps.back.p
-  %s.back = sub i64 %s, %steps.back
-  %words.back.p = getelementptr i64, ptr %end.p, i64 3
-  %words.back = load i64, ptr %words.back.p
-  %forth = sub i64 0, %words.back
-  %at.back = getelementptr i64, ptr %at, i64 %forth
+  %s.first.p = getelementptr i64, ptr %end.p, i64 2
+  %s.first = load i64, ptr %s.first.p
+  %at.first.p = getelementptr i64, ptr %end.p, i64 3
+  %at.first.word = load i64, ptr %at.first.p
+  %at.first = getelementptr i64, ptr %table, i64 %at.first.word
   br label %step
 over:
-  store i64 0, ptr %loop.p
-  %end.next = getelementptr i64, ptr %end.p, i64 3
+  %s.over = phi i64 [ %s.done, %count ], [ %s.last, %leave ]
+  %end.over = phi ptr [ %end.p, %count ], [ %end.left, %leave ]
+  %over.p = phi ptr [ %loop.p, %count ], [ %left.p, %leave ]
+  store i64 0, ptr %over.p
+  %end.next = getelementptr i64, ptr %end.over, i64 4
   br label %end.of
 onward:
   %at.next = getelementptr i64, ptr %end.p, i64 1
-  %s.next = add i64 %s, 1
+  %s.next = add i64 %s.done, 1
   br label %step
 finish:
   br i1 %used, label %keep, label %relock

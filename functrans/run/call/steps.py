@@ -19,9 +19,11 @@ array of int64)::
     then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
         of the parts of it that threads get (0: it is not shared), how long a part of it is at most,
         the number of its buffers and the slot of each, the number of its sizes and those, how many
-        loops are around it (its last sizes are which turns it is of them), how many of these end
-        with it, and for each, the innermost first, its turns, its steps before this one, and the
-        words back to its first step
+        loops are around it (its last sizes are which turns it is of them); the slot of a bool by
+        which the innermost of these is left if it is false (or -1), and then, of its last step, the
+        number and the word where it says that this loop ends; and for each loop that ends with it,
+        the innermost first, which one it is, from the outside, its turns, the number of its first
+        step and the word where that begins; at the end -1
 
 The frame is memory for one call: the slots, which are the arrays and after them the temporaries,
 and then room for the words that the step with the most of them is called with. Whoever calls has
@@ -43,7 +45,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +92,8 @@ class Step(NamedTuple):
     sizes: Sequence[int]
     turns: Turns = ()
     """The loops around it, outermost first."""
+    going: int = -1
+    """The slot of the bool by which the innermost of them is left behind it; -1: it is not."""
 
 
 MOST_NESTED = 8
@@ -163,38 +167,47 @@ def table(
     inputs = list(records)
     total = len(inputs) + outputs
     frame = total + len(offsets)
-    frame += max((1 + sum(map(len, each[4:])) for each in steps), default=0)
+    frame += max((1 + sum(map(len, each[4:7])) for each in steps), default=0)
     checks = [word for record in inputs for word in record]
     words = [id(np.ndarray), len(inputs), total, arena, 0, len(offsets), len(steps)]
     words += [int(releases), threads, blas, frame, HEADER_WORDS + len(checks)]
     words.append(_main_thread().ctypes.data if signals else 0)
     words += [timeline.address() if number else 0, number]
     words += [*checks, *offsets]
-    starts = []
+    return np.array([*words, *_program(steps, len(words))], np.int64)
+
+
+def _program(steps: Sequence[Step], start: int) -> list[int]:
+    """The words of steps, the first of which is at ``start`` in the table."""
+    words: list[int] = []
+    starts: list[int] = []
+    first: dict[Turns, int] = {}
+    """The first step of each loop that has begun; a loop is known by those around."""
+    left: dict[Turns, int] = {}
+    """The loops that are left by an exit, and where the words are that say how."""
+    before: Turns = ()
     for number, each in enumerate(steps):
-        starts.append(len(words))
+        around = tuple(each.turns)
+        assert len(around) <= MOST_NESTED and all(turns > 0 for _, turns in around)
+        loops = [around[:depth] for depth in range(len(around), 0, -1)]
+        first.update((loop, number) for loop in loops if before[: len(loop)] != loop)
+        starts.append(start + len(words))
         words += [each.kernel, each.extent, each.grain, each.longest]
         words += [len(each.buffers), *each.buffers, len(each.sizes), *each.sizes]
-        ends = list(_ends(steps, number))
-        words += [len(each.turns), len(ends)]
-        for turns, first in ends:
-            words += [turns, number - first, starts[-1] - starts[first]]
-    return np.array(words, np.int64)
-
-
-def _ends(steps: Sequence[Step], number: int) -> Iterator[tuple[int, int]]:
-    """The loops that end with a step, the innermost first: their turns, and their first steps."""
-    around = steps[number].turns
-    following = steps[number + 1].turns if number + 1 < len(steps) else ()
-    assert len(around) <= MOST_NESTED and all(turns > 0 for _, turns in around)
-    for depth in range(len(around), 0, -1):
-        loop = around[:depth]
-        if tuple(following[:depth]) == tuple(loop):
-            return
-        first = number
-        while first and tuple(steps[first - 1].turns[:depth]) == tuple(loop):
-            first -= 1
-        yield loop[-1][1], first
+        words += [len(around), each.going, 0, 0]
+        if each.going >= 0:
+            left[around] = len(words) - 2
+        following = tuple(steps[number + 1].turns) if number + 1 < len(steps) else ()
+        for loop in loops:
+            if following[: len(loop)] == loop:
+                break
+            if loop in left:
+                at = left.pop(loop)
+                words[at : at + 2] = number, start + len(words)
+            words += [len(loop) - 1, loop[-1][1], first[loop], starts[first[loop]]]
+        words.append(-1)
+        before = around
+    return words
 
 
 def free_with(owner: object, table: Table) -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from functrans import config, hessian, jit, vmap
+from functrans.loop.target import CPU
+from functrans.optimise.machine.contraction_layout import lay_out_contractions
 
 RNG = np.random.default_rng(0)
 
@@ -139,6 +141,64 @@ def test_the_whole_of_other_matrices_is_computed(name):
     function = NOT_SYMMETRIC[name]
     assert not is_halved(schedule(function, X, D))
     np.testing.assert_allclose(jit(function)(X, D), function(X, D), rtol=1e-9, atol=1e-9)
+
+
+STACK = RNG.standard_normal((5, 120, 130))
+WEIGHTS = RNG.standard_normal((5, 120))
+
+SYMMETRIC_STACKS = {
+    "gram": lambda x, d: x.mT @ x,
+    "weighted": lambda x, d: x.mT @ (d[:, :, None] * x),
+    "a weight on each side": lambda x, d: (x * d[:, :, None]).mT @ (np.sin(d)[:, :, None] * x),
+    "vmap": lambda x, d: vmap(lambda x, d: (x.T * d) @ x)(x, d),
+    "another axis": lambda x, d: vmap(lambda x: x.T @ x, in_axes=1)(np.swapaxes(x, 0, 1)),
+    "rows": lambda x, d: np.sin(x) @ np.sin(x).mT,
+    "two axes": lambda x, d: x[:4].reshape(2, 2, 120, 130).mT @ x[:4].reshape(2, 2, 120, 130),
+}
+
+OTHER_STACKS = {
+    "another one": lambda x, d: x.mT @ x[::-1],
+    "a weight of columns": lambda x, d: x.mT @ (x * d[:, None, :1]).mT[:, :120].mT,
+    "one for all": lambda x, d: x.mT @ x[0],
+}
+
+
+def is_half(function):
+    """Whether a contraction of stacks is known to be symmetric."""
+    graph = jit(function).lower(STACK, WEIGHTS).graph()
+    laid_out = lay_out_contractions(graph, CPU)
+    return any(eqn.params.get("symmetric", False) for eqn in laid_out.eqns)
+
+
+@pytest.mark.parametrize("name", SYMMETRIC_STACKS)
+def test_half_of_each_symmetric_matrix_of_a_stack_is_computed(name, monkeypatch):
+    function = SYMMETRIC_STACKS[name]
+    assert is_half(function)
+    monkeypatch.setattr(config, "parallel_threshold", 0)
+    results = []
+    for number in (1, 2, 3):
+        monkeypatch.setattr(config, "threads", number)
+        results.append(jit(function)(STACK, WEIGHTS))
+    np.testing.assert_allclose(results[0], function(STACK, WEIGHTS), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(results[0], results[0].mT)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("name", OTHER_STACKS)
+def test_the_whole_of_other_stacks_is_computed(name):
+    function = OTHER_STACKS[name]
+    assert not is_half(function)
+    expected = function(STACK, WEIGHTS)
+    np.testing.assert_allclose(jit(function)(STACK, WEIGHTS), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_nan_stays_in_its_matrix():
+    x = STACK.copy()
+    x[3, 4, 5] = np.nan
+    expected = np.zeros((5, 130, 130), bool)
+    expected[3, 5] = expected[3, :, 5] = True
+    np.testing.assert_array_equal(np.isnan(jit(lambda x: x.mT @ x)(x)), expected)
 
 
 def test_nan_goes_where_it_goes():

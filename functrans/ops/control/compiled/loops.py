@@ -276,7 +276,7 @@ class _Loop:
         self.after.append(Store(count_out, (), steps))
         if self.loop.max_steps is not None:
             self.after += [each for stack in stacks for each in self._cleared(stack, steps)]
-        loop = WhileLoop(prepare, condition, (*body, count))
+        loop = WhileLoop(prepare, condition, (*body, count), self.loop.max_steps)
         self._call((loop,), [self.body, test], _MANY * max(self.body.work, 1))
 
     def _within_limit(self, condition: Scalar, steps: Scalar) -> Scalar:
@@ -292,7 +292,8 @@ class _Loop:
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
         """Decide where the carry lives, and put the first one there."""
         limits = self.at.target[Carries]
-        most = limits.most_locals if self.body.work <= limits.longest_step else 0
+        longest = max(user.work for user in users)
+        most = limits.most_locals if longest <= limits.longest_step else 0
         for number, (start, result) in enumerate(zip(self.init, self.carry_out, strict=True)):
             if number in self.updates:
                 self.before += self._copy(start, (), result, ())

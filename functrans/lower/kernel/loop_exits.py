@@ -1,0 +1,130 @@
+"""Induction variables: loops whose end is found on the way, as a program goes through them.
+
+Expects statements, one after the other. Leaves them with the number of turns in memory, and says of
+each long loop how it goes on.
+
+The number of turns is a local: what a while loop adds one to, or where a counted loop stops. The
+program knows the turn that it is in, and gives it to kernels. So what a while loop adds one to is
+replaced by the turn inside of the loop, and behind it by what the last turn has stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.scalar import BOOL, Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Assign,
+    For,
+    Let,
+    Statement,
+    Store,
+    While,
+    buffer,
+    load,
+)
+from functrans.loop.substitution import substituted
+from functrans.loop.terms import from_terms
+from functrans.loop.walk import scalars, walk
+from functrans.lower.plan import Exit
+
+Body = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramLoop:
+    """A loop that a program goes through.
+
+    Parameters
+    ----------
+    index : Scalar
+        The number of the turn.
+    test : tuple of statements
+        What a turn of a loop with an exit begins with: it stores whether the loop goes on.
+    body : tuple of statements
+        The rest of a turn.
+    exit : Exit or None
+    """
+
+    index: Scalar
+    test: Body
+    body: Body
+    exit: Exit | None
+
+
+def program_loops(
+    body: Body, is_long: Callable[[Statement], bool]
+) -> tuple[Body, Mapping[Statement, ProgramLoop]]:
+    """The statements, and those of them that are long loops which a program can go through."""
+    if not any(map(is_long, body)):
+        return body, {}
+    done: list[Statement] = []
+    found: dict[Statement, ProgramLoop] = {}
+    rest = body
+    while rest:
+        (first, *_), rest = rest, rest[1:]
+        if isinstance(first, (For, While)) and is_long(first):
+            if isinstance(first, For) and first.stop.op == "const":
+                found[first] = ProgramLoop(first.index, (), first.body, None)
+            elif (left := _left_by_an_exit(first, done, rest)) is not None:
+                found[first], done, rest = left
+        done.append(first)
+    return tuple(done), found
+
+
+def _left_by_an_exit(
+    loop: For | While, before: list[Statement], after: Body
+) -> tuple[ProgramLoop, list[Statement], Body] | None:
+    """A loop whose end is found on the way, with what is before and after it, if it is counted."""
+    name = loop.stop if isinstance(loop, For) else _induction_variable(loop)
+    places = [number for number, each in enumerate(before) if _declares(each, name)]
+    if name is None or not places:
+        return None
+    (place,) = places
+    declaration, between = before[place], before[place + 1 :]
+    assert isinstance(declaration, Let)
+    changed = {x for each in walk(between) if isinstance(each, Assign) for x in each.targets}
+    if len(declaration.targets) > 1 or name in changed or name in scalars(between):
+        return None
+    (value,) = declaration.values
+    turn, count = index("turn"), buffer("count", INDEX, ())
+    going = buffer("going", BOOL, ())
+    if isinstance(loop, For):
+        stop = load(count, ())
+        body = _replaced(_replaced(loop.body, name, stop), loop.index, turn)
+        test: Body = (Store(going, (), turn < stop),)
+        first = [Store(count, (), value)]
+        exit = Exit(going, count, loop.index.attribute[2])
+    elif value is ZERO:
+        asked = (*loop.prepare, Store(count, (), name), Store(going, (), loop.condition))
+        test = _replaced(asked, name, turn)
+        body = _replaced(loop.body[:-1], name, turn)
+        first = []
+        exit = Exit(going, count, loop.most)
+    else:
+        return None
+    rest = _replaced(after, name, load(count, ()))
+    return ProgramLoop(turn, test, body, exit), [*before[:place], *first, *between], rest
+
+
+def _declares(statement: Statement, name: Scalar | None) -> bool:
+    return isinstance(statement, Let) and name in statement.targets
+
+
+def _induction_variable(loop: While) -> Scalar | None:
+    """What the last statement of each step adds one to, and nothing else changes."""
+    last = loop.body[-1] if loop.body else None
+    if not isinstance(last, Assign) or len(last.targets) > 1:
+        return None
+    (name,), (value,) = last.targets, last.values
+    others = walk((*loop.prepare, *loop.body[:-1]))
+    if any(isinstance(each, Assign) and name in each.targets for each in others):
+        return None
+    return name if value is from_terms({name: 1}, 1) else None
+
+
+def _replaced(body: Body, name: Scalar, value: Scalar) -> Body:
+    return substituted(body, {name: value}, Simplifier())
