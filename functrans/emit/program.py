@@ -52,5 +52,14 @@ def _written(
             for line in _written(inner, kernels, names, (*turns, turn)):
                 yield f"    {line}"
         return
-    given = ["flag", *(names[one] for one in step.buffers), *map(str, step.sizes), *turns]
+    arrays = [
+        _with_axes_of(own, one, names[one])
+        for own, one in zip(step.kernel.buffers, step.buffers, strict=True)
+    ]
+    given = ["flag", *arrays, *map(str, step.sizes), *turns]
     yield f"{kernels[step.kernel]}({', '.join(given)}, 0, {step.extent})"
+
+
+def _with_axes_of(own: Buffer, given: Buffer, name: str) -> str:
+    """An array as a kernel takes it, which may be with one axis in place of several."""
+    return name if len(own.shape) == len(given.shape) else f"{name}.reshape({given.count})"
