@@ -29,13 +29,19 @@ class Blocking(NamedTuple):
     """
 
     depth_bytes: int = 1536
-    """Bytes of terms of a row that are packed together: 384 in float32."""
+    """Bytes of terms of a row that are packed together at least: 384 in float32."""
+    panel_bytes: int = 24 << 10
+    """Bytes of a packed panel at least, where there are as many terms: most of a nearest cache."""
     rows: int = 48
     """Rows of a block: as many as make up for reading the panels again."""
     columns: int = 512
     """Columns of a block, where what follows does not need whole rows."""
     fewest_blocks: int = 8
     """Blocks that keep threads busy, where there are rows and columns for them."""
+    packed_bytes: int = 512
+    """Bytes of a row of the right operand that are packed together, about: they are neighbours."""
+    few_bytes: int = 1 << 18
+    """Bytes of an operand at most that is packed panel by panel, or tile by tile."""
     few_panels: int = 2
     """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
     is read more often."""
@@ -152,7 +158,7 @@ def blocks_of(
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
-    depth = _depth(size.terms, limits.depth_bytes // itemsize)
+    depth = _depth(size.terms, width * itemsize, itemsize, limits)
     tiles = -(-size.rows // height)
     stretches = -(-size.terms // depth)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
@@ -213,7 +219,7 @@ def blocks_by_rows(root: Contraction, target: Target, rows: int, is_sum: bool) -
         height = _height(size.rows, most, vectors, limits)
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
     height = max(n for n in range(1, most + 1) if rows % n == 0)
-    depth = _depth(size.terms, limits.depth_bytes // itemsize)
+    depth = _depth(size.terms, width * itemsize, itemsize, limits)
     return Blocks(height, width, depth, -(-size.terms // depth), rows // height, panels)
 
 
@@ -249,8 +255,12 @@ def _height(rows: int, most: int, vectors: int, limits: Blocking) -> int:
     return min(range(max(most // 2, 1), most + 1), key=lambda height: (cost(height), -height))
 
 
-def _depth(terms: int, longest: int) -> int:
-    """The terms of a stretch: some of about equal length, of which the last is not much shorter."""
+def _depth(terms: int, line: int, itemsize: int, limits: Blocking) -> int:
+    """The terms of a stretch: some of about equal length, of which the last is not much shorter.
+
+    A term of a panel has ``line`` bytes.
+    """
+    longest = max(limits.depth_bytes // itemsize, limits.panel_bytes // line)
     stretches = max(round(terms / longest), 1)
     lengths = range(-(-terms // stretches), 0, -1)
     return next(n for n in lengths if terms % n == 0 or 2 * (terms % n) >= n)

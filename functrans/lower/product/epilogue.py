@@ -24,8 +24,9 @@ from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.product.block import Block, iterations
-from functrans.lower.product.blocking import blocks_of
+from functrans.lower.product.blocking import Blocks, blocks_of
 from functrans.lower.product.kernel import Product
+from functrans.lower.product.panels import packing
 from functrans.lower.select.root import Contraction, Root, extent_of
 
 
@@ -58,8 +59,8 @@ def product_nests(
     product = _product(root, target, simplify, epilogue)
     if built and (epilogue is None or not _fits(product, target, epilogue)):
         alone = _product(root, target, simplify)
-        return [*alone.packing(), _nest(alone, None, True, simplify), *built]
-    return [*product.packing(), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
+        return [*packing(alone), _nest(alone, None, True, simplify), *built]
+    return [*packing(product), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
 
 
 def _product(
@@ -73,11 +74,22 @@ def _product(
     if product.packs_rows and not blocks.by_terms:
         blocks = blocks_of(root, target, whole_rows, in_vectors=True)
         product = Product(root, blocks, target, simplify, is_alone=is_alone)
-    by_columns = epilogue is None or epilogue.column is not None
-    while by_columns and blocks.panels > 1 and not _fits(product, target, epilogue):
-        blocks = blocks._replace(panels=-(-blocks.panels // 2))
+    while not _fits(product, target, epilogue):
+        smaller = _halved(product, whole_rows)
+        if smaller == blocks:
+            break
+        blocks = smaller
         product = Product(root, blocks, target, simplify, is_alone=is_alone)
     return product
+
+
+def _halved(product: Product, whole_rows: bool) -> Blocks:
+    """Blocks of half the rows, where copies of them are most of a block, or half the columns."""
+    blocks = product.blocks
+    copied = 0 if product.reads_in_place else product.tiles.nbytes
+    if blocks.tiles > 1 and copied > product.sums.nbytes:
+        return blocks._replace(tiles=-(-blocks.tiles // 2))
+    return blocks if whole_rows else blocks._replace(panels=-(-blocks.panels // 2))
 
 
 def _fits(product: Product, target: Target, epilogue: Epilogue | None) -> bool:

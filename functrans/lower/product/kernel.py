@@ -29,7 +29,7 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.block import Block, loop_of
 from functrans.lower.product.blocking import Blocking, Blocks, extents_of, form_of
-from functrans.lower.product.packing import Lines, Operand, Terms
+from functrans.lower.product.packing import Groups, Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
 
 
@@ -139,27 +139,6 @@ class Product:
 
     # -- the nests ----------------------------------------------------------------------------
 
-    def packing(self) -> list[Nest]:
-        """The nest that packs the right operand, if that is to be done."""
-        if self.reads_panels_in_place or self.blocks.packs:
-            return []
-        panels, width = self.panels.extents[1], self.blocks.width
-        panel = index("panel", self.size.batch * panels)
-        number, batch = self._apart(panel, panels)
-
-        by_terms = self.blocks.by_terms
-
-        def place(term: Scalar, lane: Scalar) -> Position:
-            return (batch, number, lane, term) if by_terms else (batch, number, term, lane)
-
-        right = self.right.at(self._loops(self.root.sides[0], batch))
-        whole = self.size.columns % width == 0
-        lines = Lines(self._times(number, width), width, const(self.size.columns, INDEX), whole)
-        copied = right.copied(place, self.panels, lines, self.all_terms, by_terms)
-        loop = For(panel, ZERO, const(panel.attribute[2], INDEX), copied, parallel=True)
-        # (lines that lie side by side are transposed if it is known how many there are)
-        return [Nest((loop,), (), self.panels.count, largest_constant=width, operations=0)]
-
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
         """The nest of the product itself, with what is done of each block."""
         body = (*self.computed(block), *epilogue)
@@ -244,13 +223,14 @@ class Product:
         def place(term: Scalar, lane: Scalar) -> Position:
             return *block.own, panel, term, lane
 
-        copied = right.copied(place, self.few_terms, lines, terms)
         panels = self._count(block.columns, width, self.blocks.panels)
+        groups = Groups(panel, panels, lines, side_by_side=True)
+        copied = right.copied(place, self.few_terms, groups, terms)
 
         def packed(number: Scalar, term: Scalar, lane: Scalar) -> Scalar:
             return load(self.few_terms, (*block.own, number, term, lane))
 
-        return (For(panel, ZERO, panels, copied),), packed
+        return copied, packed
 
     def zeros(self, block: Block) -> Body:
         """Loops that clear the sums of a block."""
@@ -468,8 +448,10 @@ class Product:
         def place(term: Scalar, row: Scalar) -> Position:
             return *block.own, tile, term, row
 
-        copied = left.copied(place, self.tiles, self._lines(block, tile), terms)
-        return (For(tile, ZERO, tiles, copied),)
+        size = self.size.rows * self.size.terms * self.dtype.itemsize
+        lines = self._lines(block, tile)
+        groups = Groups(tile, tiles, lines, side_by_side=size > self.limits.few_bytes)
+        return left.copied(place, self.tiles, groups, terms)
 
     # -- numbers ------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, lo
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values, delinearised
+from functrans.lower.product.block import loop_of
 
 Place = Callable[[Scalar, Scalar], Position]
 """The position in a packed operand of a term and a line, both counted from 0."""
@@ -44,6 +45,23 @@ class Lines(NamedTuple):
     side: int
     stop: Scalar
     whole: bool
+
+
+class Groups(NamedTuple):
+    """Groups of lines: the loop over them (or zero), how many there are, and the lines of one.
+
+    With ``side_by_side``, those of all groups are copied before the next term's: where an operand
+    is large, its next line of memory is far, in another page.
+    """
+
+    group: Scalar
+    stop: Scalar
+    lines: Lines
+    side_by_side: bool
+
+    def loop(self, body: Body) -> Body:
+        """The loop over them."""
+        return loop_of(self.group, self.stop, body)
 
 
 class Terms(NamedTuple):
@@ -136,15 +154,15 @@ class Operand:
         return tuple(lets), found
 
     def copied(
-        self, place: Place, into: Buffer, lines: Lines, terms: Terms, by_terms: bool = False
+        self, place: Place, into: Buffer, groups: Groups, terms: Terms, by_terms: bool = False
     ) -> Body:
-        """Statements that copy some lines, so that those of one term are neighbours.
+        """Statements that copy groups of lines, so that those of one term are neighbours.
 
         Or terms of one line are, if a ``place`` is such: then vectors go ``by_terms``.
         """
         if by_terms or self.along_terms:
-            return self._transposed(place, into, lines, terms)
-        return self._as_it_lies(place, into, lines, terms)
+            return groups.loop(self._transposed(place, into, groups.lines, terms))
+        return self._as_it_lies(place, into, groups, terms)
 
     def copied_line(self, into: Buffer, place: Position, line: Scalar, terms: Terms) -> Body:
         """Statements that copy one line, so that its terms are neighbours."""
@@ -178,8 +196,9 @@ class Operand:
         ]
         return (*lets, self._over(term, terms, tuple(stores)))
 
-    def _as_it_lies(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
+    def _as_it_lies(self, place: Place, into: Buffer, groups: Groups, terms: Terms) -> Body:
         """Vectors of lines, of one term after the other; zeros beyond the last line."""
+        lines = groups.lines
         term, lane = index("k", terms.most), index("lane", lines.side)
         element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))
         lanes = self.target.lanes(self.factor.dtype.itemsize)
@@ -189,14 +208,14 @@ class Operand:
 
         def copies(stop: Scalar, value: Scalar, whole: bool) -> Body:
             store = Store(into, place(term, lane), value)
-            line = For(lane, ZERO, stop, (store,), lanes, whole=whole)
-            return (For(term, ZERO, terms.length, (line,)),)
+            return (For(lane, ZERO, stop, (store,), lanes, whole=whole),)
 
-        whole = lines.side % lanes == 0
-        every = copies(full, element, whole)
-        if lines.whole:
-            return every
-        left = self.simplify(lines.stop - lines.first)
-        nothing = const(0, self.factor.dtype)
-        some = (*copies(full, nothing, whole), *copies(left, element, False))
-        return (If(full <= left, every, some),)
+        line = copies(full, element, lines.side % lanes == 0)
+        if not lines.whole:
+            left = self.simplify(lines.stop - lines.first)
+            nothing = const(0, self.factor.dtype)
+            zeros = copies(full, nothing, lines.side % lanes == 0)
+            line = (If(full <= left, line, (*zeros, *copies(left, element, False))),)
+        if groups.side_by_side:
+            return (For(term, ZERO, terms.length, groups.loop(line)),)
+        return groups.loop((For(term, ZERO, terms.length, line),))

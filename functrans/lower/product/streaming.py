@@ -33,6 +33,7 @@ from functrans.lower.product.blocking import blocks_by_rows
 from functrans.lower.product.epilogue import Epilogue, epilogue_of, without
 from functrans.lower.product.kernel import Product
 from functrans.lower.product.packing import Terms
+from functrans.lower.product.panels import packing
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 Readers = Mapping[Buffer, Sequence[Root]]
@@ -234,7 +235,7 @@ def stream_nests(
     packings: list[Nest] = []
     for each in members:
         if each.product is not None and not each.is_sum:
-            packings += each.product.packing()
+            packings += packing(each.product)
     return [*packings, nest]
 
 
