@@ -8,6 +8,7 @@ from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
 from functrans.lower.kernel.batch_partition import BatchPartition
 from functrans.lower.kernel.distribution import Distribution
+from functrans.lower.kernel.reuse import Reuse
 from functrans.lower.kernel.symbolic_sizes import Kernels
 from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
@@ -40,7 +41,7 @@ RECORDS = {
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
         Elimination, Fission,
         Forms, Fusion, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Streaming, Teams, Tiling,
+        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, Tiling,
         Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip

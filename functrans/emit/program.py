@@ -58,8 +58,17 @@ def _written(
         if step.count is None:
             yield f"    {turn} += 1"
         return
-    given = ["flag", *(names[one] for one in step.buffers), *map(str, step.sizes), *turns]
+    arrays = [
+        _with_axes_of(own, one, names[one])
+        for own, one in zip(step.kernel.buffers, step.buffers, strict=True)
+    ]
+    given = ["flag", *arrays, *map(str, step.sizes), *turns]
     yield f"{kernels[step.kernel]}({', '.join(given)}, 0, {step.extent})"
     if step.exit is not None:
         yield f"if not {names[step.exit.going]}[()]:"
         yield "    break"
+
+
+def _with_axes_of(own: Buffer, given: Buffer, name: str) -> str:
+    """An array as a kernel takes it, which may be with one axis in place of several."""
+    return name if len(own.shape) == len(given.shape) else f"{name}.reshape({given.count})"

@@ -189,10 +189,10 @@ class Simplifier:
         if inner is None:
             if not quotient and constant // divisor == 0:
                 return None
-            by = const(divisor, INDEX)
+            operands = remainder, const(divisor, INDEX)
             inner = (
-                Scalar("idiv", (remainder, by), INDEX),
-                Scalar("irem", (remainder, by), INDEX),
+                self.build("idiv", operands, Scalar("idiv", operands, INDEX)),
+                Scalar("irem", operands, INDEX),
             )
         sums, more = self.terms(inner[0])
         for term, factor in sums.items():

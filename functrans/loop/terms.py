@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, wrapped
@@ -67,6 +68,51 @@ def without_remainders(
     least = apart[0] + constant % divisor
     lifted = from_terms(found, constant % divisor - divisor * min(least // divisor, 0))
     return x if bounds(lifted) is None else lifted
+
+
+def without_divisions(terms: Terms, simplify: Any) -> Terms:
+    """A sum in which quotients and remainders make up what was divided, as far as they do.
+
+    ``n (x // n) + x mod n`` is x, and ``n (x // n mod m) + x mod n`` is ``x mod n m``: both hold
+    where quotients are truncated, too, and whatever wraps.
+    """
+    while (joined := _joined(*terms, simplify)) is not None:
+        terms = joined
+    return terms
+
+
+def _joined(found: Mapping[Scalar, int], constant: int, simplify: Any) -> Terms | None:
+    """The sum after one step: a quotient and a remainder fewer."""
+    remainders = [term for term in found if _is_by_constant(term)]
+    for rest in remainders:
+        x, by = rest.args[0], int(rest.args[1].attribute)
+        quotient = simplify(Scalar("idiv", rest.args, INDEX))
+        parts, more = simplify.terms(quotient)
+        factor = found[rest]
+        if all(found.get(part) == factor * by * n for part, n in parts.items()):
+            inner, own = simplify.terms(x)
+            left = _without(found, rest, *parts)
+            return _with(left, inner, factor), constant + factor * (own - by * more)
+        for other in remainders:
+            whole = by * int(other.args[1].attribute)
+            if other.args[0] is quotient and found[other] == factor * by and whole <= _LARGEST:
+                both = Scalar("irem", (x, const(whole, INDEX)), INDEX)
+                return _with(_without(found, rest, other), {both: 1}, factor), constant
+    return None
+
+
+def _without(sums: Mapping[Scalar, int], *terms: Scalar) -> dict[Scalar, int]:
+    return {term: factor for term, factor in sums.items() if term not in terms}
+
+
+def _with(sums: dict[Scalar, int], more: Mapping[Scalar, int], factor: int) -> dict[Scalar, int]:
+    for term, times in more.items():
+        sums[term] = sums.get(term, 0) + factor * times
+    return {term: times for term, times in sums.items() if times}
+
+
+def _is_by_constant(term: Scalar) -> bool:
+    return term.op == "irem" and term.args[1].op == "const" and term.args[1].attribute > 0
 
 
 def _is_remainder(term: Scalar, divisor: int, bounds: Bounds) -> bool:

@@ -25,6 +25,7 @@ from functrans.lower.kernel.arena import allocate
 from functrans.lower.kernel.batch_partition import partition_batch
 from functrans.lower.kernel.distribution import distributed
 from functrans.lower.kernel.donation import donate
+from functrans.lower.kernel.reuse import reuse
 from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
@@ -216,6 +217,18 @@ def buffer_donation(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
+def buffer_reuse(draft: Draft) -> Draft:
+    """Reuse buffers: temporaries live in the results that are computed of them.
+
+    `kernel/reuse.py`.
+
+    Expects nests, and which outputs live in inputs.
+    Leaves nests that may overwrite temporaries, and says which of these live in which output.
+    """
+    nests, homes = reuse(draft.nests, draft.inputs, draft.chosen.outputs, draft.homes, draft.target)
+    return replace(draft, nests=tuple(nests), homes=homes)
+
+
 def loop_distribution(draft: Draft) -> Draft:
     """Distribute the long steps of loops: what they do are kernels, called turn after turn.
 
@@ -301,6 +314,7 @@ CPU_PIPELINE = Pipeline(
     kernels=(
         Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
+        Stage("buffer reuse", buffer_reuse, checks.nests_read_what_is_made, printing.nests),
         Stage("loop distribution", loop_distribution, checks.nests_read_what_is_made,
               printing.nests),
         Stage("kernel construction", kernel_construction, checks.steps_fit_kernels,

@@ -133,6 +133,7 @@ LOW = {
     },
     "kernels": {"largest_constant": (2, 16)},
     "arena": {"small": (0, 1024)},
+    "reuse": {"least_bytes": (0, 1 << 16)},
 }
 """By the target's fields and records: each threshold, and what it is drawn from, the real one
 last."""

@@ -54,12 +54,12 @@ def donate(
     """
     like: dict[Hashable, list[Buffer]] = {}
     for out in outputs:
-        like.setdefault(_layout(out), []).append(out)
-    donated = [x for x in donated if _is_reusable(x) and _layout(x) in like]
+        like.setdefault(layout(out), []).append(out)
+    donated = [x for x in donated if is_reusable(x) and layout(x) in like]
     if not donated:
         return list(nests), {}
     found = [nest.body for nest in nests]
-    readers, writers = _occurrences(map(loaded, found)), _occurrences(map(stored, found))
+    readers, writers = occurrences(map(loaded, found)), occurrences(map(stored, found))
     homes: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
 
@@ -69,7 +69,7 @@ def donate(
         order = {out: number for number, out in enumerate(outputs)}
         direct = {
             x: sorted(
-                (out for out in made.get(x, ()) if out in order and _layout(out) == _layout(x)),
+                (out for out in made.get(x, ()) if out in order and layout(out) == layout(x)),
                 key=order.__getitem__,
             )
             for x in donated
@@ -77,7 +77,7 @@ def donate(
         yield from ((x, out) for x in donated for out in direct[x])
         for x in donated:
             if x not in taken:
-                yield from ((x, out) for out in like[_layout(x)] if out not in direct[x])
+                yield from ((x, out) for out in like[layout(x)] if out not in direct[x])
 
     for source, target in pairs():
         if target in homes or source in taken:
@@ -88,7 +88,7 @@ def donate(
         if any(source in loaded(tried.get(n, found[n])) for n in later):
             continue
         if first in tried:
-            aliased = _Aliasing(source, target).block(tried[first])
+            aliased = Aliasing(source, target).block(tried[first])
             if aliased is None:
                 continue
             tried[first] = aliased
@@ -100,7 +100,7 @@ def donate(
     return kept, homes
 
 
-def _occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
+def occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
     """In which nests buffers are found, in order."""
     numbers: dict[Buffer, list[int]] = {}
     for number, buffers in enumerate(found):
@@ -109,12 +109,12 @@ def _occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
     return numbers
 
 
-def _layout(one: Buffer) -> Hashable:
+def layout(one: Buffer) -> Hashable:
     """The key by which two buffers agree if one array could be both."""
     return one.dtype, one.shape
 
 
-def _is_reusable(source: Buffer) -> bool:
+def is_reusable(source: Buffer) -> bool:
     """Whether reuse is worth it: not of numbers, nor of empty arrays."""
     return bool(source.shape) and all(n.attribute != 0 for n in source.shape)
 
@@ -154,8 +154,15 @@ def _stores(statement: Statement, target: Buffer) -> bool:
     return target in stored([statement])
 
 
-class _Aliasing:
-    """Orders the loads and stores of statements for a target that is one buffer with the source."""
+def _stores_in(statements: Iterable[Statement], target: Buffer) -> list[Store]:
+    return [each for each in statements if isinstance(each, Store) and each.target is target]
+
+
+class Aliasing:
+    """Orders the loads and stores of statements for a target that is one buffer with the source.
+
+    The source may be written, too, before the target is.
+    """
 
     def __init__(self, source: Buffer, target: Buffer) -> None:
         self.source = source
@@ -167,6 +174,12 @@ class _Aliasing:
         if first is None:
             return body
         before, here, after = body[:first], body[first], body[first + 1 :]
+        if self.source in stored(after):
+            return None
+        if self.source in stored([here]):
+            # made and used up there, slice by slice
+            last = None if self.source in loaded(after) else self._statement(here)
+            return None if last is None else (*before, last, *after)
         if self.source not in loaded([here, *after]):
             return body
         rest: Body | None = None
@@ -195,7 +208,7 @@ class _Aliasing:
         return None
 
     def _has_own_slice(self, loop: For) -> bool:
-        """Whether each iteration has a slice of the source to itself, which is what it writes."""
+        """Whether each iteration has a slice of both to itself, which is all that it touches."""
         inside = list(walk(loop.body))
         if self._in_calls(inside):
             return False
@@ -204,7 +217,8 @@ class _Aliasing:
         bound = {each.index for each in inside if isinstance(each, For)}
         bound.update(i for each in inside if isinstance(each, Reduce) for i, *_ in each.loops)
         positions = [node.args for node in self._loads_in(loop.body)]
-        positions += [each.indices for each in self._stores_in(inside)]
+        for one in (self.source, self.target):
+            positions += [each.indices for each in _stores_in(inside, one)]
         moves = Coefficients(loop.index)
         for entries in zip(*positions, strict=True):
             nodes = postorder(entries[:1])
@@ -217,32 +231,28 @@ class _Aliasing:
         return False
 
     def _reads_what_it_writes(self, body: Body) -> bool:
-        """Whether each element of the source is read where the same statements write it.
+        """Whether each element of the source is touched where the same statements write it.
 
         What an iteration of a parallel loop writes, no other one does.
         """
-        written = {
-            each.indices for each in body if isinstance(each, Store) and each.target is self.target
-        }
+        here = [each for each in body if isinstance(each, Store)]
+        written = {each.indices for each in _stores_in(here, self.target)}
         own = [value for each in body for value in expressions(each)]
-        read = {x.args for x in postorder(own) if x.op == "load" and x.attribute is self.source}
-        return read <= written and all(
+        touched = {x.args for x in postorder(own) if x.op == "load" and x.attribute is self.source}
+        touched.update(each.indices for each in _stores_in(here, self.source))
+        return touched <= written and all(
             self._reads_what_it_writes(inner) for each in body for inner in bodies(each)
         )
 
     def _in_calls(self, statements: Iterable[Statement]) -> bool:
         return any(
-            isinstance(each, Call) and (self.source in each.reads or self.target in each.writes)
+            isinstance(each, Call)
+            and (self.source in (*each.reads, *each.writes) or self.target in each.writes)
             for each in statements
         )
 
     def _loads_in(self, body: Body) -> list[Scalar]:
         return [x for x in scalars(body) if x.op == "load" and x.attribute is self.source]
-
-    def _stores_in(self, statements: Iterable[Statement]) -> list[Store]:
-        return [
-            each for each in statements if isinstance(each, Store) and each.target is self.target
-        ]
 
     def _compute_before_stores(self, body: Body) -> Body | None:
         """Plain statements, with the values that are stored computed before the first is.
@@ -280,7 +290,7 @@ class _Aliasing:
 
     def _is_in_bounds(self, position: Position, body: Body) -> bool:
         """Whether a position is one, and inside of the array, when the statements begin."""
-        stores = self._stores_in(body)
+        stores = _stores_in(body, self.target)
         for axis, (entry, extent) in enumerate(zip(position, self.source.shape, strict=True)):
             if entry.op == "const" and 0 <= entry.attribute < extent.attribute:
                 continue

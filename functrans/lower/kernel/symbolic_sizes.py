@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import BOOL, Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Kernel, Statement, size
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import rebuilt
+from functrans.lower.kernel.array_linearisation import linear_places
 from functrans.lower.nest.bodies import Nest
 
 
@@ -58,6 +59,10 @@ class _Parametriser:
         self.scratch = set(nest.scratch)
         self.constant = self.scratch if target[Kernels].constant_scratch else set()
         self.homes = homes
+        # kernels in turns are verified together, on buffers of one shape for all of them; and what
+        # is printed for a grid has one axis anyway
+        shapes_stay = nest.turns or target.lanes_are_threads
+        self.places = {} if shapes_stay else linear_places(nest.body, homes, nest.scratch)
         self.slots: dict[int, Scalar] = {}
         self.buffers: dict[Buffer, Buffer] = {}
         self.done: dict[tuple[Scalar, bool], Scalar] = {}
@@ -72,6 +77,8 @@ class _Parametriser:
 
     def buffer(self, old: Buffer) -> Buffer:
         old = self.homes.get(old, old)
+        if old not in self.buffers and old in self.places:
+            self.buffers[old] = Buffer(old.name, old.dtype, (ZERO,))
         if old not in self.buffers and old in self.constant:
             self.buffers[old] = old
         if old not in self.buffers:
@@ -81,7 +88,7 @@ class _Parametriser:
                 for axis, extent in enumerate(old.shape)
             )
             if shape and old not in self.scratch and shape[0].op == "const":
-                shape = (Scalar("const", (), INDEX, 0), *shape[1:])
+                shape = (ZERO, *shape[1:])
             self.buffers[old] = Buffer(old.name, old.dtype, shape)
         return self.buffers[old]
 
@@ -94,12 +101,17 @@ class _Parametriser:
             body=self.statements,
             values=lambda nodes: [self.value(node) for node in nodes],
             indices=self.bounds,
-            element=lambda one, position: (self.buffer(one), self.bounds(position)),
+            element=lambda one, at: (self.buffer(one), self.bounds(self.position(one, at))),
             buffer=self.buffer,
         )
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return tuple(map(self.statement, body))
+
+    def position(self, target: Buffer, indices: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        """The indices of an element in the kernel's buffer."""
+        places = self.places.get(self.homes.get(target, target))
+        return indices if places is None else (places[indices],)
 
     def bounds(self, nodes: Sequence[Scalar]) -> tuple[Scalar, ...]:
         return tuple(map(self.bound, nodes))
@@ -117,7 +129,8 @@ class _Parametriser:
                 continue
             node, force = key
             inside = self._inside(node, force)
-            needed = [(arg, inside) for arg in node.args]
+            args = self.position(node.attribute, node.args) if node.op == "load" else node.args
+            needed = [(arg, inside) for arg in args]
             missing = [item for item in needed if item not in self.done]
             if missing:
                 stack.extend(missing)

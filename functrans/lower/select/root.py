@@ -10,7 +10,9 @@ from math import prod
 from functrans.caches import cached_property
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
+from functrans.loop.linear_places import divides, linear_place
 from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement
 from functrans.loop.target import Target
 from functrans.lower.select.unrolling import Unrolling
@@ -202,12 +204,17 @@ class Elements(Root):
             return (0, 0), (0, 0)
         own = Coefficients(self.loops[-1])
         loads, elements = [0, 0], [0, 0]
+        simplify = Simplifier()
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
             for node in postorder(fold.args[:1]):
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
-                        if factors.of_element(node.attribute, node.args) not in (0, 1):
+                        stride = factors.of_element(node.attribute, node.args)
+                        if stride is None and divides(node.args):
+                            place = linear_place(node.attribute, node.args, simplify)
+                            stride = factors.of(place)
+                        if stride not in (0, 1):
                             loads[i] += 1
                             elements[i] += _count(node)
         return (loads[0], loads[1]), (elements[0], elements[1])

@@ -8,17 +8,19 @@ from functrans.ir.graph import Eqn, Graph
 from functrans.loop.target import Target
 from functrans.optimise.machine.sums.factored import of_products
 from functrans.optimise.machine.sums.joined import of_joined_arrays
-from functrans.optimise.machine.sums.reshaped import of_reshaped_arrays
+from functrans.optimise.machine.sums.reshaped import of_dense_arrays, of_reshaped_arrays
 from functrans.optimise.machine.sums.scattered import of_scatters
 from functrans.optimise.machine.sums.windows import of_windows
 from functrans.optimise.rewrite import Rule, replaced
 
 LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
+    of_reshaped_arrays,
     of_joined_arrays,
     of_scatters,
     of_products,
     of_reshaped_arrays,
     of_windows,
+    of_dense_arrays,
 )
 """Each says which sums are computed otherwise. What one leaves, another takes apart: the part of a
 joined array may be a scatter, and the rows of that outer products."""

@@ -1,7 +1,9 @@
-"""Sums over what was reshaped, along the axes before it: where no index is divided.
+"""Sums of all elements, along the axes where no index is divided, or along memory.
 
 A sum of all elements is the same in any shape. That of a join which was made flat is told by
 conditions on quotients and remainders which part each element is of; in its own shape it is not.
+What is computed element by element of arrays in memory is summed as if these had one axis (loop
+coalescing): vectors along rows of three numbers are not full.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from functrans.ir.graph import Eqn, Graph, Var
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import Joins
 from functrans.ops.arrays.structural import reduce_sum, reshape, reshape_p
-from functrans.ops.compiled.regrouping import reshape_in
+from functrans.ops.compiled.regrouping import MOST_BETWEEN, reshape_in
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.reductions.reduce import reduce_max, reduce_min
 from functrans.optimise.rewrite import Rule
@@ -36,8 +38,47 @@ def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
         if _is_apart(eqn, target) and eqn.inputs[0].aval.size > target[Joins].small:
             shape = _shape_before(eqn, producers, target)
             if shape is not None:
-                rules[eqn] = partial(_reduced, eqn, shape)
+                rules[eqn] = partial(_reduced, eqn, shape, producers)
     return rules
+
+
+def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How sums of all elements of arrays in memory with several axes are taken along one."""
+    if target.lanes_are_threads:
+        return {}
+    producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    rules: dict[Eqn, Rule] = {}
+    for eqn in graph.eqns:
+        if _takes_all_axes(eqn) and eqn.inputs[0].aval.size > target[Joins].small:
+            if all(_lies_in_memory(x, producers) for x in eqn.inputs):
+                rules[eqn] = partial(_reduced, eqn, (eqn.inputs[0].aval.size,), {})
+    return rules
+
+
+def _takes_all_axes(eqn: Eqn) -> bool:
+    """Whether an equation reduces operands with several axes to one number."""
+    if eqn.primitive is dot_general:
+        first, second = eqn.params["contract"]
+        return first == second and len(first) == eqn.inputs[0].aval.ndim > 1
+    return eqn.primitive in REDUCTIONS and len(eqn.params["axes"]) == eqn.inputs[0].aval.ndim > 1
+
+
+def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn]) -> bool:
+    """Whether a value is computed, element by element, of the graph's inputs and numbers alone."""
+    waiting, seen = [atom], {atom}
+    while waiting and len(seen) <= MOST_BETWEEN:
+        one = waiting.pop()
+        eqn = producers.get(one) if isinstance(one, Var) else None
+        if one.aval.size > 1 and one.aval.shape != atom.aval.shape:
+            return False
+        if eqn is None or one.aval.size <= 1:
+            continue
+        if eqn.primitive.scalar is None:
+            return False
+        own = [x for x in eqn.inputs if x not in seen]
+        waiting += own
+        seen.update(own)
+    return not waiting
 
 
 def _is_apart(eqn: Eqn, target: Target) -> bool:
@@ -62,8 +103,17 @@ def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn], target: Target) -> Sha
     return shapes.pop() if len(shapes) == 1 and computed else None
 
 
-def _reduced(eqn: Eqn, shape: Shape, values: Environment) -> list[Any]:
-    operands = [reshape(values.read(x), shape=shape) for x in eqn.inputs]
+def _reduced(
+    eqn: Eqn, shape: Shape, producers: Mapping[Var, Eqn], values: Environment
+) -> list[Any]:
+    def operand(x: Any) -> Any:
+        maker = producers.get(x)
+        if maker is not None and maker.primitive is reshape_p:
+            # the laws that follow find what was reshaped at once
+            x = maker.inputs[0]
+        return reshape(values.read(x), shape=shape)
+
+    operands = [operand(x) for x in eqn.inputs]
     if eqn.primitive is dot_general:
         axes = tuple(range(len(shape)))
         return [dot_general(*operands, contract=(axes, axes), batch=((), ()))]

@@ -1,0 +1,28 @@
+"""Linear places: where in memory an element is, of an array that is read through a reshape.
+
+The elements of an array that was reshaped are asked for at quotients and remainders of their
+numbers, and where an element lies is a sum of these again: ``x // 3 * 3 + x % 3``. It is ``x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from functrans.loop.nodes import linear
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer
+from functrans.loop.terms import from_terms, without_divisions
+
+DIVISIONS = frozenset({"idiv", "irem"})
+
+
+def divides(indices: Iterable[Scalar]) -> bool:
+    """Whether anything is divided to find indices."""
+    return any(node.op in DIVISIONS for node in postorder(indices))
+
+
+def linear_place(target: Buffer, indices: tuple[Scalar, ...], simplify: Simplifier) -> Scalar:
+    """The place of an element of an array with known extents, counted in elements."""
+    extents = [int(extent.attribute) for extent in target.shape]
+    return from_terms(*without_divisions(simplify.terms(linear(indices, extents)), simplify))

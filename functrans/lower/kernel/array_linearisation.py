@@ -1,0 +1,62 @@
+"""Array linearisation: what is read through a reshape has one index in a kernel, none is divided.
+
+Expects the statements of a nest. Leaves, for some of its buffers, where in memory each access goes.
+The kernel's buffer then has one axis, along which neighbours are loaded as vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from functrans.loop.linear_places import DIVISIONS, divides, linear_place
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Address, Buffer, Call, MatrixMultiply, Statement, Store
+from functrans.loop.walk import scalars, walk
+
+Position = tuple[Scalar, ...]
+
+Places = Mapping[Position, Scalar]
+"""Where in memory elements are, by their indices."""
+
+
+def linear_places(
+    body: Sequence[Statement], homes: Mapping[Buffer, Buffer], scratch: Collection[Buffer]
+) -> dict[Buffer, Places]:
+    """The places of all accesses to the buffers of which none is divided for then.
+
+    Parameters
+    ----------
+    body : sequence of statements
+    homes : dict
+        The buffers that other ones live in, by which they go here.
+    scratch : collection of Buffer
+        Rows, which stay as they are.
+    """
+    nodes = scalars(body)
+    if not any(node.op in DIVISIONS for node in nodes):
+        return {}
+    accesses: dict[Buffer, dict[Position, None]] = {}
+    apart = set(scratch)
+    for node in nodes:
+        if node.op == "load":
+            one = homes.get(node.attribute, node.attribute)
+            accesses.setdefault(one, {})[node.args] = None
+    for each in walk(body):
+        match each:
+            case Store():
+                one = homes.get(each.target, each.target)
+                accesses.setdefault(one, {})[each.indices] = None
+            case Call():
+                addressed = [x.target for x in each.arguments if isinstance(x, Address)]
+                apart.update(homes.get(x, x) for x in (*each.reads, *each.writes, *addressed))
+            case MatrixMultiply():
+                return {}
+    simplify = Simplifier()
+    found: dict[Buffer, Places] = {}
+    for one, positions in accesses.items():
+        if one not in apart and len(one.shape) > 1 and any(map(divides, positions)):
+            places = {at: linear_place(one, at, simplify) for at in positions}
+            if not divides(places.values()):
+                found[one] = places
+    return found

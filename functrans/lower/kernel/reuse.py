@@ -1,0 +1,75 @@
+"""Buffer reuse: temporaries live in the results that are computed of them.
+
+Expects nests in order. Leaves them with fewer temporaries in memory.
+
+A result is written where nothing was before, and the processor fetches that memory from far away;
+a temporary as large is fetched, too. If the last nest that reads a temporary is the one that first
+writes a result of the same kind, and each iteration reads what it overwrites before it does so,
+both are one buffer: the numerators of a softmax become quotients in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from functrans.loop.statements import Buffer, Store
+from functrans.loop.target import Target
+from functrans.loop.walk import loaded, stored, walk
+from functrans.lower.kernel.donation import Aliasing, layout, occurrences
+from functrans.lower.nest.bodies import Nest
+
+
+class Reuse(NamedTuple):
+    """Which temporaries live in results."""
+
+    least_bytes: int = 1 << 16
+    """Smaller ones stay in the nearest caches anyway, and lines may be ended by a vector that is
+    done again. Not measured on its own."""
+
+
+def reuse(
+    nests: Sequence[Nest],
+    given: Sequence[Buffer],
+    outputs: Sequence[Buffer],
+    homes: Mapping[Buffer, Buffer],
+    target: Target,
+) -> tuple[list[Nest], dict[Buffer, Buffer]]:
+    """Nests that keep temporaries in results, and all buffers that live in others.
+
+    Parameters
+    ----------
+    nests : sequence of Nest
+    given, outputs : sequence of Buffer
+        The inputs and the results of the program.
+    homes : dict
+        The inputs that results live in.
+    target : Target
+    """
+    found, homes = list(nests), dict(homes)
+    writers = occurrences(stored(nest.body) for nest in nests)
+    readers = occurrences(loaded(nest.body) for nest in nests)
+    taken = {*given, *outputs, *(row for nest in nests for row in nest.scratch)}
+    stores = (each for nest in nests for each in walk(nest.body) if isinstance(each, Store))
+    least = target[Reuse].least_bytes
+    temporaries = [
+        one
+        for one in dict.fromkeys(each.target for each in stores)
+        if one not in taken and one.nbytes >= least
+    ]
+    for out in outputs:
+        first = writers.get(out, [None])[0]
+        if out in homes or first is None:
+            continue
+        for one in temporaries:
+            last = max([*writers[one], *readers.get(one, [])])
+            if layout(one) != layout(out) or last > first:
+                continue
+            body = Aliasing(one, out).block(found[first].body)
+            if body is not None:
+                found[first] = replace(found[first], body=body)
+                homes[one] = out
+                temporaries.remove(one)
+                break
+    return found, homes

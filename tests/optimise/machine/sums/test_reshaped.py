@@ -1,0 +1,70 @@
+"""Sums of all elements: along memory, and along the axes that were there before a reshape."""
+
+import numpy as np
+import pytest
+
+from functrans import jit
+from functrans.optimise.machine.sums.distribution import distribute_sums
+from tests.ir.written import graph
+from tests.optimise.machine.rewrites import rewritten, stays
+
+SUMS = {
+    "plain": "t = reduce_sum[axes=(0, 1, 2)] x",
+    "of squares": "s = multiply x x\n t = reduce_sum[axes=(0, 1, 2)] s",
+    "of two": "s = subtract x y\n q = square s\n t = reduce_sum[axes=(0, 1, 2)] q",
+    "with numbers": "s = multiply x n\n q = add s 2.0\n t = reduce_sum[axes=(0, 1, 2)] q",
+    "the largest": "t = reduce_max[axes=(0, 1, 2)] x",
+    "a product": "t = dot_general[contract=((0, 1, 2), (0, 1, 2)), batch=((), ())] x y",
+}
+INPUTS = "x:f64[50,3,3], y:f64[50,3,3], z:f64[50,1,3], n:f64[]"
+
+
+def reduced(found):
+    """The shapes of what is summed."""
+    names = ("reduce_sum", "reduce_max", "dot_general")
+    return [
+        eqn.inputs[0].aval.shape for eqn in found.eqns if eqn.primitive.name in names
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("total", SUMS.values(), ids=SUMS.keys())
+def test_arrays_in_memory_have_one_axis(total):
+    made = graph(f"{{ {INPUTS} ->\n {total}\n return t }}")
+    assert reduced(rewritten(distribute_sums, made)) == [(450,)]
+
+
+KEPT = {
+    "what is broadcast": "s = add x z\n t = reduce_sum[axes=(0, 1, 2)] s",
+    "what lies across": "s = transpose[permutation=(0, 2, 1)] x\n t = reduce_sum[axes=(0, 1, 2)] s",
+    "some axes": "t = reduce_sum[axes=(1, 2)] x",
+    "a product across": "t = dot_general[contract=((0, 1, 2), (0, 2, 1)), batch=((), ())] x y",
+}
+
+
+@pytest.mark.parametrize("total", KEPT.values(), ids=KEPT.keys())
+def test_what_stays(total):
+    stays(distribute_sums, f"{{ {INPUTS} ->\n {total}\n return t }}")
+
+
+def test_a_flat_join_is_summed_part_by_part_along_memory():
+    made = graph(
+        """{ x:f64[500,3,3], y:f64[500,3,1] ->
+        c = concatenate[axis=2] x y
+        f = reshape[shape=(6000,)] c
+        t = dot_general[contract=((0,), (0,)), batch=((), ())] f f
+        return t }"""
+    )
+    assert reduced(rewritten(distribute_sums, made)) == [(4500,), (1500,)]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (2, 3), (17, 3, 3), (300, 2), (2600, 3, 3),
+                                   (40000, 5)])  # fmt: skip
+def test_numbers(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    np.testing.assert_allclose(jit(lambda x: np.sum(x * x))(x), np.sum(x * x), rtol=1e-12)
+    np.testing.assert_allclose(jit(lambda x: np.vdot(x, x))(x), np.vdot(x, x), rtol=1e-12)
+    np.testing.assert_allclose(jit(np.linalg.norm)(x.ravel()), np.linalg.norm(x), rtol=1e-12)
+    if x.size:
+        assert jit(lambda x: np.max(np.abs(x)))(x) == np.max(np.abs(x))
+        x[-1] = np.nan
+        assert np.isnan(jit(np.max)(x))
