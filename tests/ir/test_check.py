@@ -80,7 +80,7 @@ WRONG = {
               [Eqn(registry["gemm"], (v, v), (w := Var(Aval((2, 3, 2, 3), float)),),
                    {"contract": ((), ()), "batch": ((), ()), "parts": None, "symmetric": True})],
               [w]),
-        "no symmetric matrix",
+        "gemm gives no symmetric matrices, but an array of shape",
     ),
 }  # fmt: skip
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, lax
+from functrans.run.code import host
 
 RNG = np.random.default_rng(0)
+VECTORS = f"by {host.target().lanes(8)}"
 
 
 @pytest.mark.parametrize("size", [17, 20, 33, 50, 64])
@@ -13,7 +15,7 @@ def test_a_carry_of_some_length_goes_along_vectors(size):
     w, x = RNG.standard_normal(size), RNG.standard_normal(size)
     step = lambda c, _: (c - 0.1 * np.sin(c) * w, c.sum())  # noqa: E731
     function = lambda x: lax.scan(step, x, None, length=20)  # noqa: E731
-    assert "by 8" in jit(function).lower(x).schedule().split("for t in")[1]
+    assert VECTORS in jit(function).lower(x).schedule().split("for t in")[1]
     for one, other in zip(jit(function)(x), function(x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
@@ -28,7 +30,7 @@ def test_short_vectors_with_much_work_do_too(size):
 
         return np.sum(lax.scan(step, x, None, length=20)[0])
 
-    assert "by 8" in jit(loss).lower(w, x).schedule().split("for t in")[1]
+    assert VECTORS in jit(loss).lower(w, x).schedule().split("for t in")[1]
     compiled = jit(grad(loss, argnums=(0, 1)))(w, x)
     for one, other in zip(compiled, grad(loss, argnums=(0, 1))(w, x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

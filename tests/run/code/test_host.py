@@ -11,7 +11,8 @@ from tests.targets import take_host_for, target
 
 def test_the_host_is_a_cpu_with_vectors_of_its_own():
     assert host.kind() is CPU
-    assert host.target() == target(vector_bytes=native.vector_bytes())
+    own = {"vector_bytes": native.vector_bytes(), "registers": native.registers()}
+    assert host.target() == target(**own)
 
 
 def test_programs_are_planned_for_the_host(monkeypatch):
