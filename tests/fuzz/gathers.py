@@ -97,6 +97,7 @@ def scatter(d):
             y[x.real > 0.5] *= 2
         elif name == "add by data":
             at = np.floor(np.abs(np.tanh(x.real)) * (n - 1)).astype(np.int64).ravel()[:count]
+            at = np.minimum(at, n - 1)  # which half floats round up
             np.add.at(y, at, x[: at.size] if at.size <= n else x[:1])
         elif name == "along axis":
             at = np.broadcast_to(unique.reshape(-1, *(1,) * (x.ndim - 1))[:1], (1, *x.shape[1:]))
