@@ -80,6 +80,7 @@ LOW = {
         "panel_bytes": (1, 256, 24 << 10),
         "packed_bytes": (1, 64, 512),
         "few_bytes": (0, 1 << 18),
+        "shortest_line": (1, 32),
         "rows": (4, 16, 48),
         "columns": (8, 32, 512),
         "fewest_blocks": (1, 8),

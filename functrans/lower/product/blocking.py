@@ -25,7 +25,8 @@ class Blocking(NamedTuple):
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
     (32 to 512 terms of a tile), `few_panels` (attention's products of 64 columns), `few_tiles` (20
-    and 28 rows), on a core with AVX-512.
+    and 28 rows), on a core with AVX-512; `panel_bytes`, `packed_bytes`, `few_bytes` and
+    `shortest_line` on one without.
     """
 
     depth_bytes: int = 1536
@@ -42,6 +43,8 @@ class Blocking(NamedTuple):
     """Bytes of a row of the right operand that are packed together, about: they are neighbours."""
     few_bytes: int = 1 << 18
     """Bytes of an operand at most that is packed panel by panel, or tile by tile."""
+    shortest_line: int = 32
+    """Bytes of a tile's term at least, where tiles are packed side by side."""
     few_panels: int = 2
     """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
     is read more often."""

@@ -448,9 +448,10 @@ class Product:
         def place(term: Scalar, row: Scalar) -> Position:
             return *block.own, tile, term, row
 
-        size = self.size.rows * self.size.terms * self.dtype.itemsize
-        lines = self._lines(block, tile)
-        groups = Groups(tile, tiles, lines, side_by_side=size > self.limits.few_bytes)
+        own = self.blocks.height * self.dtype.itemsize
+        is_large = self.size.rows * self.size.terms * self.dtype.itemsize > self.limits.few_bytes
+        is_worth_it = is_large and own >= self.limits.shortest_line
+        groups = Groups(tile, tiles, self._lines(block, tile), side_by_side=is_worth_it)
         return left.copied(place, self.tiles, groups, terms)
 
     # -- numbers ------------------------------------------------------------------------------
