@@ -67,14 +67,14 @@ def nest_cost(step: Step) -> NestCost:
     actual = dict(zip(step.kernel.buffers, step.buffers, strict=True))
     read, written = loaded(step.kernel.body), stored(step.kernel.body)
     return NestCost(
-        _operations(step),
+        step_operations(step),
         sum(actual[one].nbytes for one in read if one in actual),
         sum(actual[one].nbytes for one in written if one in actual),
         step.form,
     )
 
 
-def _operations(step: Step) -> int:
+def step_operations(step: Step) -> int:
     """Those of all its turns, each like the one in the middle; of one, if nobody counts them."""
     extents = [1 if turn.attribute[2] is None else int(turn.attribute[2]) for turn in step.turns]
     middle = (extent // 2 for extent in extents)
@@ -98,7 +98,7 @@ def outline(plan: Plan) -> str:
         around = " in ".join(map(_turns, reversed(step.turns)))
         when = f", in {around}" if around else ""
         what = f": {step.form}" if step.form else ""
-        lines.append(f"nest {number}: {_operations(step)} operations{when}{what}")
+        lines.append(f"nest {number}: {step_operations(step)} operations{when}{what}")
         names = dict(zip(step.kernel.buffers, (one.name for one in step.buffers), strict=True))
         sizes = (*step.sizes, *(turn.attribute[0] for turn in step.turns))
         lines += _Outline(sizes, names).statements(step.kernel.body, 1)

@@ -1,8 +1,8 @@
 """How much of the work that a graph asks for a plan does again."""
 
 from functrans import jit
-from functrans.loop.operations import operations_of
 from functrans.lower import pipeline
+from functrans.lower.report import step_operations
 from functrans.lower.select.partition import partition
 from functrans.lower.select.recomputation import graph_work
 from tests.targets import target
@@ -23,7 +23,7 @@ def asked_and_done(graph):
         if segment.call is None:
             plan = pipeline.plan(segment.graph, TARGET)
             asked += graph_work(segment.graph, TARGET)
-            done += sum(operations_of(step.kernel.body, step.sizes) for step in plan.steps)
+            done += sum(map(step_operations, plan.steps))
     return asked, done
 
 

@@ -132,7 +132,8 @@ def test_the_gradient_of_an_lstm_is_one_kernel_each_way():
     persistent = [
         step.kernel
         for step in made.steps
-        if any(isinstance(x, For) and x.lanes == 1 for x in walk(step.kernel.band[-1].body))
+        if step.kernel.band
+        and any(isinstance(x, For) and x.lanes == 1 for x in walk(step.kernel.band[-1].body))
         and any(row.name == "slices" for row in step.kernel.scratch)
     ]
     assert len(persistent) == 2
