@@ -298,6 +298,15 @@ def const(value: Number | np.generic, dtype: Any) -> Scalar:
         return Scalar("const", (), dtype, np.asarray(value).astype(dtype).item())
 
 
+def zero(dtype: Any) -> Scalar:
+    """A number that is absent: zero, and so is its product with infinity or NaN.
+
+    Integers have no such numbers, and theirs is an ordinary 0.
+    """
+    dtype = np.dtype(dtype)
+    return Scalar("zero", (), dtype) if dtype.kind == "f" else const(0, dtype)
+
+
 def _pair(x: Scalar | Number, y: Scalar | Number) -> tuple[Scalar, Scalar]:
     if not isinstance(x, Scalar):
         assert isinstance(y, Scalar), "one of two operands must be a Scalar"
@@ -470,7 +479,7 @@ def meaning(node: Scalar, args: list[Any]) -> Any:
     match node.op:
         case "const":
             return np.asarray(node.attribute, node.dtype)
-        case "zero":  # what simplification has found out
+        case "zero":
             return np.asarray(0, node.dtype)
         case "convert":
             return np.asarray(args[0]).astype(node.dtype)

@@ -1,8 +1,8 @@
 """Algebraic simplification of scalar expressions: constants folded, int64 sums in normal form.
 
 What is done to floats is exact in IEEE arithmetic, with one exception: a ``zero`` node, a zero that
-stands for "nothing there" (an off-diagonal element of an identity matrix, the outside of a padded
-array), annihilates whatever it is multiplied by. Ordinary constants do not.
+stands for "nothing there" (a derivative by what was not read, the outside of a convolution's
+image), annihilates whatever it is multiplied by. Ordinary constants do not.
 
 Loop indices and the user's int64 numbers are written in the same language. Integers wrap, so they
 are a ring, and sums of products may be written in a normal form whatever they are made of. What is
@@ -20,7 +20,7 @@ import numpy as np
 
 from functrans.loop.affine import interval
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder
+from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, zero
 from functrans.loop.terms import Range, Terms, from_terms, without_remainders
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -36,11 +36,6 @@ Dtype = np.dtype[Any]
 
 TRUE = const(True, BOOL)
 FALSE = const(False, BOOL)
-
-
-def zero(dtype: Any) -> Scalar:
-    """A number that is absent."""
-    return Scalar("zero", (), np.dtype(dtype))
 
 
 class Simplifier:
@@ -315,9 +310,7 @@ def _choice(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
 def _guard(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     condition, yes, no = args
     if condition.op == "const":
-        chosen = yes if condition.attribute else no
-        # what is outside of an array is not there
-        return zero(dtype) if chosen is const(0.0, dtype) and dtype.kind == "f" else chosen
+        return yes if condition.attribute else no
     return yes if yes is no else None
 
 
@@ -329,8 +322,6 @@ def _convert(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
         return zero(dtype)
     if x.op != "const":
         return None
-    if x.dtype == BOOL and not x.attribute and dtype.kind == "f":
-        return zero(dtype)
     with np.errstate(all="ignore"):
         return const(np.asarray(x.attribute, x.dtype).astype(dtype).item(), dtype)
 

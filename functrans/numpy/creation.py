@@ -30,7 +30,7 @@ from functrans.numpy.arrays import (
 )
 from functrans.numpy.define import ORDERS, answers, refuse_keyword
 from functrans.ops.arrays.shape import concatenate, flip, read_along, stack
-from functrans.ops.arrays.slicing import embed, update_slice
+from functrans.ops.arrays.slicing import padded, update_slice
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, move_axis, reshape
 from functrans.ops.compiled.places import whole
 from functrans.ops.elementwise.choice import select
@@ -355,7 +355,7 @@ def diag(v: Any, k: int = 0) -> Any:
         n = v.shape[0] + abs(k)
         start = k if k >= 0 else -k * n
         entry = (start, v.shape[0], n + 1) if v.shape[0] else whole(0)
-        return reshape(embed(v, index=(entry,), shape=(n * n,)), shape=(n, n))
+        return reshape(padded(v, index=(entry,), shape=(n * n,)), shape=(n, n))
     if v.ndim == 2:
         return diagonal(v, k)
     raise ValueError("Input must be 1- or 2-d.")

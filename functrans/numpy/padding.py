@@ -15,7 +15,7 @@ from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.quantiles import median
 from functrans.ops.arrays.shape import concatenate, flip, read_along
-from functrans.ops.arrays.slicing import embed
+from functrans.ops.arrays.slicing import padded
 from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.elementwise.rounding import rint
 from functrans.trace.tracer import Tracer
@@ -91,7 +91,7 @@ def _constant(x: Any, widths: Pairs, values: Any) -> Any:
         index = tuple((before, n, 1) if n else (0, 0, 1)
                       for n, (before, _) in zip(x.shape, widths, strict=True))  # fmt: skip
         shape = tuple(n + sum(pair) for n, pair in zip(x.shape, widths, strict=True))
-        return embed(x, index=index, shape=shape)
+        return padded(x, index=index, shape=shape)
     numbers = _pairs(values, x)
     for axis, pair in enumerate(widths):
         ends = [

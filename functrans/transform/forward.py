@@ -14,7 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, rewriting, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_inexact
-from functrans.ops.arrays.structural import zeros_like
+from functrans.ops.arrays.structural import absent_like
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 from functrans.transform.support import Support, Supports, tangent_by_parts
@@ -111,7 +111,7 @@ def _tangent_of_linear(
             operands = list(primals)
             for i in group:
                 tangent = tangents[i]
-                operands[i] = zeros_like(primals[i]) if tangent is None else tangent
+                operands[i] = absent_like(primals[i]) if tangent is None else tangent
             part = primitive(*operands, **params)
             total = part if total is None else total + part
     return total
@@ -209,7 +209,7 @@ def jvp_graph(
         outs, dots = push_forward(graph, primals, tangents, {})
         for i, atom in enumerate(graph.outputs):
             if instantiate is not None and instantiate[i] and dots[i] is None:
-                dots[i] = zeros_like(atom.aval)
+                dots[i] = absent_like(atom.aval)
         nonzero.extend(t is not None for t in dots)
         return [*outs, *(t for t in dots if t is not None)]
 

@@ -12,15 +12,16 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, rewriting
 from functrans.ir.types import Aval, Shape
 from functrans.ops.arrays.structural import (
-    cast,
+    absent,
+    absent_like,
     expand_axes,
     full_p,
     iota,
     place,
     reshape,
     zeros,
-    zeros_like,
 )
+from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.trace.stage import replay, rewrite
 from functrans.transform.batch import batched_outputs
@@ -35,7 +36,9 @@ def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Basis vectors ``start``, ``start + 1``, ... of the space of arrays of a shape."""
     rows = expand_axes(iota(size=count, dtype=_INDEX) + start, (1,))
     columns = expand_axes(iota(size=prod(shape), dtype=_INDEX), (0,))
-    return reshape(cast(equal(rows, columns), dtype=dtype), shape=(count, *shape))
+    size = (count, prod(shape))
+    ones = full_p(shape=size, value=1, dtype=dtype)
+    return reshape(select(equal(rows, columns), ones, absent(size, dtype)), shape=(count, *shape))
 
 
 @rewriting(512)
@@ -56,7 +59,7 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
         vectors = basis(inputs[-1], count, aval.shape, aval.dtype)
         # at which point a linear graph is differentiated does not matter: at 0
         needed = [
-            inputs[j] if j < residuals else zeros_like(every[j].aval) for j in restricted.needed
+            inputs[j] if j < residuals else absent_like(every[j].aval) for j in restricted.needed
         ]
         outs, axes = batched_outputs(
             restricted.graph, [*needed, vectors], [*(None for _ in needed), 0], count

@@ -14,7 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
 from functrans.ir.types import Aval
 from functrans.ops.arrays.masked import Masked, added, applied
-from functrans.ops.arrays.structural import cast, full_p, zeros_like
+from functrans.ops.arrays.structural import absent_like, cast, is_zeros
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, at_source_of, replay, rewrite
 from functrans.transform.split import split
@@ -66,7 +66,7 @@ def transpose_graph(
         if instantiate:
             avals = parts.unknown.in_avals[len(residuals) :]
             results = [
-                zeros_like(aval) if ct is None else ct
+                absent_like(aval) if ct is None else ct
                 for aval, ct in zip(avals, results, strict=True)
             ]
         nonzero.extend(ct is not None for ct in results)
@@ -164,7 +164,7 @@ def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
     for eqn in graph.eqns:
         flags = [atom in moving for atom in eqn.inputs]
         if not any(flags):
-            if eqn.primitive is full_p and eqn.params["value"] == 0:
+            if is_zeros(eqn):
                 zeros.update(eqn.outputs)
             continue
         moving.update(eqn.outputs)

@@ -18,7 +18,7 @@ from functrans.ir.primitive import ALL_LINEAR, LINEAR
 from functrans.ir.types import Aval, Shape
 from functrans.loop import scalar
 from functrans.loop.nodes import as_index, guard
-from functrans.ops.arrays.structural import move_axis, place, zeros
+from functrans.ops.arrays.structural import absent, full_p, made, move_axis, place
 from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import Index, Range, is_whole, sliced_shape, whole
 from functrans.ops.define import primitive
@@ -156,7 +156,7 @@ def _batch_embed(operands: Any, axes: Any, *, index: Index, shape: Shape) -> tup
 
 def _pull_embed(read: Any, element: Any, x: Aval, *, index: Index, shape: Shape) -> Any:
     inside, within = _positions(index, shape, element)
-    return _where_inside(inside, read(0, tuple(within)), 0)
+    return _where_inside(inside, read(0, tuple(within)), scalar.zero(x.dtype))
 
 
 embed_p = primitive(
@@ -179,7 +179,7 @@ embed_p = primitive(
 
 
 def embed(x: Any, *, index: Index, shape: Shape) -> Any:
-    """Zeros of the given shape, with ``x`` at a basic index."""
+    """Zeros that stand for nothing, of the given shape, with ``x`` at a basic index."""
     return x if is_whole(index, shape) else embed_p(x, index=index, shape=shape)
 
 
@@ -218,7 +218,7 @@ update_slice_p = primitive(
     linear=((0, 1),),
     transpose=[
         lambda ct, x, value, *, index: update_slice(
-            ct, zeros(value.shape, ct.dtype), index=index
+            ct, absent(value.shape, ct.dtype), index=index
         ),
         lambda ct, x, value, *, index: read_slice(ct, index=index),
     ],
@@ -238,6 +238,11 @@ def update_slice(x: Any, value: Any, *, index: Index) -> Any:
     if is_whole(index, x.shape) and isinstance(value, Tracer):
         return value
     return update_slice_p(x, value, index=index)
+
+
+def padded(x: Any, *, index: Index, shape: Shape) -> Any:
+    """Zeros of the given shape, numbers as any, with ``x`` at a basic index."""
+    return update_slice(made(full_p, shape=shape, value=0, dtype=x.dtype), x, index=index)
 
 
 # -- assemble --------------------------------------------------------------------------------------
@@ -265,7 +270,8 @@ def _transpose_assemble(
         results.append(taken if isinstance(part, Aval) else None)
         if not adds:
             # what was there before has been overwritten
-            cotangent = update_slice(cotangent, zeros(taken.shape, taken.dtype), index=index)
+            nothing = absent(taken.shape, taken.dtype)
+            cotangent = update_slice(cotangent, nothing, index=index)
     return results[::-1]
 
 
@@ -286,7 +292,7 @@ def _pull_assemble(
         inside, within = _positions(index, shape, element)
         value = read(number, tuple(within))
         if adds:
-            total = total + _where_inside(inside, value, 0)
+            total = total + _where_inside(inside, value, scalar.zero(value.dtype))
         else:
             total = _where_inside(inside, value, total)
     return total

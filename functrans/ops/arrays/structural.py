@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval, Shape, is_complex
@@ -385,3 +386,32 @@ def zeros(shape: Shape, dtype: Any) -> Any:
 def zeros_like(x: Any) -> Any:
     """Zeros in the shape and dtype of an array, a tracer or an aval."""
     return zeros(x.shape, x.dtype)
+
+
+absent_p = primitive(
+    "absent",
+    infer=lambda *, shape, dtype: Aval(shape, dtype),
+    numpy=lambda *, shape, dtype: np.zeros(shape, dtype)[()],
+    jvp=ZERO_DERIVATIVE,
+    pull=lambda read, index, *, shape, dtype: scalar.zero(dtype),
+    parts=on_parts("complex_arithmetic:absent"),
+    samples=cases(({"shape": (2, 3), "dtype": np.dtype(np.float64)},)),
+)
+"""Zeros for derivatives that are not there: compiled code may leave their products out."""
+
+
+def absent(shape: Shape, dtype: Any) -> Any:
+    """Zeros for what does not move, or has no cotangent; the user's own zeros are `zeros`."""
+    return absent_p(shape=shape, dtype=np.dtype(dtype))
+
+
+def absent_like(x: Any) -> Any:
+    """`absent` in the shape and dtype of an array, a tracer or an aval."""
+    return absent(x.shape, x.dtype)
+
+
+def is_zeros(maker: Eqn | None) -> bool:
+    """Whether an equation makes an array of zeros."""
+    if maker is None:
+        return False
+    return maker.primitive is absent_p or (maker.primitive is full_p and not maker.params["value"])

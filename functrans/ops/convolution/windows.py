@@ -216,7 +216,7 @@ def _quotient(place: Any, base: int, extent: int, inside: bool) -> tuple[list[An
 
 def where_all(conditions: Sequence[Any], value: Any) -> Any:
     """A value where all conditions hold, else zero; it is read nowhere else."""
-    return guard(reduce(and_, conditions), value, 0) if conditions else value
+    return guard(reduce(and_, conditions), value, scalar.zero(value.dtype)) if conditions else value
 
 
 def _pull_windows(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any) -> Any:

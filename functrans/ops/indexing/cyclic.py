@@ -18,7 +18,7 @@ from functrans.ir.types import Aval
 from functrans.loop import scalar
 from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import const
-from functrans.ops.arrays.structural import iota, place, zeros_like
+from functrans.ops.arrays.structural import absent_like, iota, place
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.arithmetic import add, remainder
 from functrans.ops.indexing.gather import scatter_set
@@ -38,7 +38,7 @@ def _pull_vectors(
     colour, column = index
     apart = column + (shift % period + period) - colour
     is_own = scalar.eq(scalar.irem(apart, const(period, INDEX)), const(0, INDEX))
-    return scalar.convert(is_own, dtype)
+    return scalar.where(is_own, const(1, dtype), scalar.zero(dtype))
 
 
 cyclic_vectors: Primitive = primitive(
@@ -72,7 +72,7 @@ def _transpose_diagonal(ct: Any, x: Aval, *, shift: int, start: int, count: int)
     along = iota(size=count, dtype=INDEX)
     colours = remainder(add(along, np.int64(shift)), np.int64(x.shape[0]))
     positions = colours, add(along, np.int64(start))
-    return scatter_set(zeros_like(x), ct, *positions, axes=(0, 1), unique=True)
+    return scatter_set(absent_like(x), ct, *positions, axes=(0, 1), unique=True)
 
 
 def _batch_diagonal(operands: Any, axes: Any, **params: Any) -> tuple[Any, int]:

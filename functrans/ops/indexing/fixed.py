@@ -19,7 +19,7 @@ from functrans.ir.types import Aval
 from functrans.loop import scalar
 from functrans.loop.nodes import entry, guard
 from functrans.ops.arrays.known import known_integers
-from functrans.ops.arrays.structural import move_axis, place, zeros
+from functrans.ops.arrays.structural import absent, move_axis, place
 from functrans.ops.define import primitive
 from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.samples import cases
@@ -59,7 +59,7 @@ def _pull_pick(read: Any, index: Any, x: Aval, *, axis: int, positions: Position
 
 
 def _transpose_pick(ct: Any, x: Any, *, axis: int, positions: Positions) -> list[Any]:
-    nothing = zeros(x.shape, ct.dtype)
+    nothing = absent(x.shape, ct.dtype)
     if len({*positions}) == len(positions):
         return [put(nothing, ct, axis=axis, positions=positions)]
     at = known_integers(shape=(len(positions),), entries=positions)
@@ -130,7 +130,7 @@ put: Primitive = primitive(
     linear=((0, 1),),
     transpose=[
         lambda ct, x, updates, *, axis, positions: put(
-            ct, zeros(updates.shape, ct.dtype), axis=axis, positions=positions
+            ct, absent(updates.shape, ct.dtype), axis=axis, positions=positions
         ),
         lambda ct, x, updates, *, axis, positions: pick(ct, axis=axis, positions=positions),
     ],

@@ -28,6 +28,8 @@ from functrans.loop import scalar
 from functrans.loop.nodes import guard
 from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.structural import (
+    absent,
+    absent_like,
     broadcast_to,
     cast,
     drop_axes,
@@ -36,7 +38,6 @@ from functrans.ops.arrays.structural import (
     iota,
     place,
     reshape,
-    zeros,
     zeros_like,
 )
 from functrans.ops.compiled.emission import Emit, elements
@@ -104,9 +105,9 @@ def _pull_gather(read: Any, element: Any, x: Aval, *indices: Aval, axes: tuple[i
 
 def _transpose_gather(ct: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> list[Any]:
     if index_shape(indices) == ():
-        result = add_at(zeros_like(x), ct, *indices, axes=axes)
+        result = add_at(absent_like(x), ct, *indices, axes=axes)
     else:
-        result = scatter_add(zeros_like(x), ct, *indices, axes=axes, unique=False)
+        result = scatter_add(absent_like(x), ct, *indices, axes=axes, unique=False)
     return [result, *(None for _ in indices)]
 
 
@@ -249,7 +250,7 @@ def _transpose_scatter_set(
 ) -> Any:
     results = [None] * (2 + len(indices))
     if isinstance(x, Aval):
-        nothing = zeros(_shape_of_updates(x, indices, axes), ct.dtype)
+        nothing = absent(_shape_of_updates(x, indices, axes), ct.dtype)
         results[0] = scatter_set(ct, nothing, *indices, axes=axes, unique=unique)
     if isinstance(updates, Aval):
         taken = gather(ct, *indices, axes=axes)
@@ -300,7 +301,7 @@ def _jvp_scatter_multiply(
                 "if it has none, write x.at[i].multiply(v, unique=True)"
             )
         moved = multiply(gather(x, *indices, axes=axes), du)
-        part = scatter_set(zeros_like(x), moved, *indices, axes=axes, unique=True)
+        part = scatter_set(absent_like(x), moved, *indices, axes=axes, unique=True)
         total = part if total is None else total + part
     return total
 
@@ -410,7 +411,7 @@ set_at: Primitive = _at_position(
     "set_at", setitem, lambda old, new: new, scatter_set,
     stores=True,
     transpose=lambda ct, x, value, *position, axes: [
-        set_at(ct, zeros(value.shape, ct.dtype), *position, axes=axes)
+        set_at(ct, absent(value.shape, ct.dtype), *position, axes=axes)
         if isinstance(x, Aval)
         else None,
         gather(ct, *position, axes=axes) if isinstance(value, Aval) else None,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, inlined, prune
 from functrans.loop.target import Target
 from functrans.ops.arrays.known import known_integers
-from functrans.ops.arrays.structural import full_p, reduce_sum, transpose_p
+from functrans.ops.arrays.structural import is_zeros, reduce_sum, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.elementwise.arithmetic import add
 from functrans.ops.indexing.gather import add_at, scatter_add
@@ -327,7 +327,7 @@ def _moves_with_the_steps(
     """Whether a scatter into zeros has values, and an index, of each step's own."""
     zeros, given, *indices = scatter.inputs
     maker = makers.get(zeros) if isinstance(zeros, Var) else None
-    if maker is None or maker.primitive is not full_p or maker.params["value"] != 0:
+    if not is_zeros(maker):
         return False
     own = [isinstance(x, Var) and x not in invariant for x in (given, *indices)]
     return own[0] and any(own[1:])

@@ -15,7 +15,7 @@ from functrans.ir.primitive import Primitive
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import Joins, concatenate_p
 from functrans.ops.arrays.slicing import assemble_p, embed_p, update_slice_p
-from functrans.ops.arrays.structural import full_p
+from functrans.ops.arrays.structural import is_zeros
 from functrans.ops.compiled.places import Index, is_whole, sliced_shape, whole
 from functrans.ops.compiled.regrouping import reshape_in
 from functrans.ops.elementwise.arithmetic import add
@@ -159,8 +159,7 @@ class _Coalescing:
         base = last.inputs[0]
         maker = self.makers.get(base)
         parts = list(found.items())
-        zero = maker is not None and maker.primitive is full_p and not maker.params["value"]
-        if not zero:
+        if not is_zeros(maker):
             parts.append((tuple(map(whole, out.aval.shape)), base))
         return [_assembled(eqn, parts[::-1], adds=False)]
 

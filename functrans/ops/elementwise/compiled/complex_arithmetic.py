@@ -11,6 +11,7 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_complex, real_dtype
+from functrans.ops.arrays.structural import absent as absent_array
 from functrans.ops.arrays.structural import cast as cast_p
 from functrans.ops.arrays.structural import full_p, zeros
 from functrans.ops.arrays.structural import iota as iota_p
@@ -53,6 +54,11 @@ def full(*, shape: tuple[int, ...], value: complex, dtype: np.dtype[Any]) -> Pai
     return Pair(
         *(full_p(shape=shape, value=float(n), dtype=part) for n in (number.real, number.imag))
     )
+
+
+def absent(*, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Pair:
+    part = absent_array(shape, real_dtype(dtype))
+    return Pair(part, part)
 
 
 def iota(*, size: int, dtype: np.dtype[Any]) -> Pair:

@@ -19,8 +19,7 @@ from typing import NamedTuple
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where
-from functrans.loop.simplify import zero
+from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where, zero
 from functrans.loop.statements import Buffer, load
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.elementwise.exponential import log

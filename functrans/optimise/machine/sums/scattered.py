@@ -19,8 +19,8 @@ from functrans.ops.arrays.structural import (
     broadcast_to,
     broadcast_to_p,
     cast,
-    full_p,
     iota,
+    is_zeros,
     reduce_sum,
     reshape,
     reshape_p,
@@ -167,7 +167,7 @@ def _is_by_tables(scatter: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
     if axes[0] != 0 or len(axes) == 1 or scatter.outputs[0].aval.size == 0:
         return False
     maker = _source(table, producers)
-    if maker is None or maker.primitive is not full_p or maker.params["value"] != 0:
+    if not is_zeros(maker):
         return False
     shape = index_shape([x.aval for x in indices])
     samples = scatter.outputs[0].aval.shape[0]
