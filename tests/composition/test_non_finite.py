@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 from functrans import grad, jacfwd, jacrev, jit
 
 rows = np.array([[np.inf, 1.0, 2.0], [np.nan, 1.0, np.inf], [0.0, -np.inf, 2.0]])

@@ -16,6 +16,7 @@ import numpy as np
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.ir.types import Shape, is_float
 from functrans.loop.nodes import index
+from functrans.loop.scalar import const, zero
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import broadcast_to_p, cast, reduce_sum, transpose_p
 from functrans.ops.compiled.elements import Puller
@@ -57,7 +58,7 @@ Order = tuple[int, ...]
 """Axes of an array, by their numbers."""
 
 LARGEST_PATTERN = 16
-"""An identity matrix is made by so few equations at most."""
+"""The matrix of a basis is made by so few equations at most."""
 
 
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
@@ -138,7 +139,10 @@ def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
 
 
 def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
-    """Whether a value is an identity matrix: its elements are those of ``i == j``, as numbers."""
+    """Whether a value is the matrix of a basis: 1 where ``i == j``, and elsewhere nothing.
+
+    Zeros of a user's own are multiplied: with infinity they are NaN.
+    """
     if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
         return False
     # only counters and constants, and what is computed from them
@@ -155,9 +159,11 @@ def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
     row, column = (index("i", n) for n in atom.aval.shape)
     made = {x: each for x, each in producers.items() if isinstance(x, Var)}
     element = Puller(made, {}).element(atom, (row, column))
-    if element.op != "convert" or element.args[0].op != "eq":
+    if element.op != "where":
         return False
-    return set(element.args[0].args) == {row, column}
+    condition, yes, no = element.args
+    is_diagonal = condition.op == "eq" and set(condition.args) == {row, column}
+    return is_diagonal and yes is const(1, yes.dtype) and no is zero(no.dtype)
 
 
 def _laid_out(

@@ -125,7 +125,15 @@ def test_what_blas_cannot_take_is_copied_in_another_order():
     assert after.eqns[0].params["permutation"] == (1, 0, 2)
 
 
-def test_a_contraction_with_an_identity_is_none():
+BASIS = """z = absent[shape=(64, 64), dtype=float64]
+            e = select m 1.0 z"""
+
+
+@pytest.mark.parametrize(
+    ("matrix", "multiplies"), [(BASIS, False), ("e = cast[dtype=float64] m", True)]
+)
+def test_a_contraction_with_a_basis_is_none(matrix, multiplies):
+    """What a user makes of ``i == j`` has zeros that are numbers."""
     after = rewritten(
         lay_out_contractions,
         graph(
@@ -133,12 +141,12 @@ def test_a_contraction_with_an_identity_is_none():
             i = iota[size=64, dtype=int64]
             r = reshape[shape=(64, 1)] i
             m = equal r i
-            e = cast[dtype=float64] m
+            {matrix}
             a = {product("x", "e", "((1,), (0,))")}
             return a }}"""
         ),
     )
-    assert "dot_general" not in names(after)
+    assert ("dot_general" in names(after)) == multiplies
 
 
 def test_long_sums_are_cut_and_symmetric_matrices_are_half():
