@@ -73,6 +73,7 @@ def test_lines_that_leave_vectors_empty_are_gone_through_as_one():
         assert (found.pitch, found.lanes) == (pitch, 32)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("size", "taps", "padding", "dilation"),
     [
@@ -109,6 +110,7 @@ def test_infinite_weights_at_margins_of_joined_lines():
         np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-11)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "taps", "features", "padding"),
     [
@@ -154,6 +156,7 @@ def test_sums_have_as_many_parts_as_fit():
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("images", [2, 3, 5])
 @pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
 def test_sums_that_are_larger_than_their_operands(images, features):
@@ -164,6 +167,7 @@ def test_sums_that_are_larger_than_their_operands(images, features):
     agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [(8, 64, 13, 14), (3, 70, 7, 6)])
 def test_bits_do_not_depend_on_threads(size, monkeypatch):
     x, k = (rng.normal(size=s).astype(np.float32) for s in (size, (96, size[1], 3, 3)))
@@ -176,6 +180,7 @@ def test_bits_do_not_depend_on_threads(size, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("size", "taps", "strides", "padding", "dilation"),

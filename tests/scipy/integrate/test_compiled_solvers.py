@@ -36,6 +36,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_values_and_slopes_are_those_of_the_evaluated_program(name):
     solver = SOLVERS[name]

@@ -39,6 +39,7 @@ def arguments(row):
     return (*shapes, 1) if row.discrete else (*shapes, 0.5, 2.0)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("row", [*CONTINUOUS.values(), *DISCRETE.values()], ids=lambda r: r.name)
 def test_methods_are_scipys(row):
     ours, theirs = getattr(stats, row.name), getattr(scipy.stats, row.name)
