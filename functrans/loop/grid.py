@@ -244,6 +244,10 @@ class Grid(NamedTuple):
     all of these are at their loads."""
     rows: int = 32 << 10
     """Bytes of rows that a team may keep there; the partial sums of its threads need some, too."""
+    recomputed: int = 12
+    """Operations for each byte of a longer row that are rather done again than the row is written
+    to memory: this takes the writing, and one more reading of what it is made of. At 4.8 TB/s a
+    byte takes as long as 6 operations of the 128 units of 132 multiprocessors at 1.7 GHz."""
     slices: int = 12 << 10
     """Bytes of shared memory for slices of sums, besides: of a thread's number in float64, for 1024
     of them, 8 KB, and lines of odd length."""

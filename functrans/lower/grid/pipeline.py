@@ -39,6 +39,7 @@ GRID_PIPELINE = Pipeline(
         Stage("fusion", stages.fusion, checks.each_root_has_a_loop, printing.loops),
         Stage("loop generation", stages.loop_generation, *_NESTS),
         _SHARED["merging"],
+        Stage("rematerialisation", stages.rematerialisation, *_NESTS),
     ),
     kernels=(
         _SHARED["work sharing"],

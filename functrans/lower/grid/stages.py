@@ -24,6 +24,7 @@ from functrans.lower.grid.products import tile_sums as products
 from functrans.lower.grid.products.epilogues import epilogues
 from functrans.lower.grid.products.tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
+from functrans.lower.grid.rematerialisation import rematerialised
 from functrans.lower.grid.sizes import with_leaves
 from functrans.lower.grid.splitting import ON_A_GRID
 from functrans.lower.grid.strip_mining import strip_mined
@@ -113,6 +114,20 @@ def _nests(
     for loop in loops:
         product = tiled_product(loop, readers, draft.target, simplify)
         yield from bodies.build(loop) if product is None else (product,)
+
+
+def rematerialisation(draft: Draft) -> Draft:
+    """Compute long rows again where they are read, if they are cheap.
+
+    `grid/rematerialisation.py`. Here a softmax of long rows comes to need no memory for them.
+
+    Expects nests.
+    Leaves nests without temporaries that would be written to memory and read again.
+    """
+    grid = draft.target.grid
+    assert grid is not None
+    lasting = {*draft.inputs, *draft.chosen.outputs}
+    return replace(draft, nests=tuple(rematerialised(draft.nests, lasting, grid)))
 
 
 def loop_distribution(draft: Draft) -> Draft:

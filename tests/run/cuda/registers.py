@@ -58,6 +58,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "`x.sum(axis=0)`, 65,536 x 1024": (lambda x: x.sum(axis=0), (ones(65536, 1024),)),
     "`x.sum(axis=0)`, 2^20 x 16": (lambda x: x.sum(axis=0), (ones(1 << 20, 16),)),
     "softmax, rows of 1024": (softmax, (ones(4096, 1024),)),
+    "softmax, rows of 50,257": (softmax, (ones(2048, 50257),)),
     "layer norm, rows of 1024": (layer_norm, (ones(4096, 1024),)),
     "`np.cumsum(x, axis=1)`, rows of 1000": (lambda x: np.cumsum(x, axis=1), (ones(300, 1000),)),
     "`np.sort(x, axis=1)`, rows of 1000": (lambda x: np.sort(x, axis=1), (ones(300, 1000),)),
