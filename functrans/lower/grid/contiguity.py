@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients, divisor
 from functrans.loop.nodes import INDEX, ZERO
+from functrans.loop.nodes import index as numbered
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store, size
@@ -59,6 +60,8 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
     if not position:
         return 0
     factors = [Coefficients(index).of(i) for i in position]
+    if None in factors:
+        return _within_rows(access, index, sizes)
     if factors[-1] != 1 or any(factor != 0 for factor in factors[:-1]):
         return 0
     (first,) = Simplifier().substitute(position[-1:], {index: ZERO})
@@ -66,6 +69,28 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
     if any(i is not ZERO for i in position[:-1]):
         most = min(most, divisor(access.buffer.shape[-1], sizes))
     return min(most, WIDEST // access.buffer.dtype.itemsize)
+
+
+def _within_rows(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
+    """The same of iterations that are counted through several axes: rows that it divides."""
+    simplify = Simplifier()
+    extent = index.attribute[2] or 0
+    width = WIDEST // access.buffer.dtype.itemsize
+    while width > 1:
+        strip = numbered("strip", extent // width)
+        lanes = [
+            simplify.substitute(access.position, {index: simplify(strip * width + lane)})
+            for lane in range(width)
+        ]
+        *row, first = lanes[0]
+        aligned = [divisor(first, sizes)]
+        if any(i is not ZERO for i in row):
+            aligned.append(divisor(access.buffer.shape[-1], sizes))
+        together = ([*row, simplify(first + lane)] for lane in range(width))
+        if lanes == list(together) and all(each % width == 0 for each in aligned):
+            return width
+        width //= 2
+    return 0
 
 
 def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:

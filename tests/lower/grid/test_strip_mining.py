@@ -59,6 +59,13 @@ def wide(made, machine=EAGER):
         (lambda x: x.sum(axis=0), [(20, 64)], np.float32, {"read4": 2, "store4": 2}),
         (lambda x: x.sum(axis=1), [(64, 512)], np.float32, {"read4": 1}),
         (lambda x: x.sum(axis=1), [(64, 511)], np.float32, {}),
+        (lambda x: x.sum(axis=(1, 2)), [(64, 16, 32)], np.float32, {"read4": 1}),
+        (lambda x: x.sum(axis=(1, 2)), [(64, 32, 32)], np.float16, {"read8": 1}),
+        (lambda x: x.sum(axis=(1, 2)), [(64, 32, 12)], np.float16, {"read4": 1}),
+        (lambda x: x.sum(axis=(1, 2)), [(64, 16, 30)], np.float32, {"read2": 2}),
+        (lambda x: x[:, ::2].sum(axis=(1, 2)), [(64, 32, 32)], np.float32, {"read4": 1}),
+        (lambda x: x[:, :, 1:].sum(axis=(1, 2)), [(64, 16, 33)], np.float32, {}),
+        (lambda x: x[:, :, ::2].sum(axis=(1, 2)), [(64, 16, 64)], np.float32, {}),
     ],
 )
 def test_what_is_done_at_once(function, shapes, dtype, expected):
@@ -89,6 +96,21 @@ def test_a_large_array_has_two_strips_a_thread_and_a_small_one_none():
 def test_a_long_sum_loads_four_at_once():
     made = plan(lambda x: x.sum(), drawn((1 << 20,)), machine=CUDA)
     assert wide(made, CUDA) == {"read4": 1}
+
+
+@pytest.mark.parametrize("shape", [(17, 6, 28), (3, 5, 2, 12), (2, 300, 8), (0, 6, 28), (2, 1, 16)])
+def test_sums_over_several_axes(shape):
+    x = drawn(shape)
+    axes = tuple(range(1, len(shape)))
+    made = plan(lambda x: x.sum(axis=axes), x)
+    for found in in_both_ways(made, [x], EAGER.grid):
+        np.testing.assert_allclose(found[0], x.sum(axis=axes), rtol=1e-5)
+
+
+def test_the_planes_of_images_are_summed_by_16_bytes():
+    x = np.broadcast_to(np.float32(1), (64, 32, 128, 128))
+    made = plan(lambda x: x.sum(axis=(0, 2, 3)), x, machine=CUDA)
+    assert wide(made, CUDA)["read4"] == 2
 
 
 def test_an_element_that_is_much_work_has_a_narrower_strip():
