@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 
+from functrans.ir.evaluate import evaluate as by_numpy
+from functrans.lower import pipeline
+from functrans.lower.grid.target import CUDA
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
+from tests.emit.cuda.programs import emulated
 from tests.emit.cuda.special import needs_compiler
-from tests.ops.on_a_grid import GRIDS, check, compile_all, emulate, like, threads
+from tests.ops.on_a_grid import GRIDS, SMALL, check, compile_all, emulate, graph_of, like, threads
+from tests.targets import target
+
+BUSY = target(SMALL, grid={"threads": 4})
+"""A GPU that two lines keep busy."""
 
 SIZES = (0, 1, 2, 31, 33, 300)
 ARRAYS = [
@@ -50,6 +58,42 @@ def test_running(name, shape, axis, grid):
 def test_running_sums_of_floats(size, grid):
     x = np.random.default_rng(0).standard_normal(size)
     check(cumsum, x, on=GRIDS[grid], close=1e-11, axis=0, reverse=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 33), 1), ((3, 50), 1), ((2, 3, 17), 2), ((3, 9), 1)]
+)
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_team_goes_over_its_line_tile_by_tile(name, shape, axis):
+    x = drawn(shape, np.int64)
+    for reverse in (False, True):
+        check(RUNNING[name], x, on=BUSY, axis=axis, reverse=reverse)
+
+
+def test_many_long_lines_are_read_once():
+    graph = graph_of(cumsum, like((1056, 50_257)), axis=1, reverse=False)
+    made = pipeline.plan(graph, CUDA)
+    (step,) = made.steps
+    assert not made.offsets
+    assert step.extent == 1056
+
+
+def test_equal_lines_have_equal_sums_wherever_they_are():
+    """The order in which numbers are combined follows from the shape alone."""
+    line = np.random.default_rng(0).standard_normal(50)
+    (found,) = check(cumsum, np.stack([line] * 5), on=BUSY, close=1e-12, axis=1, reverse=False)
+    (again,) = check(
+        cumsum, np.stack([line] * 5), on=BUSY, seed=1, close=1e-12, axis=1, reverse=False
+    )
+    np.testing.assert_array_equal(found, np.stack([found[0]] * 5))
+    np.testing.assert_array_equal(found, again)
+
+
+def test_tiles_as_they_are_printed():
+    x = drawn((4, 40), np.float32)
+    graph = graph_of(cummax, x, axis=1, reverse=True)
+    (found,) = emulated(pipeline.plan(graph, BUSY), [x], BUSY.grid)
+    np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

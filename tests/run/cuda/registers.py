@@ -61,6 +61,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "softmax, rows of 50,257": (softmax, (ones(2048, 50257),)),
     "layer norm, rows of 1024": (layer_norm, (ones(4096, 1024),)),
     "`np.cumsum(x, axis=1)`, rows of 1000": (lambda x: np.cumsum(x, axis=1), (ones(300, 1000),)),
+    "`np.cumsum(x, axis=1)`, rows of 50,257": (
+        lambda x: np.cumsum(x, axis=1), (ones(1056, 50257),),
+    ),
     "`np.sort(x, axis=1)`, rows of 1000": (lambda x: np.sort(x, axis=1), (ones(300, 1000),)),
     "`np.add.at`, 100,000 numbers": (
         scattered, (ones(5000), np.zeros(100_000, np.int64), ones(100_000)),

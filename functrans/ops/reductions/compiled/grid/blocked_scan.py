@@ -4,7 +4,11 @@ A line is cut into blocks. What each comes to is found first; a scan of that, do
 is what the blocks begin with. A block is one thread's where neighbouring threads go down
 neighbouring columns. Else it is a team's: each of its threads scans a chunk, and what the chunks
 come to is scanned in steps over 1, 2, 4, ... of them (Hillis and Steele, "Data parallel
-algorithms", 1986).
+algorithms", 1986). Where lines are so many that a team each keeps the machine busy, a line is one
+block: the team goes over it tile by tile, and carries on what it has come to.
+
+Which numbers are combined first follows from the shape alone. Blocks do not look back at what
+others have come to meanwhile (docs/cuda.md says why).
 """
 
 from __future__ import annotations
@@ -118,7 +122,20 @@ class _Scan:
         threads, chunk = grid.warp, max(grid.iterations - 1, 1)
         while threads < grid.block and threads * chunk < self.extent:
             threads *= 2
-        self.in_teams(threads, min(chunk, -(-self.extent // threads)))
+        in_turns = self.threads_of_a_line(chunk)
+        if threads * chunk < self.extent and in_turns:
+            self.in_teams(in_turns, chunk, -(-self.extent // (in_turns * chunk)))
+        else:
+            self.in_teams(threads, min(chunk, -(-self.extent // threads)), 1)
+
+    def threads_of_a_line(self, chunk: int) -> int:
+        """How many threads of each line keep the machine busy; 0 if a team has no room for them."""
+        grid, lines = self.grid, self.target.count // self.extent
+        threads = grid.warp
+        while threads * lines < grid.threads:
+            threads *= 2
+        nbytes = threads * (chunk + 2) * self.target.dtype.itemsize
+        return threads if threads <= grid.largest_team and nbytes <= grid.rows else 0
 
     def before_blocks(self, loops: Position, length: int) -> Scalar:
         """The result of all blocks before one."""
@@ -160,16 +177,18 @@ class _Scan:
         step = Assign((total,), (new,)), Store(self.target, self.along(loops, number), total)
         self.call(loops, (Let((total,), (begin,)), For(number, start, stop, step)), self.target)
 
-    def in_teams(self, threads: int, chunk: int) -> None:
-        """Each block is a team's, with its chunks."""
-        loops = self.loops(-(-self.extent // (threads * chunk)))
-        begin = self.before_blocks(loops, threads * chunk)
+    def in_teams(self, threads: int, chunk: int, tiles: int) -> None:
+        """Each block is a team's, with its tiles of chunks."""
+        length = tiles * threads * chunk
+        loops = self.loops(-(-self.extent // length))
+        begin = self.before_blocks(loops, length)
         dtype = self.target.dtype
         # rows of an odd length: so the threads of a warp use all banks of the memory
         row = self.at.scratch("row", dtype, (threads, chunk | 1))
         ends = [self.at.scratch("ends", dtype, (threads,)) for _ in range(2)]
+        turn = index("tile", tiles) if tiles > 1 else ZERO
         i, k = index("thread", threads), index("k", chunk)
-        here = (loops[self.axis] * threads + i) * chunk + k
+        here = ((loops[self.axis] * tiles + turn) * threads + i) * chunk + k
         inside = here < self.extent
         fetched = guard(inside, self.element(loops, here), self.start)
         body = [
@@ -186,12 +205,15 @@ class _Scan:
             ends = [new, old]
             distance *= 2
         first = local(dtype, "first")
-        body.append(Let((first,), (begin,)))
         before = guard(i > 0, self.combined(first, load(ends[0], (i - 1,))), first)
         result = self.combined(before, load(row, (i, k)))
         store = Store(self.target, self.along(loops, here), result)
         body += self.dealt((i, k), If(inside, (store,)))
-        self.call(loops, tuple(body), self.target, row, *ends)
+        if tiles > 1:
+            last = load(ends[0], (threads - 1,))
+            body.append(Assign((first,), (self.combined(first, last),)))
+            body = [*nest((turn,), body)]
+        self.call(loops, (Let((first,), (begin,)), *body), self.target, row, *ends)
 
     def scan_chunks(self, row: Buffer, chunk: int, ends: Buffer) -> tuple[Statement, ...]:
         """Each thread scans a chunk in place."""
