@@ -25,7 +25,7 @@ def double(*shape: int) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.float32(q.shape[-1]))
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.dtype.type(q.shape[-1]))
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True) @ v
 
@@ -74,6 +74,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, y: x @ y, (np.broadcast_to(np.float16(1), _SQUARE),) * 2,
     ),
     "attention, 64 heads, 1024 x 64": (attention, (ones(*_HEADS),) * 3),
+    "attention of float16, the same": (
+        attention, (np.broadcast_to(np.float16(1), _HEADS),) * 3,
+    ),
     "Cholesky, 64 x 64, float32": (np.linalg.cholesky, (ones(64, 64, 64),)),
     "LSTM, 32 sequences, 64 units": (
         LSTM,

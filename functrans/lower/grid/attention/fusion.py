@@ -69,6 +69,8 @@ class _Fusion:
     def _replaced(self, roots: Sequence[Root], found: Attention) -> tuple[Root, ...]:
         """The roots with one kernel in the place of attention."""
         inside = {*found.roots}
+        on_cores = bool(self.grid.warp_tiles) and not found.statistics
+        found = found._replace(on_tensor_cores=on_cores)
         made = {found.roots[-1]: fused_attention(found, self.simplify)}
         return tuple(made.get(root, root) for root in roots if root in made or root not in inside)
 

@@ -7,6 +7,9 @@ term they load that one again; behind the last partner, values are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from functrans.loop.affine import lies_along
 from functrans.loop.grid import AttentionTile
@@ -15,6 +18,7 @@ from functrans.loop.scalar import Scalar, const, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, buffer, local
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
+from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 
@@ -61,27 +65,26 @@ class Operands:
         self.row_block = index("query_block", -(-extents(pairs.rows) // tile.queries))
         self.partner_block = index("key_block", -(-self.partners // tile.keys))
         self.left = [
-            [buffer("queries", x.dtype, self._of_rows(each)) for x in each.left]
+            [buffer("queries", x.dtype, self._of_rows(each, x)) for x in each.left]
             for each in products
         ]
-        shape = tile.depth, max((1, *self.groups)) * tile.keys + tile.padding
         self._in_turns: list[Buffer] = []
-        self.right = [self._taken("keys", each.right, shape) for each in products]
-        self.values = [self._taken("values", [each.value], shape)[0] for each in values]
+        self.right = [self._taken("keys", each.right) for each in products]
+        self.values = [self._taken("values", [each.value])[0] for each in values]
 
-    def _of_rows(self, product: PairProduct) -> tuple[int, int]:
+    def _of_rows(self, product: PairProduct, operand: Scalar) -> tuple[int, int]:
         tile = self.tile
-        return -(-product.terms // tile.depth) * tile.depth, tile.queries + tile.padding
+        terms = -(-product.terms // tile.depth) * tile.depth
+        return terms, tile.queries + padding(operand.dtype, tile)
 
-    def _taken(
-        self, label: str, operands: Sequence[Scalar], shape: tuple[int, int]
-    ) -> list[Buffer]:
+    def _taken(self, label: str, operands: Sequence[Scalar]) -> list[Buffer]:
         """Rows for operands of partners: others have been used when these are loaded."""
         taken: list[Buffer] = []
         for each in operands:
             free = [one for one in self._in_turns if one.dtype == each.dtype and one not in taken]
             if not free:
-                free.append(buffer(label, each.dtype, shape))
+                width = max((1, *self.groups)) * self.tile.keys + padding(each.dtype, self.tile)
+                free.append(buffer(label, each.dtype, (self.tile.depth, width)))
                 self._in_turns += free
             taken.append(free[0])
         return taken
@@ -189,6 +192,14 @@ class Operands:
 
     def divided(self, x: Scalar, by: int) -> tuple[Scalar, Scalar]:
         return quotient_and_rest(x, by, self.simplify)
+
+
+def padding(dtype: np.dtype[Any], tile: AttentionTile) -> int:
+    """Numbers behind each row in shared memory: rows then begin in different banks of it.
+
+    Those of half floats are read by tensor cores, 16 bytes at a time.
+    """
+    return WIDEST // dtype.itemsize if dtype.itemsize == 2 else tile.padding
 
 
 def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:

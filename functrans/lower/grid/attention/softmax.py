@@ -62,6 +62,9 @@ class Attention(NamedTuple):
     position : tuple of Scalar
         Where it is stored.
     tile : AttentionTile
+    on_tensor_cores : bool
+        Whether tensor cores may multiply half floats: nobody makes the scores again, and asks which
+        of them is the largest.
     """
 
     roots: tuple[Root, ...]
@@ -80,6 +83,7 @@ class Attention(NamedTuple):
     made: Scalar
     position: tuple[Scalar, ...]
     tile: AttentionTile
+    on_tensor_cores: bool = False
 
     @property
     def widest(self) -> np.dtype[np.generic]:

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrans.loop.nodes import combine_pairwise
+from functrans.loop.nodes import as_index, combine_pairwise
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Let, Statement, Store, load, local
+from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.tiles import (
     Element,
@@ -38,6 +38,7 @@ from functrans.lower.grid.attention.tiles import (
     named_loads,
     team_root,
 )
+from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_half, in_halves
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")
@@ -70,9 +71,12 @@ class _Kernel:
         self.of = of = attention
         self.simplify = simplify
         self.substitute = simplify.substitute
-        self.tiles = tiles = PairTiles(of.pairs, [of.product], [of.values], of.tile, simplify)
+        self.tiles = tiles = self._tiles()
         rows = of.tile.queries
         self.weights = tiles.of_pairs("weights", of.widest)
+        self.weighted = self.weights
+        if isinstance(tiles, WarpPairTiles) and tiles.sums_too:
+            self.weighted = tiles.of_pairs_in_half("halves", self.of.weighted.dtype)
         self.parts = tiles.parts("parts", of.widest)
         self.largest = tiles.shared("largest", of.score.dtype, rows)
         self.scale = tiles.shared("scale", of.sum.dtype, rows)
@@ -80,15 +84,31 @@ class _Kernel:
         self.products = tiles.own("products", of.product.term.dtype, of.tile.scores)
         self.sums = tiles.sums(0, of.sum.dtype)
 
+    def _tiles(self) -> PairTiles:
+        """Tiles, on tensor cores if operands are half floats."""
+        of, pairs, tile = self.of, self.of.pairs, self.of.tile
+        product = in_halves(of.product, tile) if of.on_tensor_cores else None
+        if product is None:
+            return PairTiles(pairs, [of.product], [of.values], tile, self.simplify)
+        halves = in_half(of.values, of.weighted)
+        if halves is not None:
+            values, weighted = halves
+            self.of = of._replace(values=values, weighted=weighted)
+        values = self.of.values
+        return WarpPairTiles(
+            pairs, [product], [values], tile, self.simplify, sums_too=halves is not None
+        )
+
     def body(self) -> tuple[Statement, ...]:
         tiles = self.tiles
         of_keys = (
             *tiles.multiplied(0, self.products),
+            *([tiles.by_threads(self._hand_over)] if tiles.by_warps else []),
             tiles.by_threads(self._score),
             tiles.by_rows(self._grow),
             tiles.by_threads(self._weigh),
             tiles.by_rows(self._total),
-            tiles.weighted(self.sums, self.weights),
+            tiles.weighted(self.sums, self.weighted),
         )
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
         return tiles.in_the_grid(
@@ -128,9 +148,13 @@ class _Kernel:
             lowest = const(LOWEST, value.dtype)
             inside = self.tiles.operands.is_partner(key)
             values.append(self.simplify(where(inside, value, lowest)))
-        body = [query.declared, *self._each(own, keys, values, values, "max", thread)]
-        handed_over = self.tiles.handed_over(thread, self.products, self.weights)
+        body = [query.declared, *self._each(own, keys, values, values, "max", thread, self.weights)]
+        handed_over = [] if self.tiles.by_warps else self._hand_over(thread)
         return [*handed_over, counted(counter, body)]
+
+    def _hand_over(self, thread: Scalar) -> list[Statement]:
+        """A thread's products, which others may need."""
+        return self.tiles.handed_over(thread, self.products, self.weights)
 
     def _grow(self, query: Scalar) -> list[Statement]:
         """The largest of a query's scores so far, and what it takes to scale sums to it."""
@@ -169,17 +193,19 @@ class _Kernel:
         body = [
             query.declared,
             _let(shift, self._shift(load(self.largest, (own,)))),
-            *self._each(own, keys, weights, weighted, "add", thread),
+            *self._each(own, keys, weights, weighted, "add", thread, self.weighted),
         ]
-        loads = [load(self.scale, (each,)) for each in tiles.own_rows(thread)]
-        declared, (scales,) = named_loads([loads])
-        sums = self.sums.row
-        scaled = [
-            Store(sums, at, load(sums, at) * scale)
-            for scale, columns in zip(scales, tiles.places(self.sums, thread), strict=True)
-            for at in columns
-        ]
-        return [counted(number, body), *declared, *scaled]
+        return [counted(number, body), *self._scaled(thread)]
+
+    def _scaled(self, thread: Scalar) -> list[Statement]:
+        """A thread's sums, scaled."""
+        groups = range(self.sums.groups)
+        own = [x for group in groups for x in self.tiles.sums_of(thread, self.sums, group)]
+        rows = list(dict.fromkeys(each.row for each in own))
+        declared, (names,) = named_loads([[load(self.scale, (row,)) for row in rows]])
+        scales, sums = dict(zip(rows, names, strict=True)), self.sums.row
+        places = [((thread, as_index(each.number)), scales[each.row]) for each in own]
+        return [*declared, *(Store(sums, at, load(sums, at) * scale) for at, scale in places)]
 
     def _each(
         self,
@@ -189,6 +215,7 @@ class _Kernel:
         kept: Sequence[Scalar],
         op: str,
         thread: Scalar,
+        target: Buffer,
     ) -> list[Statement]:
         """Statements that keep what is made for a query and a thread's keys, and combine values."""
         names = tuple(local(value.dtype, "x") for value in values)
@@ -198,7 +225,7 @@ class _Kernel:
         return [
             Let(names, tuple(values)),
             *(
-                Store(self.weights, (own, key), convert(x, wide))
+                Store(target, (own, key), convert(x, target.dtype))
                 for key, x in zip(keys, self.substitute(kept, replaced), strict=True)
             ),
             Store(self.parts, (own, self.tiles.across(thread)), combined),

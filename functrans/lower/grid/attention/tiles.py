@@ -65,6 +65,14 @@ class Sums(NamedTuple):
     groups: int
 
 
+class Own(NamedTuple):
+    """A number that a thread has in registers: which it is, its row, its column of a group."""
+
+    number: int
+    row: Scalar
+    column: Scalar
+
+
 class Element(NamedTuple):
     """An element of a result: its row of the tile, what its indices are, and its sum."""
 
@@ -84,6 +92,9 @@ class PairTiles:
     tile : AttentionTile
     simplify : Simplifier
     """
+
+    by_warps = False
+    """Whether the products that a thread has are those of others' rows and partners."""
 
     def __init__(
         self,
@@ -205,12 +216,7 @@ class PairTiles:
 
     def handed_over(self, thread: Scalar, products: Buffer, target: Buffer) -> list[Statement]:
         """Stores of a thread's products at their pairs."""
-        partners = self.own_partners(thread)
-        places = [(row, partner) for row in self.own_rows(thread) for partner in partners]
-        return [
-            Store(target, place, convert(load(products, (thread, as_index(i))), target.dtype))
-            for i, place in enumerate(places)
-        ]
+        return _put(products, thread, self.products_of(thread), target)
 
     # -- sums -------------------------------------------------------------------------------------
 
@@ -269,14 +275,7 @@ class PairTiles:
         tile, columns = self.tile, self.values[sums.number].columns
 
         def handed_on(thread: Scalar) -> list[Statement]:
-            first = group * tile.thread_keys
-            return [
-                Store(weights, (own, key), convert(load(sums.row, place), weights.dtype))
-                for own, places in zip(
-                    self.own_rows(thread), self.places(sums, thread), strict=True
-                )
-                for key, place in zip(self.own_partners(thread), places[first:], strict=False)
-            ]
+            return _put(sums.row, thread, self.sums_of(thread, sums, group), weights)
 
         element = index("element", tile.queries * tile.keys)
         own, key = self.operands.divided(element, tile.keys)
@@ -298,6 +297,20 @@ class PairTiles:
         return where_true(self.simplify(of_tile < extents(self.pairs.rows)), body)
 
     # -- what a thread has ------------------------------------------------------------------------
+
+    def products_of(self, thread: Scalar) -> list[Own]:
+        """The products that a thread has."""
+        pairs = product(self.own_rows(thread), self.own_partners(thread))
+        return [Own(number, *pair) for number, pair in enumerate(pairs)]
+
+    def sums_of(self, thread: Scalar, sums: Sums, group: int) -> list[Own]:
+        """The sums that a thread has, in one group of columns."""
+        count = self.tile.thread_keys
+        return [
+            Own((row * sums.groups + group) * count + column, *pair)
+            for row, own in enumerate(self.own_rows(thread))
+            for column, pair in enumerate(product([own], self.own_partners(thread)))
+        ]
 
     def own_rows(self, thread: Scalar) -> list[Scalar]:
         down, _ = self.operands.divided(thread, self.tile.across)
@@ -379,6 +392,18 @@ def named_loads(
     """Names for what is loaded: a statement for each row of these, and the names."""
     rows = [tuple(local(x.dtype) for x in row) for row in elements]
     return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows
+
+
+def _put(row: Buffer, thread: Scalar, own: Sequence[Own], target: Buffer) -> list[Statement]:
+    """Stores of what a thread has, in shared memory."""
+    return [
+        Store(
+            target,
+            (each.row, each.column),
+            convert(load(row, (thread, as_index(each.number))), target.dtype),
+        )
+        for each in own
+    ]
 
 
 def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:

@@ -160,7 +160,7 @@ def _for_fragments(
     """
     if fold.dtype != SINGLE:
         return None
-    half, other = _before_widening(left), _before_widening(right)
+    half, other = before_widening(left), before_widening(right)
     if half is not None and other is not None and half.dtype == other.dtype:
         return half, other
     if not target.tf32:
@@ -168,7 +168,7 @@ def _for_fragments(
     return fragments.as_tf32(left), fragments.as_tf32(right)
 
 
-def _before_widening(x: Scalar) -> Scalar | None:
+def before_widening(x: Scalar) -> Scalar | None:
     """The half float (of 5 or 8 bits of exponent) that a number was, if it was one."""
     if x.dtype == HALF:
         return x

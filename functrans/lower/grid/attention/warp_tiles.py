@@ -1,0 +1,165 @@
+"""Tiles of pairs on tensor cores: warps multiply fragments of half floats, from shared memory.
+
+What `functrans.lower.grid.attention.tiles` has threads multiply, products of rows and partners and
+values weighted by what is made of these, is a `MatrixMultiply` of each warp where the operands were
+half floats before they were made wider. The products of two such numbers are the same, and are
+added up in float32. All that is made of pairs goes through shared memory, as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrans.loop import fragments
+from functrans.loop.fragments import ROWS, WARP
+from functrans.loop.grid import AttentionTile
+from functrans.loop.nodes import ZERO, as_index
+from functrans.loop.scalar import Scalar
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Address, Buffer, MatrixMultiply, Panel, Statement
+from functrans.lower.grid.attention.operands import padding
+from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
+from functrans.lower.grid.attention.tiles import Own, PairTiles, Sums
+from functrans.lower.grid.products.recognition import SINGLE, before_widening
+
+
+def in_halves(product: PairProduct, tile: AttentionTile) -> PairProduct | None:
+    """A product whose operands are half floats; None if tensor cores do not add it up in a tile."""
+    if len(product.left) != 1 or len(product.right) != 1 or product.op != "add":
+        return None
+    (left,), (right,) = product.left, product.right
+    halves = _halves(left, right)
+    if halves is None or product.term.dtype != SINGLE or not _has_warps(tile):
+        return None
+    if product.term.op != "mul" or product.term.args not in ((left, right), (right, left)):
+        return None
+    if product.terms % tile.depth or tile.depth % fragments.terms(halves[0].dtype):
+        return None
+    return product._replace(left=halves[:1], right=halves[1:])
+
+
+def in_half(values: Values, weighted: Scalar) -> tuple[Values, Scalar] | None:
+    """Values, and what they are multiplied by, as half floats of one kind; None if they are not."""
+    halves = _halves(values.value, weighted)
+    return None if halves is None else (values._replace(value=halves[0]), halves[1])
+
+
+def _halves(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar] | None:
+    """The half floats of one kind that two numbers were before they were made wider."""
+    first, second = before_widening(x), before_widening(y)
+    if first is None or second is None or first.dtype != second.dtype:
+        return None
+    return first, second
+
+
+def _has_warps(tile: AttentionTile) -> bool:
+    """Whether warps can have fragments of 16 rows of a tile each."""
+    down, rest = divmod(tile.queries, ROWS)
+    return not rest and tile.threads % (WARP * down) == 0
+
+
+class WarpPairTiles(PairTiles):
+    """Makes the statements of pairs on tensor cores; other parameters are those of `PairTiles`.
+
+    Parameters
+    ----------
+    sums_too : bool
+        Whether weighted values are half floats as well.
+    """
+
+    by_warps = True
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        products: Sequence[PairProduct],
+        values: Sequence[Values],
+        tile: AttentionTile,
+        simplify: Simplifier,
+        sums_too: bool,
+    ) -> None:
+        super().__init__(pairs, products, values, tile, simplify)
+        self.sums_too = sums_too
+        self.warps_across = tile.threads // WARP * ROWS // tile.queries
+        self.warp_columns = tile.keys // self.warps_across
+
+    def of_pairs_in_half(self, label: str, dtype: np.dtype[Any]) -> Buffer:
+        """A row with a half float for each pair of a tile, as tensor cores read it."""
+        width = self.tile.keys + padding(dtype, self.tile)
+        return self.shared(label, dtype, self.tile.queries, width)
+
+    def products_of(self, thread: Scalar) -> list[Own]:
+        return self._own(thread, 0)
+
+    def sums_of(self, thread: Scalar, sums: Sums, group: int) -> list[Own]:
+        return self._own(thread, group) if self.sums_too else super().sums_of(thread, sums, group)
+
+    def _own(self, thread: Scalar, group: int) -> list[Own]:
+        """What a thread has of its warp's fragments: numbers of a group, their rows and columns."""
+        _, lane = self.operands.divided(thread, WARP)
+        quotient, rest = self.operands.divided(lane, 4)
+        first, start = self._corner(thread)
+        rows = fragments.own_rows(quotient + first, ROWS)
+        columns = fragments.own_columns(rest, self.warp_columns)
+        return [
+            Own(
+                group * self.tile.scores + number,
+                self.simplify(rows[row]),
+                self.simplify(start + columns[column]),
+            )
+            for number, (row, column) in enumerate(fragments.own_sums(ROWS, self.warp_columns))
+        ]
+
+    def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
+        """The first row, and the first column of a group, that a thread's warp has."""
+        warp, _ = self.operands.divided(thread, WARP)
+        down, across = self.operands.divided(warp, self.warps_across)
+        return self.simplify(down * ROWS), self.simplify(across * self.warp_columns)
+
+    def _terms(
+        self, number: int, products: Buffer, thread: Scalar, stretch: Scalar
+    ) -> list[Statement]:
+        (left,), (right,) = self.operands.left[number], self.operands.right[number]
+        row, column = self._corner(thread)
+        first = stretch * self.tile.depth
+        return [
+            MatrixMultiply(
+                Address(products, (thread, ZERO)),
+                Panel(Address(left, (self.simplify(first + term), row)), ROWS, 1, _line(left)),
+                self._across(right, term, column),
+            )
+            for term in range(0, self.tile.depth, fragments.terms(left.dtype))
+        ]
+
+    def _weighted_terms(
+        self, sums: Sums, weights: Buffer, thread: Scalar, stretch: Scalar
+    ) -> list[Statement]:
+        if not self.sums_too:
+            return super()._weighted_terms(sums, weights, thread, stretch)
+        values = self.operands.values[sums.number]
+        row, column = self._corner(thread)
+        first = stretch * self.tile.depth
+        return [
+            MatrixMultiply(
+                Address(sums.row, (thread, as_index(group * self.tile.scores))),
+                Panel(
+                    Address(weights, (row, self.simplify(first + term))), ROWS, _line(weights), 1
+                ),
+                self._across(values, term, self.simplify(column + group * self.tile.keys)),
+            )
+            for term in range(0, self.tile.depth, fragments.terms(weights.dtype))
+            for group in range(sums.groups)
+        ]
+
+    def _across(self, operand: Buffer, term: int, column: Scalar) -> Panel:
+        """The operand of a warp's columns, which are side by side."""
+        corner = Address(operand, (as_index(term), column))
+        return Panel(corner, self.warp_columns, 1, _line(operand))
+
+
+def _line(row: Buffer) -> int:
+    """By how many numbers the lines of a row are apart."""
+    return row.extents[-1]
