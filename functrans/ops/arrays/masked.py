@@ -46,7 +46,8 @@ def applied(cotangent: Any) -> Any:
 
 def masked_sum_to(cotangent: Masked, shape: Shape) -> Masked:
     """`sum_to` of what is behind the mask; where no element is let through, neither is the sum."""
-    if cotangent.value.shape == shape == cotangent.mask.shape:
+    if cotangent.value.shape == shape:
+        # (a mask may have fewer axes: to repeat it would be to keep as much as the value)
         return cotangent
     mask = cotangent.whole_mask()
     total = sum_to(cotangent._replace(mask=mask).apply(), shape)
