@@ -32,7 +32,7 @@ from functrans.emit.llvm.text import (
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.scalar import BOOL, Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -467,6 +467,11 @@ class _Emitter:
         """Halve the vector, combining its two halves, until one number is left."""
         define = self.writer.define
         apply = self.expressions.operations.apply
+        if target.dtype == BOOL and op in ("or", "and"):
+            # as one number of so many bits
+            bits = define(f"bitcast <{parts.lanes} x i1> {parts.ref} to i{parts.lanes}")
+            test = "ne" if op == "or" else "eq"
+            return Value(define(f"icmp {test} i{parts.lanes} {bits}, {-(op == 'and')}"), 1)
         kinds = [target.dtype] * 2
         while parts.lanes > 2:
             kind, half = register_type(target.dtype, parts.lanes), parts.lanes // 2
