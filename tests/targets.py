@@ -15,7 +15,7 @@ from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
 from functrans.lower.nest.tiling import Tiling
 from functrans.lower.product.blocking import Blocking
-from functrans.lower.product.streaming import Streaming
+from functrans.lower.product.stream import Streaming
 from functrans.lower.select.assembly import Assembly
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.recomputation import Recomputation

@@ -35,6 +35,12 @@ class Scenario(NamedTuple):
     steps: int | None
     branches: tuple[bool, ...]
 
+    def one_of(self, low: float, high: float, is_start: bool) -> int:
+        """One of few numbers, by which loops start or stop."""
+        if self.steps is None:
+            return int(low if is_start else high)
+        return int(min(low + self.steps, high))
+
 
 class Region(NamedTuple):
     """A matrix, column by column, that a library routine reads or writes.

@@ -31,6 +31,7 @@ from functrans.loop.domain import (
     Values,
     aligned,
     broadcast,
+    full_range,
 )
 from functrans.loop.durations import LONGEST, duration, durations, extent_of
 from functrans.loop.reshaping import as_in_kernel
@@ -49,7 +50,7 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import carries_a_local, expressions, walk
+from functrans.loop.walk import bounds_of_loops, carries_a_local, expressions, walk
 
 Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
 """The regions of a call, of which the values of the arguments are given (None for addresses)."""
@@ -98,6 +99,7 @@ class Accesses:
         self.mask: Array | None = None
         self.thread: Array | None = None
         """Which thread of a team does the iterations of the dealt loop around, if there is one."""
+        self.bounds = bounds_of_loops(kernel.body)
         self.shapes = self._shapes(buffers)
         self._statements(kernel.body)
 
@@ -150,6 +152,7 @@ class Accesses:
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
                 for target, value in zip(statement.targets, values, strict=True):
+                    value = self._chosen(target, value)
                     if isinstance(statement, Assign) and target not in self.values.bound:
                         raise Fault(f"the local {target.attribute[0]} was not declared")
                     self.values.bind(target, value)
@@ -165,6 +168,16 @@ class Accesses:
                 self._call(statement)
             case MatrixMultiply():
                 self._multiply(statement)
+
+    def _chosen(self, target: Scalar, value: Value) -> Value:
+        """A number from data by which loops start or stop is one of few: a scenario says which."""
+        starts, stops = self.bounds
+        if target not in stops or not isinstance(value, Unknown):
+            return value
+        if value.high - value.low > LARGEST:
+            return value
+        self.uncertain = True
+        return np.asarray(self.scenario.one_of(*value, target in starts))
 
     def _for(self, loop: For) -> None:
         self._read((loop.start, loop.stop))
@@ -242,14 +255,14 @@ class Accesses:
             if isinstance(statement, Assign):
                 for target in statement.targets:
                     if target in self.values.bound:
-                        self.values.bind(target, Unknown(-np.inf, np.inf))
+                        self.values.bind(target, full_range(target.dtype))
 
     def _reduce(self, statement: Reduce) -> None:
         self._read([bound for _, *pair in statement.loops for bound in pair])
         self._forget_assigned(statement.body)
         self._loops(statement, statement.loops)
         for target in statement.targets:
-            self.values.bind(target, Unknown(-np.inf, np.inf))
+            self.values.bind(target, full_range(target.dtype))
 
     def _loops(self, statement: Reduce, loops: Sequence[tuple[Scalar, Scalar, Scalar]]) -> None:
         if not loops:

@@ -166,7 +166,7 @@ class Values:
         if node.op == "load" and node.attribute in self.in_memory:
             return np.asarray(self.in_memory[node.attribute])
         if not _is_enumerated(node):
-            return _full_range(node.dtype)
+            return full_range(node.dtype)
         if node.op == "checked":
             return _checked(*args)
         if node.op == "required":
@@ -196,7 +196,7 @@ def _is_enumerated(node: Scalar) -> bool:
     )
 
 
-def _full_range(dtype: np.dtype[Any]) -> Unknown:
+def full_range(dtype: np.dtype[Any]) -> Unknown:
     if dtype == BOOL:
         return Unknown(0, 1)
     if is_float(dtype):
@@ -237,7 +237,7 @@ def _union(x: Value, y: Value) -> Unknown:
 
 def _range_of(node: Scalar, args: Sequence[Value]) -> Unknown:
     """The range of an operation, from those of its operands."""
-    whole = _full_range(node.dtype)
+    whole = full_range(node.dtype)
     if node.op in _CHOICES:
         return _union(*args[1:])
     (a, b), *_, (c, d) = [bounds(arg) for arg in (*args, args[-1])]

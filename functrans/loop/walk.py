@@ -87,6 +87,20 @@ def scalars(statements: Iterable[Statement]) -> list[Scalar]:
     return postorder([root for each in walk(statements) for root in expressions(each)])
 
 
+def bounds_of_loops(statements: Iterable[Statement]) -> tuple[set[Scalar], set[Scalar]]:
+    """The locals by which loops start, and those by which they start or stop."""
+    starts: list[Scalar] = []
+    stops: list[Scalar] = []
+    for each in walk(statements):
+        loops = each.loops if isinstance(each, Reduce) else ()
+        if isinstance(each, For):
+            loops = ((each.index, each.start, each.stop),)
+        starts += [start for _, start, _ in loops]
+        stops += [stop for *_, stop in loops]
+    first = {node for node in postorder(starts) if node.op == "local"}
+    return first, first | {node for node in postorder(stops) if node.op == "local"}
+
+
 def may_fail(statements: Iterable[Statement]) -> bool:
     """Whether the statements may set the flag that says that the call has failed."""
     return any(node.op in ("checked", "required") for node in scalars(statements))

@@ -33,7 +33,8 @@ from functrans.lower.nest.merging import merged
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
-from functrans.lower.product.streaming import Stream, stream_nests, streams
+from functrans.lower.product.stream import Stream, streams
+from functrans.lower.product.streaming import stream_nests
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import (
     Recomputation,

@@ -91,6 +91,8 @@ LOW = {
         "block_bytes": (64, 1 << 19),
         "most_rows": (8, 48),
         "most_parts": (2, 16),
+        "tile": (1, 32),
+        "fewest_tiles": (1, 4),
     },
     "transforms": {
         "long": (12, 100, 4096),

@@ -62,9 +62,9 @@ class Block(NamedTuple):
         return (For(row, *self.rows, (below,)), For(column, *self.columns, (above,)))
 
 
-def loop_of(index: Scalar, stop: Scalar, body: Body) -> Body:
+def loop_of(index: Scalar, stop: Scalar, body: Body, start: Scalar = ZERO) -> Body:
     """A loop, or its body if that is done once."""
-    return body if index is ZERO else (For(index, ZERO, stop, body),)
+    return body if index is ZERO else (For(index, start, stop, body),)
 
 
 def iterations(loops: Sequence[Scalar]) -> int:

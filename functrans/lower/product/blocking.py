@@ -212,14 +212,21 @@ def _is_thin(root: Contraction, target: Target) -> bool:
     )
 
 
-def blocks_by_rows(root: Contraction, target: Target, rows: int, is_sum: bool) -> Blocks:
-    """How a product is cut whose blocks are of so many rows, or terms if it is a sum over rows."""
+def blocks_by_rows(
+    root: Contraction, target: Target, rows: int, is_sum: bool, narrowed: bool
+) -> Blocks:
+    """How a product is cut whose blocks are of so many rows, or terms if it is a sum over rows.
+
+    Where loops are ``narrowed``, tiles of a sum are as high as a power of two.
+    """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
     if is_sum:
         height = _height(size.rows, most, vectors, limits)
+        if narrowed:
+            height = 1 << most.bit_length() - 1
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
     height = max(n for n in range(1, most + 1) if rows % n == 0)
     depth = _depth(size.terms, width * itemsize, itemsize, limits)

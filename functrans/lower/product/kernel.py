@@ -20,14 +20,14 @@ from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, load, local
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised
-from functrans.lower.product.block import Block, loop_of
+from functrans.lower.product.block import Block, Bounds, loop_of
 from functrans.lower.product.blocking import Blocking, Blocks, extents_of, form_of
 from functrans.lower.product.packing import Groups, Lines, Operand, Terms
 from functrans.lower.select.root import Contraction, extent_of
@@ -175,24 +175,28 @@ class Product:
         """All terms of a sum."""
         return Terms(ZERO, const(self.size.terms, INDEX), self.size.terms)
 
-    def computed(self, block: Block, elsewhere: Relocation | None = None) -> Body:
-        """Statements that compute the sums of a block.
+    def computed(
+        self, block: Block, elsewhere: Relocation | None = None, among: Bounds | None = None
+    ) -> Body:
+        """Statements that compute the sums of a block, of terms ``among`` some if not of all.
 
         Some of what the left operand is made of may be ``elsewhere``.
         """
-        blocks, size = self.blocks, self.size
-        left = self._left(block, elsewhere)
+        blocks, few = self.blocks, among is not None
+        left, (first, last) = self._left(block, elsewhere), among or (ZERO, self.all_terms.length)
         if blocks.stretches == 1:
-            before, panels = self._packed(block, self.all_terms)
-            return (*before, *self._stretch(block, left, panels, self.all_terms, None))
+            terms = Terms(first, self.simplify(last - first), self.size.terms, few)
+            before, panels = self._packed(block, terms)
+            return (*before, *self._stretch(block, left, panels, terms, None))
         stretch = index("stretch", blocks.stretches)
-        start = self._times(stretch, blocks.depth)
-        count = self.simplify(self._end(start, blocks.depth, size.terms) - start)
-        terms = Terms(start, count, blocks.depth)
+        begin = self._times(stretch, blocks.depth)
+        start = begin if first is ZERO else self.simplify(maximum(begin, first))
+        count = self.simplify(minimum(begin + blocks.depth, last) - start)
+        terms = Terms(start, count, blocks.depth, few)
         before, panels = self._packed(block, terms)
         body = (*before, *self._stretch(block, left, panels, terms, "add"))
-        stop = const(blocks.stretches, INDEX)
-        return (*self.zeros(block), For(stretch, ZERO, stop, body))
+        start, stop = self._groups((first, last), blocks.depth)
+        return (*self.zeros(block), For(stretch, start, stop, body))
 
     def _packed(
         self, block: Block, terms: Terms
@@ -202,13 +206,19 @@ class Product:
             return self._packed_here(block, self.right.at(block.batch), terms)
         return (), self._panels(block, terms)
 
-    def accumulated(self, block: Block, terms: Terms, elsewhere: Relocation) -> Body:
-        """Statements that add some terms to the sums of a block, whose panels are packed here."""
+    def accumulated(
+        self, block: Block, terms: Terms, elsewhere: Relocation, among: Bounds | None = None
+    ) -> Body:
+        """Statements that add some terms to the sums of a block, whose panels are packed here.
+
+        That is done for tiles of rows ``among`` some, if not for all.
+        """
         (factor,) = elsewhere.expressions([self.right.factor])
         right = replace(self.right, factor=factor).at(block.batch)
         before, panels = self._packed_here(block, right, terms)
         left = self._left(block, elsewhere)
-        return (*before, *self._stretch(block, left, panels, terms, "add"))
+        tiles = None if among is None else self._groups(among, self.blocks.height)
+        return (*before, *self._stretch(block, left, panels, terms, "add", tiles))
 
     def _packed_here(
         self, block: Block, right: Operand, terms: Terms
@@ -317,10 +327,14 @@ class Product:
         right: Callable[[Scalar, Scalar, Scalar], Scalar],
         terms: Terms,
         op: str | None,
+        some: Bounds | None = None,
     ) -> Body:
-        """Statements that add up some terms; a panel stays in the nearest cache for all rows."""
+        """Statements that add up some terms; a panel stays in the nearest cache for all rows.
+
+        Not all tiles of rows need be gone through, but ``some``.
+        """
         blocks, own = self.blocks, block.own
-        tiles = self._count(block.rows, blocks.height, blocks.tiles)
+        tiles = some or (ZERO, self._count(block.rows, blocks.height, blocks.tiles))
         panels = self._count(block.columns, blocks.width, blocks.panels)
         panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
         tile = index("tile", blocks.tiles) if blocks.tiles > 1 else ZERO
@@ -339,19 +353,11 @@ class Product:
             ]
         else:
             before = self._packed_tiles(left, block, terms, tiles)
-            elements = [
-                load(self.tiles, (*own, tile, term, const(row, INDEX)))
-                for row in range(blocks.height)
-            ]
+            numbers = map(as_index, range(blocks.height))
+            elements = [load(self.tiles, (*own, tile, term, row)) for row in numbers]
         if blocks.by_terms:
-            return (
-                *before,
-                *loop_of(
-                    tile,
-                    tiles,
-                    (*lets, *self._by_terms(block, first, elements, right, terms, term)),
-                ),
-            )
+            inside = (*lets, *self._by_terms(block, first, elements, right, terms, term))
+            return (*before, *loop_of(tile, tiles[1], inside))
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
         products = tuple(element * other for element in elements)
@@ -362,7 +368,8 @@ class Product:
             for row, total in enumerate(sums)
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
-        return (*before, *loop_of(panel, panels, loop_of(tile, tiles, (*lets, vectors))))
+        of_panel = loop_of(tile, tiles[1], (*lets, vectors), tiles[0])
+        return (*before, *loop_of(panel, panels, of_panel))
 
     def _by_terms(
         self,
@@ -433,15 +440,16 @@ class Product:
         first = self.simplify(block.rows[0] + self._times(tile, height))
         return Lines(first, height, block.rows[1], self.size.rows % height == 0)
 
-    def _rows(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
+    def _rows(self, left: Operand, block: Block, terms: Terms, tiles: Bounds) -> Body:
         """Statements that copy rows of the left operand, the last one again beyond the last."""
         height = self.blocks.height
         row = index("row", self.blocks.tiles * height)
         line = self.simplify(minimum(block.rows[0] + row, block.rows[1] - 1))
         copied = left.copied_line(self.tiles, (*block.own, row), line, terms)
-        return (For(row, ZERO, self._times(tiles, height), copied),)
+        start, stop = (self._times(each, height) for each in tiles)
+        return (For(row, start, stop, copied),)
 
-    def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Scalar) -> Body:
+    def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Bounds) -> Body:
         """Statements that copy the left operand as tiles, one term after the other."""
         tile = index("tile", self.blocks.tiles)
 
@@ -451,7 +459,8 @@ class Product:
         own = self.blocks.height * self.dtype.itemsize
         is_large = self.size.rows * self.size.terms * self.dtype.itemsize > self.limits.few_bytes
         is_worth_it = is_large and own >= self.limits.shortest_line
-        groups = Groups(tile, tiles, self._lines(block, tile), side_by_side=is_worth_it)
+        start, stop = tiles
+        groups = Groups(tile, stop, self._lines(block, tile), is_worth_it, start)
         return left.copied(place, self.tiles, groups, terms)
 
     # -- numbers ------------------------------------------------------------------------------
@@ -474,7 +483,12 @@ class Product:
     def _end(self, start: Scalar, length: int, stop: int) -> Scalar:
         return self.simplify(minimum(start + length, stop))
 
-    def _count(self, bounds: tuple[Scalar, Scalar], length: int, most: int) -> Scalar:
+    def _groups(self, bounds: Bounds, length: int) -> Bounds:
+        """From which to which group of so many lines, or terms, some of them are."""
+        start, stop = bounds
+        return self.simplify(idiv(start, length)), self.simplify(idiv(stop + (length - 1), length))
+
+    def _count(self, bounds: Bounds, length: int, most: int) -> Scalar:
         """How many tiles, or panels, there are between two rows, or columns."""
         start, stop = bounds
         if start.op == stop.op == "const":

@@ -48,7 +48,7 @@ class Lines(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Groups of lines: the loop over them (or zero), how many there are, and the lines of one.
+    """Groups of lines: the loop over them (or zero), where it stops, the lines of one, its start.
 
     With ``side_by_side``, those of all groups are copied before the next term's: where an operand
     is large, its next line of memory is far, in another page.
@@ -58,18 +58,23 @@ class Groups(NamedTuple):
     stop: Scalar
     lines: Lines
     side_by_side: bool
+    start: Scalar = ZERO
 
     def loop(self, body: Body) -> Body:
         """The loop over them."""
-        return loop_of(self.group, self.stop, body)
+        return loop_of(self.group, self.stop, body, self.start)
 
 
 class Terms(NamedTuple):
-    """Terms of a sum: the first one, how many there are, and how many at most."""
+    """Terms of a sum: the first one, how many there are, how many at most, and whether few may be.
+
+    Few are fewer than a vector holds.
+    """
 
     start: Scalar
     length: Scalar
     most: int
+    few: bool = False
 
 
 def gaps(factor: Scalar, loop: Scalar) -> int:
@@ -184,7 +189,8 @@ class Operand:
             lanes //= 2
         length = terms.length
         whole = length.op == "const" and int(length.attribute) % lanes == 0
-        return For(term, ZERO, length, body, lanes, repeatable=lanes > 1, whole=whole)
+        repeatable = lanes > 1 and not terms.few
+        return For(term, ZERO, length, body, lanes, repeatable=repeatable, whole=whole)
 
     def _transposed(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
         """Vectors of terms, of all lines together."""

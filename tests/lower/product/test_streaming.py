@@ -6,7 +6,7 @@ import pytest
 from functrans import config, grad, jit, trace
 from functrans.loop.target import CPU
 from functrans.lower import pipeline
-from functrans.lower.product.streaming import Streaming
+from functrans.lower.product.stream import Streaming
 from functrans.lower.verify import verify
 from functrans.ops.linalg.compiled.blas import Products
 from functrans.ops.linalg.compiled.forms import Forms

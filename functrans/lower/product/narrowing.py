@@ -1,0 +1,293 @@
+"""Loop-bound narrowing: a block of rows leaves out the columns in which a mask leaves nothing.
+
+In causal attention a score is a choice, ``where(mask, score, -inf)``. Where the condition does not
+hold, the other side says what all that is made of the score is: its exponential is zero, so a sum
+need not count it, nor a product multiply by it. So the loops over columns of a block of rows go
+from the first tile of columns in which the condition holds somewhere to the last. (That is an
+inspector and an executor: J. Saltz et al., "Run-time parallelization and scheduling of loops",
+1991. Masks mostly are data, and of a few comparisons it takes next to no time to look.)
+
+Nothing is left out on trust: zero times infinity is NaN. Each row tests that the terms which it has
+left out would not have changed anything, and if one would have, the matrix is done again, with all
+columns. Such a term is an expression, in which the condition does not hold:
+
+- of a maximum, it is a number of the row that is not greater than the maximum;
+- of a sum, or a product, its *size* is zero, which bounds it: ``|x + y| <= |x| + |y|`` and so on.
+  For what is not known there, such as the elements of another product, stands a bound, the product
+  of the largest numbers in its factors. Is that infinite, or NaN, it makes zeros NaN.
+
+A row in which the condition holds nowhere counts for one in which it holds everywhere.
+
+Expects a stream (`functrans.lower.product.stream`). Leaves one whose sums go over fewer columns,
+which has one value more: whether a test has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.relocation import Relocation
+from functrans.loop.scalar import BOOL, Scalar, eq, maximum, minimum, where
+from functrans.loop.simplify import FALSE, TRUE, Simplifier
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    While,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.substitution import substituted
+from functrans.loop.target import Target
+from functrans.loop.walk import Body
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.nest.linearisation import Values
+from functrans.lower.product.block import Bounds
+from functrans.lower.product.mask import Columns, Mask, columns_of, masks
+from functrans.lower.product.outside import Outside
+from functrans.lower.product.stream import Readers, Stream, Streaming
+from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A stream whose loops over columns have bounds that each block of rows finds.
+
+    Parameters
+    ----------
+    stream : Stream
+    readers : dict
+        All roots that read a buffer.
+    mask : Mask
+    columns : dict
+        The loops and counters of roots that go over columns.
+    tests : Buffer
+        For each row, whether a test has failed.
+    largest : tuple of statements
+        Find what bounds the elements of products, by the loops of the stack.
+    first, last : Scalar
+        Locals: the first tile of columns, and the one behind the last.
+    failed, whole : Scalar
+        Locals: whether a test of this matrix has failed, and whether it is done again.
+    tile : int
+        The columns of a tile.
+    simplify : Simplifier
+    """
+
+    stream: Stream
+    readers: Readers
+    mask: Mask
+    columns: Columns
+    tests: Buffer
+    largest: Body
+    first: Scalar
+    last: Scalar
+    failed: Scalar
+    whole: Scalar
+    tile: int
+    simplify: Simplifier
+
+    @property
+    def extent(self) -> int:
+        """How many columns there are."""
+        return extent_of(self.mask.column)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The first column of a block of rows, and the one behind the last."""
+        return _bounds(self.first, self.last, self.tile, self.extent, self.simplify)
+
+    def found(self, rows: Bounds, batch: Values) -> Body:
+        """Statements that find the columns of a block of rows."""
+        count = -(-self.extent // self.tile)
+        none, all_tiles = ZERO, as_index(count)
+        tile, lane = index("tile", count), index("lane", self.tile)
+        column = tile * self.tile + lane
+        values = {**batch, self.mask.column: self.simplify(column)}
+        (chosen,) = self.simplify.substitute([self.mask.condition], values)
+        if self.mask.holds is TRUE:
+            chosen = ~chosen
+        some, low, high, first, last = (
+            local(BOOL, "some"),
+            *(local(INDEX, name) for name in ("low", "high", "first", "last")),
+        )
+        left = self.simplify(minimum(self.extent - tile * self.tile, self.tile))
+        whole = self.extent % self.tile == 0
+        within = Reduce((some,), ("or",), (chosen,), ((lane, ZERO, left),), (), self.tile, whole)
+        of_row = Reduce(
+            (low, high),
+            ("min", "max"),
+            (where(some, tile, all_tiles), where(some, tile + 1, none)),
+            ((tile, ZERO, all_tiles),),
+            (within,),
+        )
+        is_empty = eq(high, none)
+        of_rows = Reduce(
+            (first, last),
+            ("min", "max"),
+            (where(is_empty, none, low), where(is_empty, all_tiles, high)),
+            ((self.stream.row, *rows),),
+            (of_row,),
+        )
+        low = where(self.whole, none, first)
+        high = where(self.whole, all_tiles, last)
+        return (
+            of_rows,
+            Let((self.first,), (maximum(minimum(low, all_tiles - 1), none),)),
+            Let((self.last,), (minimum(maximum(high, self.first + 1), all_tiles),)),
+        )
+
+    def tested(self, rows: Bounds, elsewhere: Relocation) -> Body:
+        """Statements that see whether a test of a block of rows has failed."""
+        row, some = self.stream.row, local(BOOL, "some")
+        values = elsewhere.expressions([load(self.tests, self.stream.around)])
+        return (
+            Reduce((some,), ("or",), tuple(values), ((row, *rows),)),
+            Assign((self.failed,), (self.failed | some,)),
+        )
+
+    def around(self, body: Body, batch: Values) -> Body:
+        """What is done for a matrix, and if a test has failed, with all columns."""
+        once = While(
+            body,
+            self.failed & ~self.whole,
+            (Assign((self.failed, self.whole), (FALSE, TRUE)),),
+            most=1,
+        )
+        before = Let((self.failed, self.whole), (FALSE, FALSE))
+        return (*substituted(self.largest, batch, self.simplify), before, once)
+
+    def loops(self, body: Body) -> Body:
+        """The statements with narrowed loops over columns, of which there may be fewer lanes."""
+        start, stop = self.bounds
+        inner = {root.loops[-1] for root, own in self.columns.items() if root.loops[-1] in own}
+        found: list[Statement] = []
+        for each in body:
+            if isinstance(each, For):
+                each = replace(each, body=self.loops(each.body))
+                if each.index in inner:
+                    whole = self.extent % self.tile == self.tile % each.lanes == 0
+                    each = replace(each, start=start, stop=stop, repeatable=False, whole=whole)
+            found.append(each)
+        return tuple(found)
+
+
+def _bounds(first: Scalar, last: Scalar, tile: int, extent: int, simplify: Simplifier) -> Bounds:
+    return simplify(first * tile), simplify(minimum(last * tile, extent))
+
+
+def narrowed(
+    stream: Stream, readers: Readers, tile: int, target: Target, simplify: Simplifier
+) -> Narrowed | None:
+    """The stream with narrowed loops; None if no mask leaves anything out that may be left out.
+
+    Parameters
+    ----------
+    stream : Stream
+    readers : dict
+        All roots that read a buffer.
+    tile : int
+        The columns of a tile.
+    target : Target
+    simplify : Simplifier
+    """
+    if all(isinstance(root, Contraction) for root in stream.roots):
+        return None
+    for root, mask in masks(stream):
+        if extent_of(mask.column) < target[Streaming].fewest_tiles * tile:
+            continue
+        columns = columns_of(stream, root, mask.column, readers)
+        if columns is None:
+            continue
+        outside = Outside(stream, mask, columns, target, simplify)
+        tests = outside.tests()
+        if tests is not None:
+            return _rewritten(outside, tests, tile, readers)
+    return None
+
+
+def _rewritten(outside: Outside, tests: Sequence[Scalar], tile: int, readers: Readers) -> Narrowed:
+    """The stream with narrowed sums, and the tests behind the last nest that goes row by row."""
+    stream, simplify = outside.stream, outside.simplify
+    first, last = local(INDEX, "first"), local(INDEX, "last")
+    extent = extent_of(outside.mask.column)
+    bounds = _bounds(first, last, tile, extent, simplify)
+    new: dict[Root, Elements] = {}
+    for root in stream.roots:
+        new[root] = _with_sums(root, outside.columns.get(root, frozenset()), bounds, simplify)
+    holds = TRUE
+    for test in tests:
+        holds = holds & test
+    failed = simplify(~holds)
+    around = stream.around
+    flags = buffer("failed", BOOL, map(extent_of, around))
+    flag = Elements(flags, around, tuple(range(len(around))), ((around, failed),))
+    members = [_replaced(loop, new) for loop in stream.members]
+    by_rows = [loop for loop in members if any(not isinstance(x, Contraction) for x in loop.roots)]
+    _add_to_rows(by_rows[-1], around, flag)
+    made = {flags: flag, **{target: new[root] for target, root in stream.made.items()}}
+    read = {one: [new.get(root, root) for root in roots] for one, roots in readers.items()}
+    for source in flag.loads:
+        read[source] = [*read.get(source, ()), flag]
+    return Narrowed(
+        stream=replace(stream, members=members, made=made),
+        readers=read,
+        mask=outside.mask,
+        columns=outside.columns,
+        tests=flags,
+        largest=tuple(outside.largest),
+        first=first,
+        last=last,
+        failed=local(BOOL, "failed"),
+        whole=local(BOOL, "whole"),
+        tile=tile,
+        simplify=simplify,
+    )
+
+
+def _with_sums(
+    root: Elements, columns: frozenset[Scalar], bounds: Bounds, simplify: Simplifier
+) -> Elements:
+    """A root whose sums over columns go over some of them."""
+    if isinstance(root, Contraction):
+        return root
+    start, stop = bounds
+    values = {}
+    for fold in root.folds:
+        op, counters = fold.attribute
+        if columns.isdisjoint(counters):
+            continue
+        (column,) = counters
+        counter = index(column.attribute[0], extent_of(column))
+        (term,) = simplify.substitute(fold.args[:1], {column: start + counter})
+        values[fold] = Scalar("fold", (term, simplify(stop - start)), fold.dtype, (op, (counter,)))
+    if not values:
+        return root
+    elements = [
+        (position, simplify.substitute([value], values)[0]) for position, value in root.elements
+    ]
+    return replace(root, elements=tuple(elements))
+
+
+def _replaced(loop: Loop, new: Mapping[Root, Elements]) -> Loop:
+    """The loop with other roots."""
+    found = Loop(loop.index, loop.target)
+    for child in loop.children:
+        found.add(_replaced(child, new) if isinstance(child, Loop) else new[child])
+    found.vectorisable = loop.vectorisable
+    return found
+
+
+def _add_to_rows(nest: Loop, around: Sequence[Scalar], root: Root) -> None:
+    """Put a root behind all that is done of a row."""
+    loop = nest
+    for each in around[1:]:
+        loop.record(root)
+        (loop,) = (x for x in loop.children if isinstance(x, Loop) and x.index is each)
+    loop.add(root)

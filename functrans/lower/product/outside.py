@@ -1,0 +1,198 @@
+"""Neutral terms: what rows are made of where a mask leaves columns out, and whether that counts.
+
+What has to hold for a row, so that columns may be left out, is said in
+`functrans.lower.product.narrowing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from functrans.loop.affine import lies_along
+from functrans.loop.nodes import ZERO, as_index, index
+from functrans.loop.scalar import Scalar, const, eq, postorder, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import Buffer, Reduce, Statement, load, local
+from functrans.loop.target import Target
+from functrans.lower.product.mask import Columns, Mask
+from functrans.lower.product.stream import Stream
+from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+
+
+@dataclass
+class Outside:
+    """What the roots of a stream are where a mask leaves elements out, and the tests of it.
+
+    Parameters
+    ----------
+    stream : Stream
+    mask : Mask
+    columns : dict
+        The loops and counters of roots that go over columns.
+    target : Target
+    simplify : Simplifier
+    """
+
+    stream: Stream
+    mask: Mask
+    columns: Columns
+    target: Target
+    simplify: Simplifier
+    made: dict[Buffer, Root] = field(default_factory=dict)
+    """What has elements in each column."""
+    largest: list[Statement] = field(default_factory=list)
+    """Statements that find the largest numbers in factors."""
+    _known: dict[Scalar, Scalar] = field(default_factory=dict)
+
+    def tests(self) -> list[Scalar] | None:
+        """What has to hold for each row; None if that cannot be told."""
+        found: list[Scalar] = []
+        for root in self.stream.roots:
+            own = self._of_product(root) if isinstance(root, Contraction) else self._of_sums(root)
+            if own is None:
+                return None
+            found += own
+        return found
+
+    def _of_product(self, root: Contraction) -> list[Scalar] | None:
+        _, rows, columns = root.sides
+        counter = root.counter
+        assert counter is not None
+        used = self.columns.get(root)
+        if used is None:
+            return []
+        place, values = counter, dict[Scalar, Scalar]()
+        if root.target in self.stream.sums:
+            place = index("column", extent_of(self.mask.column))
+            values = {rows[-1]: place, counter: self.stream.row}
+            if used != {*rows}:
+                return None
+        elif used == {*columns}:
+            self.made[root.target] = root
+            return []
+        elif used != {counter}:
+            return None
+        left, right = root.factors
+        (left,) = self.simplify.substitute([left], values)
+        size = self._size_at(left, place)
+        other = self._largest(right, (*columns, counter))
+        return None if size is None or other is None else [eq(size * other, const(0, size.dtype))]
+
+    def _of_sums(self, root: Elements) -> list[Scalar] | None:
+        """Of elements in each column, there is nothing to be tested; of sums of them, all terms."""
+        columns = self.columns.get(root, frozenset())
+        if not columns.isdisjoint(root.loops):
+            is_one = len(root.elements) == 1 and root.loops[:-1] == self.stream.around
+            self.made[root.target] = root
+            return [] if is_one and columns == {root.loops[-1]} else None
+        found = []
+        for fold in root.folds:
+            op, counters = fold.attribute
+            if columns.isdisjoint(counters):
+                continue
+            if len(counters) > 1:
+                return None
+            test = self._of_sum(op, fold, root)
+            if test is None:
+                return None
+            found.append(test)
+        return found
+
+    def _of_sum(self, op: str, fold: Scalar, root: Elements) -> Scalar | None:
+        (column,) = fold.attribute[1]
+        if op == "add":
+            size = self._size_at(fold.args[0], column)
+            return None if size is None else eq(size, const(0, size.dtype))
+        term = self._outside(fold.args[0], column)
+        if column in postorder([term]) or [value for _, value in root.elements] != [fold]:
+            return None
+        (position, _), *_ = root.elements
+        result = load(root.target, position)
+        return {"max": term <= result, "min": result <= term}.get(op)
+
+    def _outside(self, expression: Scalar, column: Scalar) -> Scalar:
+        """An expression where the mask leaves a column out."""
+        (found,) = self.simplify.substitute([expression], self.mask.at(column, self.simplify))
+        made = [x for x in postorder([found]) if x.op == "load" and x.attribute in self.made]
+        values = {}
+        for node in made:
+            root = self.made[node.attribute]
+            if not isinstance(root, Contraction):
+                assert isinstance(root, Elements)
+                ((_, value),) = root.elements
+                value = self._outside(value, root.loops[-1])
+                if root.loops[-1] in postorder([value]):
+                    # not known, but its size may be
+                    (value,) = self.simplify.substitute([value], {root.loops[-1]: column})
+                values[node] = value
+        return self.simplify.substitute([found], values)[0]
+
+    def _size_at(self, expression: Scalar, column: Scalar) -> Scalar | None:
+        return self._size(self._outside(expression, column), column)
+
+    def _size(self, node: Scalar, column: Scalar) -> Scalar | None:
+        """A bound of an expression that is a number of the row; None if there is no rule for it."""
+        if column not in postorder([node]):
+            return abs(node) if node.dtype.kind in "fi" else node
+        if node.dtype.kind != "f":
+            return None
+        if node.op == "load":
+            root = self.made.get(node.attribute)
+            return self._largest_sum(root) if isinstance(root, Contraction) else None
+        if node.op == "where":
+            condition, *sides = node.args
+            sizes = [self._size(side, column) for side in sides]
+            if None in sizes:
+                return None
+            first, second = sizes
+            assert first is not None and second is not None
+            is_known = column not in postorder([condition])
+            return where(condition, first, second) if is_known else first + second
+        if node.op == "div" and column in postorder(node.args[1:]):
+            return None
+        args = [self._size(arg, column) for arg in node.args]
+        if None in args or not args:
+            return None
+        first, *rest = (arg for arg in args if arg is not None)
+        match node.op:
+            case "add" | "sub":
+                return first + rest[0]
+            case "mul":
+                return first * rest[0]
+            case "div":
+                return first / rest[0]
+            case "neg":
+                return first
+        return None
+
+    def _largest_sum(self, root: Contraction) -> Scalar | None:
+        """A bound of the elements of a product; its rounding errors are less than itself."""
+        _, rows, columns = root.sides
+        assert root.counter is not None
+        left, right = root.factors
+        first = self._largest(left, (*rows, root.counter))
+        second = self._largest(right, (*columns, root.counter))
+        if first is None or second is None:
+            return None
+        return first * second * (2.0 * extent_of(root.counter))
+
+    def _largest(self, factor: Scalar, loops: Sequence[Scalar]) -> Scalar | None:
+        """The largest magnitude of a factor, over these loops: a local; None if it is made here."""
+        if factor in self._known:
+            return self._known[factor]
+        nodes = postorder([factor])
+        made = any(node.op == "load" and node.attribute in self.stream.made for node in nodes)
+        if made or factor.dtype.kind != "f":
+            return None
+        *outer, first, second = loops
+        inner = (second, first) if lies_along(factor, first, second) else (first, second)
+        lanes = 4 * self.target.lanes(factor.dtype.itemsize)
+        while lanes > extent_of(inner[-1]):
+            lanes //= 2
+        bounds = tuple((each, ZERO, as_index(extent_of(each))) for each in (*outer, *inner))
+        whole = extent_of(inner[-1]) % lanes == 0
+        found = local(factor.dtype, "largest")
+        self.largest.append(Reduce((found,), ("max",), (abs(factor),), bounds, (), lanes, whole))
+        self._known[factor] = found
+        return found

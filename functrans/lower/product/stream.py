@@ -1,0 +1,185 @@
+"""Streams: nests of products that go over the same rows, one block of rows after the other.
+
+Expects nests in order. Leaves them in an order in which they can be done, some of them as streams,
+which `functrans.lower.product.streaming` makes one nest of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer
+from functrans.loop.target import Target
+from functrans.lower.nest.fusion import Loop
+from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+
+Readers = Mapping[Buffer, Sequence[Root]]
+
+
+class Streaming(NamedTuple):
+    """Products that are fused over blocks of rows. Not measured on their own."""
+
+    fewest_matrices: int = 4
+    """Matrices of a stack, of which threads have some each: blocks of one come after each other."""
+    least_bytes: int = 1 << 20
+    """Bytes that need not be in memory: fewer are in the cache anyway."""
+    block_bytes: int = 600_000
+    """Bytes of all that a block of rows consists of, about."""
+    most_rows: int = 48
+    """Rows of a block at most; their number is a multiple of `multiple`."""
+    multiple: int = 8
+    most_parts: int = 16
+    """Threads at most that have blocks of their own."""
+    tile: int = 32
+    """Columns that are left out together, where a mask leaves nothing in them."""
+    fewest_tiles: int = 4
+    """Tiles for which it is worth looking at a mask."""
+
+
+@dataclass
+class Stream:
+    """Nests that go over the same rows, and what they make there.
+
+    Parameters
+    ----------
+    batch : tuple of Scalar
+        The loops over a stack.
+    row : Scalar
+        The loop over rows.
+    members : list of Loop
+    made : dict
+        What each buffer is made by, that has these loops.
+    sums : dict
+        Products that are sums over all rows, by their buffers.
+    """
+
+    batch: tuple[Scalar, ...]
+    row: Scalar
+    members: list[Loop] = field(default_factory=list)
+    made: dict[Buffer, Elements] = field(default_factory=dict)
+    sums: dict[Buffer, Contraction] = field(default_factory=dict)
+
+    @property
+    def around(self) -> tuple[Scalar, ...]:
+        """The loops that all members have."""
+        return (*self.batch, self.row)
+
+    @property
+    def roots(self) -> Iterator[Elements]:
+        """The roots of all members."""
+        for root in (root for loop in self.members for root in loop.roots):
+            assert isinstance(root, Elements)
+            yield root
+
+    def takes(self, loop: Loop) -> bool:
+        """Whether a nest can be done block by block; it is a member then."""
+        roots = [root for root in loop.roots if isinstance(root, Elements)]
+        if len(roots) != len(loop.roots) or not self.sums.keys().isdisjoint(loop.sources):
+            return False
+        if len(roots) == 1 and self._is_sum(roots[0]):
+            assert isinstance(roots[0], Contraction)
+            self.sums[roots[0].target] = roots[0]
+        elif all(self._is_of_rows(root) for root in roots):
+            self.made.update((root.target, root) for root in roots)
+        else:
+            return False
+        self.members.append(loop)
+        return True
+
+    def _is_of_rows(self, root: Elements) -> bool:
+        """Whether a root makes a row of what is read of these rows."""
+        if root.loops[: len(self.around)] != self.around or root.part:
+            return False
+        if not isinstance(root, Contraction):
+            return self._is_read_at(root, self.around)
+        _, right = root.factors
+        rows = root.sides[1] == (self.row,)
+        return rows and not self._reads(right) and self._is_read_at(root, self.around)
+
+    def _is_sum(self, root: Elements) -> bool:
+        """Whether a product is a sum over all rows of what has been made of them."""
+        if not isinstance(root, Contraction) or root.sides[0] != self.batch:
+            return False
+        counter = root.counter
+        assert counter is not None
+        whole = extent_of(counter) == extent_of(self.row)
+        reads = any(self._reads(factor) for factor in root.factors)
+        return whole and reads and self._is_read_at(root, (*self.batch, counter))
+
+    def _reads(self, factor: Scalar) -> bool:
+        return any(
+            node.op == "load" and node.attribute in self.made for node in postorder([factor])
+        )
+
+    def _is_read_at(self, root: Elements, loops: Sequence[Scalar]) -> bool:
+        """Whether a root reads what has been made at these indices alone."""
+        own = {root.target: root} if root.loops[: len(self.around)] == self.around else {}
+        for source, loads in root.loads.items():
+            maker = (self.made | own).get(source)
+            if maker is None:
+                continue
+            axes = maker.axes[: len(loops)]
+            if any(
+                x.args[axis] is not loop
+                for x in loads
+                for axis, loop in zip(axes, loops, strict=True)
+            ):
+                return False
+        return True
+
+    def passing(self, readers: Readers) -> dict[Buffer, Elements]:
+        """What is made here and read nowhere else."""
+        inside = {root for loop in self.members for root in loop.roots}
+        return {
+            one: root
+            for one, root in self.made.items()
+            if not root.output and all(each in inside for each in readers.get(one, ()))
+        }
+
+
+def streams(loops: Sequence[Loop], readers: Readers, target: Target) -> Iterator[Stream | Loop]:
+    """Nests in an order in which they can be done; of some, streams."""
+    rest = list(loops)
+    while rest:
+        stream, taken, moved = _begun(rest, target)
+        if stream is None or not _is_worth_it(stream, readers, target):
+            yield rest.pop(0)
+            continue
+        # what does not depend on the stream comes before it
+        yield from moved
+        yield stream
+        rest = rest[taken:]
+
+
+def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, list[Loop]]:
+    """The longest stream that begins with a nest; how far it goes, and what is in between."""
+    first = next(iter(loops[0].roots))
+    if not isinstance(first, Contraction) or len(first.sides[1]) != 1 or not first.sides[0]:
+        return None, 0, []
+    stream = Stream(first.sides[0], first.sides[1][0])
+    if not stream.takes(loops[0]):
+        return None, 0, []
+    taken, moved, between = 1, [], []
+    for number, loop in enumerate(loops[1:], 1):
+        made = stream.made.keys() | stream.sums.keys()
+        if made.isdisjoint(loop.sources):
+            between.append(loop)
+        elif stream.takes(loop):
+            taken, moved = number + 1, [*between]
+        else:
+            break
+    return stream, taken, moved
+
+
+def _is_worth_it(stream: Stream, readers: Readers, target: Target) -> bool:
+    limits = target[Streaming]
+    if prod(map(extent_of, stream.batch)) < limits.fewest_matrices:
+        return False
+    products = [loop for loop in stream.members if isinstance(next(iter(loop.roots)), Contraction)]
+    if len(products) < 2:
+        return False
+    return sum(one.nbytes for one in stream.passing(readers)) >= limits.least_bytes

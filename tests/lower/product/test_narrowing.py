@@ -1,0 +1,202 @@
+"""Columns that a mask leaves out of whole blocks of rows are not gone through."""
+
+import numpy as np
+import pytest
+
+from functrans import config, grad, jit, trace
+from functrans.loop.statements import While
+from functrans.loop.target import CPU
+from functrans.loop.walk import walk
+from functrans.lower import pipeline
+from functrans.lower.product.stream import Streaming
+from functrans.lower.verify import verify
+from functrans.ops.linalg.compiled.blas import Products
+from functrans.ops.linalg.compiled.forms import Forms
+from functrans.optimise import optimise
+from functrans.run.code import host
+
+SMALL = CPU.having(
+    Streaming(least_bytes=1, tile=1, fewest_tiles=2, block_bytes=1),
+    Forms(fewest_rows=1, least_work=1),
+    Products(smallest_side=2, smallest_work=1),
+)
+
+HEADS, SIZE = 4, 5
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """All products are blocked, and streamed where they can be, in blocks of eight rows."""
+    monkeypatch.setattr(host, "other", SMALL)
+    monkeypatch.setattr(config, "cache", False)
+
+
+def arrays(rows, columns, dtype=np.float64, size=SIZE):
+    rng = np.random.default_rng(rows)
+    shapes = [(HEADS, n, size) for n in (rows, columns, columns, rows)]
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def attention(q, k, v, mask, nothing):
+    scores = np.where(mask, q @ np.swapaxes(k, -1, -2) * 0.3, nothing)
+    weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+    return weights / np.sum(weights, -1, keepdims=True) @ v
+
+
+def loss(q, k, v, weights, mask, nothing):
+    return np.sum(attention(q, k, v, mask, nothing) * weights)
+
+
+gradient = grad(loss, argnums=(0, 1, 2, 3))
+
+
+def forward(q, k, v, weights, mask, nothing):
+    return (attention(q, k, v, mask, nothing),)
+
+
+def window(rows, columns):
+    ahead = np.arange(rows)[:, None] - np.arange(columns)
+    return (ahead >= 0) & (ahead < 20)
+
+
+def padding(rows, columns):
+    """Nothing but padding in the last rows, and in the last columns."""
+    return (np.arange(rows)[:, None] < rows - 9) & (np.arange(columns) < columns // 2)
+
+
+def scattered(rows, columns):
+    return np.random.default_rng(0).random((rows, columns)) < 0.02
+
+
+def by_heads(rows, columns):
+    lengths = np.arange(HEADS) * columns // HEADS + 1
+    return np.arange(columns) < lengths[:, None, None] + np.zeros((HEADS, rows, 1))
+
+
+MASKS = {
+    "causal": lambda rows, columns: np.tril(np.ones((rows, columns), bool)),
+    "window": window,
+    "padding": padding,
+    "scattered": scattered,
+    "heads": by_heads,
+    "all": lambda rows, columns: np.ones((rows, columns), bool),
+    "none": lambda rows, columns: np.zeros((rows, columns), bool),
+}
+
+
+def compare(function, *args):
+    with np.errstate(all="ignore"):
+        wanted = function(*args)
+    tolerance = 1e-4 if args[0].dtype == np.float32 else 1e-9
+    for one, other in zip(jit(function)(*args), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def planned(function, *args):
+    return pipeline.plan(optimise(trace(function)(*args)), SMALL)
+
+
+def is_narrowed(function, *args):
+    bodies = [step.kernel.body for step in planned(function, *args).steps]
+    return any(isinstance(each, While) for body in bodies for each in walk(body))
+
+
+@pytest.mark.parametrize("sizes", [(70, 70), (41, 100), (100, 33)])
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_masks(function, name, sizes):
+    mask = MASKS[name](*sizes)
+    compare(function, *arrays(*sizes), mask, -np.inf)
+    compare(function, *arrays(*sizes), mask, -1e9)
+
+
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_dtypes_and_sides(function):
+    sizes, mask = (100, 200), window(100, 200)
+
+    def other_side(q, k, v, weights, mask, nothing):
+        scores = np.where(mask, nothing, q @ np.swapaxes(k, -1, -2))
+        weight = np.exp(scores - np.max(scores, -1, keepdims=True))
+        return weight / np.sum(weight, -1, keepdims=True) @ v
+
+    def of_other_side(*args):
+        if function is forward:
+            return (other_side(*args),)
+        return grad(lambda *x: np.sum(other_side(*x, *args[4:]) * x[3]), argnums=(0, 1, 2))(
+            *args[:4]
+        )
+
+    compare(function, *arrays(*sizes, np.float32), mask, np.float32(-np.inf))
+    compare(of_other_side, *arrays(*sizes), ~mask, -np.inf)
+    assert is_narrowed(of_other_side, *arrays(*sizes), ~mask, -np.inf)
+
+
+NUMBERS = [np.nan, np.inf, -np.inf, 1e308]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("where", [0, 1, 2, 3])
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_nothing_is_left_out_that_is_not_finite(function, number, where):
+    """Zero times infinity is NaN, in NumPy's products as well."""
+    args = arrays(70, 70)
+    for row in (0, 40, 69):
+        args[where][1, row, 2] = number
+        compare(function, *args, MASKS["causal"](70, 70), -np.inf)
+        args[where][1, row, 2] = 0.5
+
+
+def test_a_product_that_overflows_where_nothing_is_looked_at():
+    q, k, v, weights = arrays(70, 70)
+    v[:, 60], weights[:, 3] = 1e200, 1e200
+    compare(gradient, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
+
+
+def test_scores_below_what_stands_for_nothing():
+    """The other side of the choice is the largest score of a row."""
+    q, k, v, weights = arrays(70, 70)
+    for function in (forward, gradient):
+        compare(function, q - 2e9, abs(k), v, weights, MASKS["causal"](70, 70), -1e9)
+        compare(function, q, k, v, weights, MASKS["causal"](70, 70), -3.0)
+        compare(function, q, k, v, weights, MASKS["causal"](70, 70), 3.0)
+
+
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_what_is_narrowed(function):
+    args = arrays(70, 70)
+    assert is_narrowed(function, *args, MASKS["causal"](70, 70), -np.inf)
+    assert not is_narrowed(lambda *x: function(*x, True, -np.inf), *args)
+
+
+def test_weights_that_are_a_result_are_whole():
+    def both(q, k, v, mask):
+        scores = np.where(mask, q @ np.swapaxes(k, -1, -2), -np.inf)
+        weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+        return weights, weights @ v
+
+    args = *arrays(70, 70)[:3], MASKS["causal"](70, 70)
+    assert not is_narrowed(both, *args)
+    compare(both, *args)
+
+
+def test_as_many_columns_as_numbers_of_a_row():
+    args = *arrays(70, 70, size=70), MASKS["causal"](70, 70), -np.inf
+    compare(gradient, *args)
+    compare(lambda *x: (np.tanh(forward(*x)[0] * 2.0),), *args)
+
+
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_every_access_is_proved(function):
+    args = arrays(19, 48, size=3)
+    plan = planned(function, *args, MASKS["causal"](19, 48), -np.inf)
+    assert verify(plan) == 0
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    args, results = (*arrays(70, 70), MASKS["causal"](70, 70), -np.inf), set()
+    function = jit(gradient)
+    for number in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", number)
+        results.add(b"".join(each.tobytes() for each in function(*args)))
+    assert len(results) == 1
