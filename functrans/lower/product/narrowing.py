@@ -285,9 +285,12 @@ def _replaced(loop: Loop, new: Mapping[Root, Elements]) -> Loop:
 
 
 def _add_to_rows(nest: Loop, around: Sequence[Scalar], root: Root) -> None:
-    """Put a root behind all that is done of a row."""
+    """Put a root behind all that is done of a row, if that is done in one loop."""
     loop = nest
     for each in around[1:]:
         loop.record(root)
-        (loop,) = (x for x in loop.children if isinstance(x, Loop) and x.index is each)
+        inner = [x for x in loop.children if isinstance(x, Loop) and x.index is each]
+        if not inner:
+            break
+        loop = inner[-1]
     loop.add(root)

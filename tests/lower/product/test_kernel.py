@@ -70,6 +70,16 @@ PACKED = {
     "a slice": (lambda x, w: x[::2, 10:40] @ w[3:33], X, W),
     "broadcast": (lambda x, w: (x + x[:1]) @ (w * w[:, :1]), X, W),
     "rows from data": (lambda e, i, w: e[i] @ w, array(50, 70), RNG.integers(0, 50, 100), W),
+    "terms along two axes": (
+        lambda x, y: np.tensordot(np.abs(x), y > 0, ((0, 1), (0, 1))),
+        array(5, 14, 100),
+        array(5, 14, 90),
+    ),
+    "along three": (
+        lambda x, y: np.tensordot(x, y * 2, ((1, 2, 3), (0, 1, 2))),
+        array(40, 3, 1, 17),
+        array(3, 1, 17, 90),
+    ),
 }
 
 
@@ -265,6 +275,20 @@ def test_equal_parts_of_a_narrow_sum_are_a_kernel():
     # a prime number of terms has no equal parts, and all of a wide operand would be packed
     assert "dgemm" in text(39_983, 30)
     assert "dgemm" in text(400_000, 100)
+    assert "dgemm" not in text(4_000, 96)
+    assert "dgemm" in text(4_000, 97)
+
+
+def test_parts_of_sums_along_two_axes():
+    x, y = array(80, 50, 30), array(80, 50, 70)
+    check(lambda x, y: np.tensordot(x, y, ((0, 1), (0, 1))), x, y)
+    check(lambda x, y: np.tensordot(x, np.tanh(y), ((0, 1), (0, 1))), x, y)
+
+
+def test_terms_along_axes_that_are_not_one():
+    x, y = array(6, 40, 30), array(40, 6, 70)
+    check(lambda x, y: np.tensordot(x, y, ((0, 1), (1, 0))), x, y)
+    check(lambda x, y: np.tensordot(x, y, ((0, 2), (1, 0))), array(6, 20, 40), y)
 
 
 def test_infinities_and_nans_of_other_rows_and_columns_stay_there():

@@ -17,7 +17,7 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import ZERO, index
+from functrans.loop.nodes import ZERO, index, separated
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import load
 from functrans.loop.target import Target
@@ -28,6 +28,7 @@ from functrans.ops.linalg.compiled.blas import (
     counts,
     is_called,
     sides,
+    spacing,
     work_of,
 )
 
@@ -57,6 +58,8 @@ class Forms(NamedTuple):
     widest_in_parts: int = 48
     """Columns of a product at most whose sum is in parts: all of the right operand is packed, which
     leaves the cache, and BLAS packs as much as the cache holds."""
+    largest_in_parts: int = 1 << 22
+    """Bytes of the right operand at most of which more columns, whole vectors, are packed."""
     largest_packed: int = 1 << 28
     """Bytes of the right operand at most, of which there is a copy as long as it is read."""
     largest_factor: int = 24
@@ -79,12 +82,15 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     if not _is_ours(eqn, target):
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
-    if parts is not None and (size.columns > limits.widest_in_parts or size.summed % parts):
-        return False
+    packed = eqn.inputs[1].aval.size * eqn.inputs[1].aval.dtype.itemsize
+    if parts is not None:
+        few = size.columns <= limits.widest_in_parts
+        whole = size.columns % target.lanes(eqn.inputs[1].aval.dtype.itemsize) == 0
+        if size.summed % parts or not (few or (whole and packed <= limits.largest_in_parts)):
+            return False
     wide = size.columns >= limits.shortest
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
-    packed = eqn.inputs[1].aval
-    if packed.size * packed.dtype.itemsize > limits.largest_packed:
+    if packed > limits.largest_packed:
         return False
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
@@ -118,7 +124,10 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
 
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is one of numbers that have kernels, along one axis of each kind."""
+    """Whether a contraction is one of numbers that have kernels, along one axis of each kind.
+
+    Terms may lie along several that are one in memory.
+    """
     if "block_products" not in target.stages:
         return False
     given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
@@ -126,8 +135,12 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
         return False
     x, y = (operand.aval.shape for operand in eqn.inputs)
     left, right = sides(eqn)
-    columns, terms = (y[axis] for axis in right.free), (x[axis] for axis in left.contract)
-    return sum(n > 1 for n in columns) == sum(n > 1 for n in terms) == 1
+    columns, terms = (
+        sum(shape[axis] > 1 for axis in axes)
+        for shape, axes in ((y, right.free), (x, left.contract))
+    )
+    are_one = None not in (spacing(x, left.contract), spacing(y, right.contract))
+    return columns == 1 and (terms == 1 or (terms > 1 and are_one))
 
 
 def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
@@ -205,5 +218,7 @@ def _position(eqn: Eqn, number: int, axes: Sides, outer: Position, counter: Scal
     """Where an element of an operand is."""
     shape = eqn.inputs[number].aval.shape
     found = dict(zip((*axes.batch, *axes.free), outer, strict=True))
-    found |= {axis: counter if shape[axis] > 1 else ZERO for axis in axes.contract}
+    long = [axis for axis in axes.contract if shape[axis] > 1]
+    places = separated(counter, [shape[axis] for axis in long]) if len(long) > 1 else (counter,)
+    found |= dict.fromkeys(axes.contract, ZERO) | dict(zip(long, places, strict=True))
     return tuple(found[axis] for axis in range(len(shape)))
