@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.scalar import Scalar, const, ne, postorder
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Buffer
 from functrans.lower.product.stream import Readers, Stream
@@ -13,25 +13,29 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 
 class Mask(NamedTuple):
-    """A condition that chooses elements of rows.
+    """What chooses elements of rows: a condition, or numbers that are added, some of them -inf.
 
     Parameters
     ----------
-    condition : Scalar
-    holds : Scalar
+    chosen : Scalar
+        Holds where an element is not left out.
+    node : Scalar
+        The condition, or the number.
+    value : Scalar
         What it is where an element is left out: a constant.
     column : Scalar
         The loop that it depends on besides those around.
     """
 
-    condition: Scalar
-    holds: Scalar
+    chosen: Scalar
+    node: Scalar
+    value: Scalar
     column: Scalar
 
     def at(self, column: Scalar, simplify: Simplifier) -> Mapping[Scalar, Scalar]:
-        """The condition with another column, by which to replace it."""
-        (condition,) = simplify.substitute([self.condition], {self.column: column})
-        return {condition: self.holds}
+        """What is to be replaced by what in an expression with another column."""
+        (node,) = simplify.substitute([self.node], {self.column: column})
+        return {node: self.value}
 
 
 Columns = Mapping[Root, frozenset[Scalar]]
@@ -39,26 +43,38 @@ Columns = Mapping[Root, frozenset[Scalar]]
 
 
 def masks(stream: Stream) -> Iterator[tuple[Root, Mask]]:
-    """The conditions on which elements of rows are chosen, and where."""
+    """What chooses elements of rows, and where."""
     known = set()
     for root in stream.roots:
         for node in root.nodes:
-            if node.op not in ("where", "guard") or node.args[0] in known:
+            if node.op in ("where", "guard"):
+                chosen, *sides = node.args
+            elif node.op == "add":
+                chosen, sides = next((x for x in node.args if x.op == "load"), node), []
+            else:
                 continue
-            condition, chosen, otherwise = node.args
-            known.add(condition)
-            inside = postorder([condition])
-            others = {each for each in inside if each.op == "index"}.difference(stream.around)
-            made = any(each.op == "load" and each.attribute in stream.made for each in inside)
-            if len(others) != 1 or made or any(each.op == "fold" for each in inside):
+            column = None if chosen in known else _column(stream, chosen)
+            known.add(chosen)
+            if column is None:
                 continue
-            (column,) = others
-            if column.attribute[2] is None:
-                continue
-            if column not in postorder([otherwise]):
-                yield root, Mask(condition, FALSE, column)
-            elif column not in postorder([chosen]):
-                yield root, Mask(condition, TRUE, column)
+            if not sides and chosen.dtype.kind == "f":
+                nothing = const(float("-inf"), chosen.dtype)
+                yield root, Mask(ne(chosen, nothing), chosen, nothing, column)
+            elif sides and column not in postorder(sides[1:]):
+                yield root, Mask(chosen, chosen, FALSE, column)
+            elif sides and column not in postorder(sides[:1]):
+                yield root, Mask(~chosen, chosen, TRUE, column)
+
+
+def _column(stream: Stream, chosen: Scalar) -> Scalar | None:
+    """The one loop that something depends on besides those around, if no root makes it."""
+    inside = postorder([chosen])
+    others = {each for each in inside if each.op == "index"}.difference(stream.around)
+    made = any(each.op == "load" and each.attribute in stream.made for each in inside)
+    if len(others) != 1 or made or any(each.op == "fold" for each in inside):
+        return None
+    (column,) = others
+    return None if column.attribute[2] is None else column
 
 
 def columns_of(stream: Stream, first: Root, column: Scalar, readers: Readers) -> Columns | None:

@@ -12,6 +12,7 @@ left out would not have changed anything, and if one would have, the matrix is d
 columns. Such a term is an expression, in which the condition does not hold:
 
 - of a maximum, it is a number of the row that is not greater than the maximum;
+- where -inf is added to something, that is finite, as its size is: so the sum is -inf;
 - of a sum, or a product, its *size* is zero, which bounds it: ``|x + y| <= |x| + |y|`` and so on.
   For what is not known there, such as the elements of another product, stands a bound, the product
   of the largest numbers in its factors. Is that infinite, or NaN, it makes zeros NaN.
@@ -110,9 +111,7 @@ class Narrowed:
         tile, lane = index("tile", count), index("lane", self.tile)
         column = tile * self.tile + lane
         values = {**batch, self.mask.column: self.simplify(column)}
-        (chosen,) = self.simplify.substitute([self.mask.condition], values)
-        if self.mask.holds is TRUE:
-            chosen = ~chosen
+        (chosen,) = self.simplify.substitute([self.mask.chosen], values)
         some, low, high, first, last = (
             local(BOOL, "some"),
             *(local(INDEX, name) for name in ("low", "high", "first", "last")),

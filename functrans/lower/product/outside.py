@@ -44,6 +44,8 @@ class Outside:
     largest: list[Statement] = field(default_factory=list)
     """Statements that find the largest numbers in factors."""
     _known: dict[Scalar, Scalar] = field(default_factory=dict)
+    _finite: dict[Scalar, None] = field(default_factory=dict)
+    """What is finite, if what it is added to makes it infinite."""
 
     def tests(self) -> list[Scalar] | None:
         """What has to hold for each row; None if that cannot be told."""
@@ -53,7 +55,7 @@ class Outside:
             if own is None:
                 return None
             found += own
-        return found
+        return [*found, *(size < float("inf") for size in self._finite)]
 
     def _of_product(self, root: Contraction) -> list[Scalar] | None:
         _, rows, columns = root.sides
@@ -126,7 +128,21 @@ class Outside:
                     # not known, but its size may be
                     (value,) = self.simplify.substitute([value], {root.loops[-1]: column})
                 values[node] = value
-        return self.simplify.substitute([found], values)[0]
+        (found,) = self.simplify.substitute([found], values)
+        return self._with_infinities(found, column)
+
+    def _with_infinities(self, expression: Scalar, column: Scalar) -> Scalar:
+        """An expression in which sums with -inf, and something finite, are -inf."""
+        values = {}
+        for node in postorder([expression]):
+            if node.op == "add" and column in postorder([node]):
+                for infinite, other in (node.args, node.args[::-1]):
+                    if infinite.op == "const" and infinite.attribute == float("-inf"):
+                        size = self._size(other, column)
+                        if size is not None:
+                            self._finite[size] = None
+                            values[node] = infinite
+        return self.simplify.substitute([expression], values)[0] if values else expression
 
     def _size_at(self, expression: Scalar, column: Scalar) -> Scalar | None:
         return self._size(self._outside(expression, column), column)

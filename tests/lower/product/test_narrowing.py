@@ -131,6 +131,36 @@ def test_dtypes_and_sides(function):
     assert is_narrowed(of_other_side, *arrays(*sizes), ~mask, -np.inf)
 
 
+@pytest.mark.parametrize("sizes", [(70, 70), (41, 100)])
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("is_data", [True, False])
+def test_masks_that_are_added(name, sizes, is_data):
+    """Minus infinity where there is nothing, made before or with the scores."""
+
+    def added(q, k, v, mask):
+        if not is_data:
+            mask = np.where(mask, 0.0, -np.inf)
+        scores = q @ np.swapaxes(k, -1, -2) * 0.3 + mask
+        weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+        return weights / np.sum(weights, -1, keepdims=True) @ v
+
+    def loss(q, k, v, weights, mask):
+        return np.sum(added(q, k, v, mask) * weights)
+
+    mask = MASKS[name](*sizes)
+    if is_data:
+        mask = np.where(mask, np.random.default_rng(0).random(mask.shape), -np.inf)
+    args = arrays(*sizes)
+    functions = lambda *x: (added(*x[:3], x[4]),), grad(loss, argnums=(0, 1, 2, 3))
+    for function in functions:
+        assert is_narrowed(function, *args, mask)
+        compare(function, *args, mask)
+        for number in (np.inf, np.nan, 1e300):
+            given = [x.copy() for x in args]
+            given[1][2, -1, 1] = number
+            compare(function, *given, mask)
+
+
 NUMBERS = [np.nan, np.inf, -np.inf, 1e308]
 
 
