@@ -132,3 +132,14 @@ def test_additions_to_an_array_of_zeros_are_linear():
 
     back = functrans.linear_transpose(scattered, np.ones(3))
     np.testing.assert_array_equal(back(np.array([1.0, 2.0, 3.0]))[0], [1.0, 3.0, 3.0])
+
+
+def test_a_mask_is_not_repeated():
+    """It is kept for the backward pass with the axes that it has."""
+    mask = np.tril(np.ones((60, 60), bool))
+
+    def total(x):
+        return np.sum(np.exp(np.where(mask, x * 2, 0.0)))
+
+    text = str(functrans.jit(functrans.grad(total)).lower(np.ones((3, 60, 60))).graph())
+    assert "bool[60,60]" in text and "bool[3,60,60]" not in text

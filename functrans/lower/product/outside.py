@@ -149,6 +149,9 @@ class Outside:
 
     def _size(self, node: Scalar, column: Scalar) -> Scalar | None:
         """A bound of an expression that is a number of the row; None if there is no rule for it."""
+        if node.op == "zero":
+            # an ordinary one, which makes infinities NaN
+            return const(0, node.dtype)
         if column not in postorder([node]):
             return abs(node) if node.dtype.kind in "fi" else node
         if node.dtype.kind != "f":

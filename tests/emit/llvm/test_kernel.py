@@ -171,3 +171,26 @@ def test_the_innermost_loop_of_a_sum_is_unrolled_if_it_is_short():
 
     assert loops(const(3, INDEX)) == 1
     assert loops(const(300, INDEX)) == loops(N) == 2
+
+
+def test_bools_in_lanes_are_the_bits_of_a_number():
+    table, out = buffer("t", np.bool_, (N,)), buffer("o", np.bool_, (N,))
+
+    def combined(op, value):
+        total = local(np.bool_, "total")
+        fold = Reduce((total,), (op,), (load(table, (K,)),), ((K, ZERO, N),), lanes=64)
+        body = fold, Store(out, (ZERO,), total)
+        assert text(*body, buffers=(table, out)).count("shufflevector") <= 1
+        kernel = Kernel((table, out), 1, body)
+        found = []
+        for place in (None, 0, 63, 70):
+            given = np.full(71, not value)
+            if place is not None:
+                given[place] = value
+            result = np.zeros(71, bool)
+            by_llvm(kernel, [given, result], [71])
+            found.append(bool(result[0]))
+        return found
+
+    assert combined("or", True) == [False, True, True, True]
+    assert combined("and", False) == [True, False, False, False]
