@@ -50,6 +50,10 @@ class Elimination(NamedTuple):
     least_reflected: int = 1 << 15
     """Multiplications of QR factors at least: smaller ones take some microseconds, by LAPACK 1.7
     times as many, but code of our own takes 0.2 s to compile."""
+    fewest_pivoted: int = 200
+    """LU factors of matrices with fewer rows are LAPACK's, which takes as long on one thread."""
+    largest_pivoted: int = 1 << 24
+    """Those of matrices of more bytes, too: on one thread, 2000 x 2000 takes 0.83 of the time."""
     height: int = 8
     """Rows of a tile at most: neither more than columns of a panel, nor more than fit registers."""
     block: int = 64
