@@ -17,7 +17,7 @@ import numpy as np
 
 from functrans.ir.graph import Eqn
 from functrans.loop.functions import node_count
-from functrans.loop.nodes import ZERO, index
+from functrans.loop.nodes import ZERO, index, separated
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import load
 from functrans.loop.target import Target
@@ -47,6 +47,9 @@ class Forms(NamedTuple):
     """Columns, and terms, of a blocked product at least: shorter sums are written out and fused."""
     fewest_thin_terms: int = 64
     """Terms at least of a product of fewer columns."""
+    fewest_columns_of_several: int = 128
+    """Columns at least of one that sums over several axes, which are packed from where they are
+    (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
     least_work_in_loops: int = 1 << 22
@@ -109,7 +112,9 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
         return 0
     left, right = sides(eqn)
     x, y = (operand.aval for operand in eqn.inputs)
-    if left.batch or sum(x.shape[axis] > 1 for axis in left.free) != 1:
+    if left.batch or any(
+        sum(x.shape[axis] > 1 for axis in axes) != 1 for axes in (left.free, left.contract)
+    ):
         return 0
     if _is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
         return 0
@@ -118,7 +123,7 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
 
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is one of numbers that have kernels, along one axis of each kind."""
+    """Whether a contraction is one of numbers that have kernels, with one axis of columns."""
     if "block_products" not in target.stages:
         return False
     given, made = eqn.inputs[0].aval.dtype, eqn.outputs[0].aval.dtype
@@ -126,8 +131,13 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
         return False
     x, y = (operand.aval.shape for operand in eqn.inputs)
     left, right = sides(eqn)
-    columns, terms = (y[axis] for axis in right.free), (x[axis] for axis in left.contract)
-    return sum(n > 1 for n in columns) == sum(n > 1 for n in terms) == 1
+    columns = [y[axis] for axis in right.free if y[axis] > 1]
+    terms = [x[axis] for axis in left.contract if x[axis] > 1]
+    if len(columns) != 1 or len(terms) <= 1:
+        return len(columns) == len(terms) == 1
+    # a term's place is found by shifts
+    are_powers = all(n & (n - 1) == 0 for n in terms[1:])
+    return are_powers and columns[0] >= target[Forms].fewest_columns_of_several
 
 
 def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
@@ -205,5 +215,8 @@ def _position(eqn: Eqn, number: int, axes: Sides, outer: Position, counter: Scal
     """Where an element of an operand is."""
     shape = eqn.inputs[number].aval.shape
     found = dict(zip((*axes.batch, *axes.free), outer, strict=True))
-    found |= {axis: counter if shape[axis] > 1 else ZERO for axis in axes.contract}
+    found |= dict.fromkeys(axes.contract, ZERO)
+    summed = [axis for axis in axes.contract if shape[axis] > 1]
+    several = separated(counter, [shape[axis] for axis in summed])
+    found |= zip(summed, several if len(summed) > 1 else (counter,), strict=False)
     return tuple(found[axis] for axis in range(len(shape)))
