@@ -113,7 +113,7 @@ def _complete(complete: bool) -> dict[str, bool]:
 qr_p: Primitive = of_matrices(
     "qr",
     parts=by_lapack("qr"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:qr"), of_any_size=True),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:qr")),
     infer=_infer_qr,
     numpy=lambda a, *, complete: tuple(np.linalg.qr(a, "complete" if complete else "reduced")),
@@ -133,7 +133,7 @@ qr_p: Primitive = of_matrices(
 r_p: Primitive = of_matrices(
     "r_of_qr",
     parts=by_lapack("r_of_qr"),
-    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r")),
+    emit=decomposed(lazy("functrans.ops.linalg.compiled.matrices:r"), of_any_size=True),
     emit_on_grid=on_grid(lazy("functrans.ops.linalg.compiled.grid.matrices:r")),
     infer=_infer_r,
     numpy=lambda a: np.linalg.qr(a, "r"),

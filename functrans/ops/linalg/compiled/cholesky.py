@@ -8,7 +8,6 @@ one thread; threads share what is beside such a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from functrans.loop.failures import NOT_POSITIVE_DEFINITE
@@ -16,7 +15,12 @@ from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.scalar import Scalar, const, eq, idiv, irem, minimum, sqrt, where
 from functrans.loop.statements import Buffer, For, Statement, Store, local
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.linalg.compiled.elimination import Elimination, Substitution, by_columns
+from functrans.ops.linalg.compiled.elimination import (
+    Elimination,
+    Substitution,
+    by_columns,
+    in_strips,
+)
 from functrans.ops.linalg.compiled.panels import (
     Body,
     Panels,
@@ -44,7 +48,7 @@ def factor(at: Emission) -> None:
     block = index("block", rule.blocks)
     first = at.simplify(block * limits.block)
     behind = at.simplify(minimum(idiv(first + limits.block, panels.width), panels.most))
-    beside = _shared(
+    beside = in_strips(
         panels, limits, behind, panels.count, lambda strip: rule.solved(first, strip)
     )  # fmt: skip
     steps = (_factors_of_block(rule, panels, first, behind), beside)
@@ -85,7 +89,7 @@ def cotangent(at: Emission) -> None:
     def solved(strip: Panels) -> Body:
         return (*rule.solved(first, strip), *_mirrored(strip, own))
 
-    beside = _shared(panels, limits, ZERO, start, solved)
+    beside = in_strips(panels, limits, ZERO, start, solved)
     steps = (beside, *_cotangents_of_block(rule, panels, own, first))
     body = (
         *pack_columns(matrix, lower, line),
@@ -98,21 +102,6 @@ def cotangent(at: Emission) -> None:
         for_each(batch, body), work=work, writes=(result, panels.memory, matrix.memory),
         in_phases=True, largest_constant=largest,
     )  # fmt: skip
-
-
-def _shared(
-    panels: Panels,
-    limits: Elimination,
-    first: Scalar,
-    stop: Scalar,
-    body: Callable[[Panels], Body],
-) -> For:
-    """A parallel loop over strips of panels."""
-    across = max(min(limits.panels, panels.most // limits.fewest_strips), 1)
-    strips = -(-panels.most // across)
-    strip = index("strip", strips)
-    part = panels.part(first + strip * across, across, stop)
-    return For(strip, ZERO, const(strips, INDEX), body(part), parallel=True)
 
 
 def _for_tiles(rule: Substitution, tile: Scalar, first: Scalar, body: Body) -> For:

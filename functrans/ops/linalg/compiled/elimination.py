@@ -44,6 +44,16 @@ class Elimination(NamedTuple):
     fewest_rows: int = 32
     """Factors of matrices with fewer rows are LAPACK's: padded to whole panels, those of a stack of
     9 x 9 take two to five times as long, of 24 x 24 as long."""
+    fewest_rows_of_wide: int = 8
+    """QR factors of wide matrices with fewer rows are LAPACK's: 2 x 100 takes two to four times as
+    long, of which most is copied."""
+    least_reflected: int = 1 << 15
+    """Multiplications of QR factors at least: smaller ones take some microseconds, by LAPACK 1.7
+    times as many, but code of our own takes 0.2 s to compile."""
+    fewest_pivoted: int = 200
+    """LU factors of matrices with fewer rows are LAPACK's, which takes as long on one thread."""
+    largest_pivoted: int = 1 << 24
+    """Those of matrices of more bytes, too: on one thread, 2000 x 2000 takes 0.83 of the time."""
     height: int = 8
     """Rows of a tile at most: neither more than columns of a panel, nor more than fit registers."""
     block: int = 64
@@ -222,6 +232,21 @@ def by_rows(at: Emission, a: Buffer, batch: Position, line: Line) -> Substitutio
     return Substitution(tile, n, height, unit_diagonal, limits, itemsize, at.simplify)
 
 
+def in_strips(
+    panels: Panels,
+    limits: Elimination,
+    first: Scalar,
+    stop: Scalar,
+    body: Callable[[Panels], Body],
+) -> For:
+    """A parallel loop over strips of panels."""
+    across = max(min(limits.panels, panels.most // limits.fewest_strips), 1)
+    strips = -(-panels.most // across)
+    strip = index("strip", strips)
+    part = panels.part(first + strip * across, across, stop)
+    return For(strip, ZERO, const(strips, INDEX), body(part), parallel=True)
+
+
 # -- triangular systems ----------------------------------------------------------------------------
 
 
@@ -255,9 +280,9 @@ def triangular_solve(at: Emission) -> None:
     strip, block = index("strip", strips), index("block", rule.blocks)
     panels = every.part(strip * across, across, const(count, INDEX))
     body: Body = (
-        *_right_sides(panels, b, line),
+        *packed(panels, b, line),
         For(block, ZERO, const(rule.blocks, INDEX), rule.solved(block * limits.block, panels)),
-        *_solutions(panels, x, line),
+        *unpacked(panels, x, line),
     )
     if not params["unit_diagonal"]:
         body = (*_require_diagonal(a, batch, n), *body)
@@ -267,7 +292,7 @@ def triangular_solve(at: Emission) -> None:
     at.call(for_each(batch, body), work=work, writes=(x, memory), largest_constant=largest)
 
 
-def _right_sides(panels: Panels, b: Buffer, line: Line) -> Body:
+def packed(panels: Panels, b: Buffer, line: Line) -> Body:
     """Loops that copy right sides into panels, with zeros beside and below them."""
     *_, n, columns = b.extents
     (panel, lane), row = panels.indices, index("row", n)
@@ -288,7 +313,7 @@ def _right_sides(panels: Panels, b: Buffer, line: Line) -> Body:
     return (panels.each(panel, lines),)
 
 
-def _solutions(panels: Panels, x: Buffer, line: Line) -> Body:
+def unpacked(panels: Panels, x: Buffer, line: Line) -> Body:
     """Loops that copy solutions out of panels."""
     *_, n, columns = x.extents
     (panel, lane), row = panels.indices, index("row", n)

@@ -48,6 +48,9 @@ class Forms(NamedTuple):
     """Columns, and terms, of a blocked product at least: shorter sums are written out and fused."""
     fewest_thin_terms: int = 64
     """Terms at least of a product of fewer columns."""
+    fewest_columns_of_several: int = 128
+    """Columns at least of one that sums over several axes, which are packed from where they are
+    (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
     least_work_in_loops: int = 1 << 22
@@ -115,7 +118,9 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
         return 0
     left, right = sides(eqn)
     x, y = (operand.aval for operand in eqn.inputs)
-    if left.batch or sum(x.shape[axis] > 1 for axis in left.free) != 1:
+    if left.batch or any(
+        sum(x.shape[axis] > 1 for axis in axes) != 1 for axes in (left.free, left.contract)
+    ):
         return 0
     if _is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
         return 0
@@ -124,9 +129,9 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
 
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is one of numbers that have kernels, along one axis of each kind.
+    """Whether a contraction is one of numbers that have kernels, with one axis of columns.
 
-    Terms may lie along several that are one in memory.
+    Terms may lie along several axes that are one in memory, or whose places are found by shifts.
     """
     if "block_products" not in target.stages:
         return False
@@ -135,12 +140,14 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
         return False
     x, y = (operand.aval.shape for operand in eqn.inputs)
     left, right = sides(eqn)
-    columns, terms = (
-        sum(shape[axis] > 1 for axis in axes)
-        for shape, axes in ((y, right.free), (x, left.contract))
-    )
-    are_one = None not in (spacing(x, left.contract), spacing(y, right.contract))
-    return columns == 1 and (terms == 1 or (terms > 1 and are_one))
+    columns = [y[axis] for axis in right.free if y[axis] > 1]
+    terms = [x[axis] for axis in left.contract if x[axis] > 1]
+    if len(columns) != 1 or len(terms) <= 1:
+        return len(columns) == len(terms) == 1
+    if None not in (spacing(x, left.contract), spacing(y, right.contract)):
+        return True
+    are_powers = all(n & (n - 1) == 0 for n in terms[1:])
+    return are_powers and columns[0] >= target[Forms].fewest_columns_of_several
 
 
 def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:

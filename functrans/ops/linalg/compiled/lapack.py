@@ -30,6 +30,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.linalg.compiled import pivoting
 from functrans.ops.linalg.compiled.written_out import logarithm
 
 INT = np.dtype(np.int32)
@@ -135,9 +136,12 @@ def _factors(at: Emission, a: Buffer) -> Factors:
             at.scratch("pivots", INT, (*leading, n)),
             at.scratch("info", INT, (*leading, 1)),
         )
-        calls = Calls(a)
-        statements = calls.for_each(calls.factorise(factors))
-        at.call(statements, work=calls.count * n // 12, writes=factors)
+        if pivoting.pays(at, a):
+            pivoting.factorise(at, a, *factors)
+        else:
+            calls = Calls(a)
+            statements = calls.for_each(calls.factorise(factors))
+            at.call(statements, work=calls.count * n // 12, writes=factors)
         return factors
 
     return at.shared((_factors, a), make)

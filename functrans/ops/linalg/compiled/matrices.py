@@ -11,6 +11,7 @@ from functrans.ops.linalg.compiled import (
     decompositions,
     elimination,
     lapack,
+    reflections,
     written_out,
 )
 from functrans.ops.linalg.matrices import Matrices
@@ -64,6 +65,15 @@ def _has_panels(at: Emission) -> bool:
     return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
 
 
+def _is_reflected(at: Emission) -> bool:
+    """Whether QR factors take long enough, of matrices that have rows enough if they are wide."""
+    a, limits = at.eqn.inputs[0].aval, at.target[elimination.Elimination]
+    *_, rows, columns = a.shape
+    if rows < min(columns, limits.fewest_rows_of_wide):
+        return False
+    return bool(a.size * min(rows, columns) >= limits.least_reflected)
+
+
 def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
@@ -85,7 +95,7 @@ eigh = of_something(decompositions.eigh)
 eigvalsh = of_something(decompositions.eigvalsh)
 svd = of_something(decompositions.svd)
 svdvals = of_something(decompositions.svdvals)
-qr = of_something(decompositions.qr)
-r = of_something(decompositions.r)
+qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))
+r = of_something(blocked(reflections.r, decompositions.r, _is_reflected))
 pinv = of_something(composed.pinv)
 lstsq = of_something(composed.lstsq)
