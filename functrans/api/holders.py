@@ -107,9 +107,8 @@ class Globals(Holder):
 
     def read(self) -> Sequence[Any]:
         content = self._owner()
-        if self._size not in (None, len(content)):
-            return ()
-        return [content.get(name, ABSENT) for name in self._names]
+        values = [content.get(name, ABSENT) for name in self._names]
+        return [*values, self._size in (None, len(content))]
 
     def guard(self) -> Iterator[Instruction | None]:
         yield guards.DICT, id(self._owner()), 0
@@ -120,7 +119,7 @@ class Globals(Holder):
 
 
 class Variables(Holder):
-    """Some of what a class or a module has, and how much it has."""
+    """Some of what a module has, and how much it has."""
 
     def __init__(self, owner: Any, names: list[str], gone: list[Any]) -> None:
         self._names = names
@@ -129,9 +128,7 @@ class Variables(Holder):
 
     def read(self) -> Sequence[Any]:
         content = self._owner().__dict__
-        if len(content) != self._size:
-            return ()
-        return [content.get(name, ABSENT) for name in self._names]
+        return [*[content.get(name, ABSENT) for name in self._names], len(content) == self._size]
 
     def guard(self) -> Iterator[Instruction | None]:
         owner = self._owner()
@@ -140,6 +137,17 @@ class Variables(Holder):
         yield guards.SIZE, 0, self._size
         for position, name in enumerate(self._names):
             yield guards.NAMED, id(name), self._expected(position)
+
+
+class Class(Variables):
+    """Some of what a class has, how much it has, and its bases."""
+
+    def read(self) -> Sequence[Any]:
+        return [*super().read(), self._owner().__bases__]
+
+    def guard(self) -> Iterator[Instruction | None]:
+        yield from super().guard()
+        yield guards.bases(self._owner(), self.ids[-1])
 
 
 class Attributes(Holder):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
+import gc
 import sys
 import threading
 import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from functrans.caches import Table, cached
-from functrans.trace.bytecode import codes, global_names
+from functrans.trace.bytecode import codes, global_names, imported_names
 from functrans.trace.source import is_installed
 
 PLAIN: tuple[type, ...] = (
@@ -31,8 +34,10 @@ EXACT = (list, tuple, deque)
 OURS = __name__.partition(".")[0]
 
 ANY_ATTRIBUTE = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec", "locals"})
+ANY_ATTRIBUTE |= {"format", "format_map"}
 ANY_GLOBAL = frozenset({"globals", "eval", "exec", "locals", "__import__"})
-"""Builtins by which code may come to attributes and globals that it does not name."""
+"""By what code may come to attributes and globals that it does not name: builtins, and methods of
+strings."""
 
 READS_ALL = frozenset({"__dict__", "__getattribute__", "__getstate__", "__reduce__"})
 READS_ALL |= {"__reduce_ex__", "__slots__", "__match_args__"}
@@ -152,7 +157,19 @@ def referent(proxy: Any) -> Any:
         return None
 
 
-_known: Table[int, tuple[types.CodeType, frozenset[str], frozenset[str]]] = Table(16384)
+def referents_of(value: Any) -> list[Any]:
+    """What Python's collector knows that an object refers to."""
+    return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
+
+
+def added_builtins(names: Iterable[str]) -> list[str]:
+    """Those that no builtin of Python's own has, of which one supposes that they stay."""
+    found = vars(builtins)
+    return sorted(x for x in names if getattr(found.get(x), "__module__", None) != "builtins")
+
+
+_Names = tuple[types.CodeType, frozenset[str], frozenset[str], frozenset[str]]
+_known: Table[int, _Names] = Table(16384)
 """By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
 
 
@@ -166,9 +183,18 @@ def globals_of(code: types.CodeType) -> frozenset[str]:
     return _names_in(code)[2]
 
 
-def _names_in(
-    code: types.CodeType,
-) -> tuple[types.CodeType, frozenset[str], frozenset[str]]:
+def imported(function: types.FunctionType) -> Iterator[tuple[str, types.ModuleType]]:
+    """The modules that a function imports where it is called, also by names relative to its own."""
+    package = function.__globals__.get("__package__") or ""
+    around = [*accumulate(package.split("."), "{}.{}".format)] if package else []
+    for name in _names_in(function.__code__)[3]:
+        for full in (name, *(f"{parent}.{name}".rstrip(".") for parent in around)):
+            module = sys.modules.get(full)
+            if isinstance(module, types.ModuleType):
+                yield full, module
+
+
+def _names_in(code: types.CodeType) -> _Names:
     known = _known.get(id(code))
     if known is not None:
         return known
@@ -177,7 +203,7 @@ def _names_in(
         for constant in each.co_consts:
             if isinstance(constant, tuple):  # the keywords of a pattern
                 names.update(x for x in constant if isinstance(x, str))
-    known = code, frozenset(names), frozenset(global_names(code))
+    known = code, frozenset(names), frozenset(global_names(code)), frozenset(imported_names(code))
     _known.remember(id(code), known)
     return known
 

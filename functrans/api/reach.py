@@ -16,7 +16,6 @@ from __future__ import annotations
 import builtins
 import functools
 import gc
-import sys
 import types
 import weakref
 from collections import defaultdict
@@ -29,6 +28,7 @@ import numpy as np
 from functrans.api.holders import (
     Attributes,
     Cell,
+    Class,
     Code,
     Defaults,
     Elements,
@@ -40,6 +40,7 @@ from functrans.api.holders import (
     Variables,
 )
 from functrans.api.kinds import (
+    ABSENT,
     ANY_ATTRIBUTE,
     ANY_GLOBAL,
     AS_TYPE,
@@ -56,11 +57,13 @@ from functrans.api.kinds import (
     WITHOUT_STATE,
     Absent,
     Identity,
+    added_builtins,
     attributes_of,
     dictionary_of,
     globals_of,
     has_attributes,
     holds_objects,
+    imported,
     is_compiled,
     is_copied,
     is_installed_class,
@@ -74,6 +77,7 @@ from functrans.api.kinds import (
     names_of,
     names_of_class,
     referent,
+    referents_of,
     slots_of,
 )
 from functrans.api.places import Edge, Place, Ways
@@ -161,7 +165,8 @@ class Walk:
         kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
         if kind in WITHOUT_STATE or issubclass(kind, (Absent, *PLAIN)):
             say(key_of(value))
-            return
+            if kind in WITHOUT_STATE or not has_attributes(value):
+                return
         if issubclass(kind, Tracer) or is_compiled(kind):
             say(Identity(value))
             return
@@ -206,7 +211,7 @@ class Walk:
             self._hold(Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
         elif issubclass(kind, ContextVar):
             say("context")
-            current = Other(value, lambda x: [x.get(None)], self.gone)
+            current = Other(value, lambda x: [x.get(ABSENT)], self.gone)
             self._hold(current, [".get()"], path, id(value))
         elif issubclass(kind, np.ndarray):
             say(("objects", value.shape))
@@ -295,19 +300,18 @@ class Walk:
         if self.any_global:
             wanted = {name for name in namespace if not name.startswith("__")}
         # one that is not there may come, and take the place of one of Python's own
-        wanted |= globals_of(function.__code__) - namespace.keys()
-        self._named(namespace, sorted(wanted), path, id(function))
-        # modules that are imported within the function
-        for name in unknown:
-            module = sys.modules.get(name)
-            if module is not None and not hasattr(builtins, name):
-                self._push(module, self._paths.step(path, f".{name}"), id(function), name, False)
+        absent = globals_of(function.__code__) - namespace.keys()
+        self._named(namespace, sorted(wanted | absent), id(function), True)
+        self._named(vars(builtins), added_builtins(absent), id(function), False)
+        for name, module in imported(function):
+            self._push(module, self._paths.step(path, f".{name}"), id(function), name, False)
 
-    def _named(self, namespace: dict[str, Any], names: list[str], path: int, by: int) -> None:
+    def _named(
+        self, namespace: dict[str, Any], names: list[str], by: int, presentable: bool
+    ) -> None:
         """Global variables; each is a place of its own, whichever functions name it."""
         names = [name for name in names if not self._is_library(namespace.get(name))]
-        for name in names:
-            self.edges.append(Edge(by, (id(namespace), name), True))
+        self.edges += [Edge(by, (id(namespace), name), presentable) for name in names]
         self.signature.append(tuple(names))
         new = [name for name in names if (id(namespace), name) not in self._globals]
         if not new:
@@ -319,7 +323,7 @@ class Walk:
         for position, (name, value) in enumerate(zip(new, holder.read(), strict=False)):
             self._push(
                 value, self._paths.step(0, f".{name}"), (id(namespace), name), name,
-                True, len(self.holders) - 1, position,
+                presentable, len(self.holders) - 1, position,
             )  # fmt: skip
 
     def _is_library(self, value: Any) -> bool:
@@ -333,8 +337,7 @@ class Walk:
 
     def _trust(self, value: Any) -> None:
         """Note what is of an installed package that may read any attribute."""
-        module = getattr(value, "__module__", None)
-        package = module.partition(".")[0] if isinstance(module, str) else ""
+        package = str(getattr(value, "__module__", None) or "").partition(".")[0]
         if package == "builtins":
             name = getattr(value, "__name__", "")
             self.any_attribute |= name in ANY_ATTRIBUTE
@@ -375,6 +378,7 @@ class Walk:
             return
         for base in bases:
             if is_installed_class(base):
+                self.signature.append(Identity(base))
                 self.names |= names_of_class(base)
             else:
                 self._push(base, path, id(kind), AS_TYPE, False)
@@ -392,7 +396,7 @@ class Walk:
             if name not in unused
             and (self.any_attribute or name in self._wanted or is_protocol(name))
         ]  # fmt: skip
-        holder = Variables(kind, names, self.gone)
+        holder = Class(kind, names, self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(kind))
         self.signature.append(tuple(names))
 
@@ -400,15 +404,17 @@ class Walk:
         self.signature.append(Identity(module))
         if self._is_library(module):
             return
-        content = vars(module)
         names = [
-            name for name in content
-            if (self.any_attribute or name in self._wanted) and not name.startswith("__")
+            name for name in vars(module)
+            if ((self.any_attribute or name in self._wanted) and not is_protocol(name))
+            or name == "__getattr__"
         ]  # fmt: skip
-        names = [name for name in names if not self._is_library(content[name])]
+        names = [name for name in names if not self._is_library(vars(module)[name])]
         self.signature.append(tuple(names))
         holder = Variables(module, names, self.gone)
         self._hold(holder, [f".{name}" for name in names], path, id(module))
+        if type(module) is not types.ModuleType:
+            self._push(type(module), path, id(module), AS_TYPE, False)
 
     # -- everything else -----------------------------------------------------------------------
 
@@ -451,7 +457,7 @@ class Walk:
             self._push(value.func, path, number, "func", kind is functools.partial)
             self._push(value.args, path, number, "args", kind is functools.partial)
             self._push(value.keywords, path, number, "keywords", kind is functools.partial)
-        elif kind not in (set, frozenset) and is_native(kind):
+        elif is_native(kind) and not issubclass(kind, PLAIN):
             self._opaque(value, path)
         if kind.__module__ == "collections" and isinstance(value, defaultdict):
             self._push(value.default_factory, path, number, "default_factory", False)
@@ -489,9 +495,5 @@ class Walk:
             return
         if not gc.is_tracked(value):
             return
-
-        def referents(x: Any) -> list[Any]:
-            return [y for y in gc.get_referents(x) if not isinstance(y, (type, types.FrameType))]
-
-        holder = Other(value, referents, self.gone)
+        holder = Other(value, referents_of, self.gone)
         self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))

@@ -32,7 +32,9 @@ ESCAPES = frozenset(
 )  # fmt: skip
 """Instructions by which a function reaches what its names do not say, or changes it."""
 
-_EXTENDED, _GLOBAL, _NAME = (opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
+_EXTENDED, _GLOBAL, _NAME, _IMPORT = (
+    opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
+)
 
 instructions = dis.get_instructions
 
@@ -65,15 +67,28 @@ def called_without_arguments(code: CodeType, name: str) -> Iterator[int]:
 
 def global_names(code: CodeType) -> Iterator[str]:
     """The variables that code looks up among the globals, and then among the builtins."""
+    for part, operation, number in _operations(code):
+        if operation == _GLOBAL:  # whose last bit says whether it is called
+            yield part.co_names[number >> 1]
+        elif operation == _NAME:
+            yield part.co_names[number]
+
+
+def imported_names(code: CodeType) -> Iterator[str]:
+    """The modules that code imports, without the dots of relative imports."""
+    for part, operation, number in _operations(code):
+        if operation == _IMPORT:
+            yield part.co_names[number]
+
+
+def _operations(code: CodeType) -> Iterator[tuple[CodeType, int, int]]:
+    """The instructions of `codes`, each with its whole argument."""
     for part in codes(code):
         before = 0
         for operation, argument in zip(part.co_code[::2], part.co_code[1::2], strict=True):
             number = before << 8 | argument
             before = number if operation == _EXTENDED else 0
-            if operation == _GLOBAL:  # whose last bit says whether it is called
-                yield part.co_names[number >> 1]
-            elif operation == _NAME:
-                yield part.co_names[number]
+            yield part, operation, number
 
 
 def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:

@@ -361,6 +361,56 @@ read{n}, write{n}, scale{n}, part{n} = make{n}()
         "np.frombuffer(b{n})",
         ("np.frombuffer(b{n})[0:1] = num()",),
     ),
+    "inherited": Place(
+        "class A{n}:\n    k = new()\nclass B{n}(A{n}): pass\nclass E{n}(B{n}): pass\n"
+        "class Z{n}:\n    k = new()\ne{n} = E{n}()",
+        "e{n}.k",
+        ("B{n}.k = new()", "E{n}.k = new()", "B{n}.k[0] = num()", "vars(B{n}).get('k') is None or "
+         "delattr(B{n}, 'k')", "vars(E{n}).get('k') is None or delattr(E{n}, 'k')",
+         "B{n}.__bases__ = (Z{n},)", "B{n}.__bases__ = (A{n},)", "E{n}.__bases__ = (Z{n}, B{n})",
+         "E{n}.__bases__ = (B{n}, Z{n})", "Z{n}.k = new()"),
+    ),
+    "builtins": Place(
+        "import builtins\nbuiltins.w{n} = new()\ng{n} = 2.0\ndef read{n}():\n    try:\n"
+        "        return w{n} * k{n}\n    except NameError:\n        return g{n} * np.ones(N)",
+        "read{n}()",
+        ("builtins.k{n} = num()", "builtins.w{n} = new()", "builtins.w{n}[0] = num()",
+         "vars(builtins).pop('k{n}', None)", "g{n} = num()", "w{n} = new()"),
+    ),
+    "numbers with attributes": Place(
+        "class F{n}(float): pass\nf{n} = F{n}(2.0); f{n}.w = new()\n"
+        "def other{n}():\n    f = F{n}(2.0)\n    f.w = new()\n    return f",
+        "f{n} * f{n}.w",
+        ("f{n}.w = new()", "f{n}.w[0] = num()", "f{n} = other{n}()"),
+    ),
+    "context variable that is None": Place(
+        "import contextvars\nv{n} = contextvars.ContextVar('v{n}'); w{n} = new()",
+        "w{n} * (2.0 if v{n}.get(2.0) is None else 3.0)",
+        ("v{n}.set(None)", "v{n}.set(4.0)", "w{n}[0] = num()"),
+    ),
+    "module with properties": Place(
+        "class M{n}(types.ModuleType):\n    @property\n    def w(self): return self.raw * 2\n"
+        "m{n} = M{n}('m{n}'); m{n}.raw = new(); s{n} = {{'k': num()}}\n"
+        "m{n}.__getattr__ = lambda name: s{n}[name]",
+        "m{n}.w * m{n}.k",
+        ("m{n}.raw = new()", "m{n}.raw[0] = num()", "s{n}['k'] = num()", "m{n}.k = num()"),
+    ),
+    "relative import": Place(
+        "import sys\n__package__ = 'package{n}'\nfor name in ('', '.part'):\n"
+        "    module = types.ModuleType(__package__ + name)\n"
+        "    module.__path__ = []\n    sys.modules[module.__name__] = module\n"
+        "m{n} = module; m{n}.w = new(); sys.modules['package{n}'].part = m{n}\n"
+        "sys.modules['package{n}'].k = num()\ndef read{n}():\n    from .part import w\n"
+        "    from . import k\n    return w * k",
+        "read{n}()",
+        ("m{n}.w = new()", "m{n}.w[0] = num()", "sys.modules['package{n}'].k = num()"),
+    ),
+    "names in a format": Place(
+        "class F{n}: pass\nf{n} = F{n}(); f{n}.scale{n} = num(); f{n}.other{n} = num()\n"
+        "t{n} = '{{0.scale{n}}}'; w{n} = new()",
+        "w{n} * float(t{n}.format(f{n}))",
+        ("f{n}.scale{n} = num()", "t{n} = '{{0.other{n}}}'", "f{n}.other{n} = num()"),
+    ),
 }  # fmt: skip
 PLACES["__getattr__"] = PLACES["__getattr__"]._replace(
     setup=PLACES["__getattr__"].setup + "\np{n} = Proxy{n}(C{n}())"

@@ -70,6 +70,12 @@ def slot(kind: type, name: str, expected: int) -> Instruction | None:
     return None if offset is None else (SLOT, offset, expected)
 
 
+def bases(kind: type, expected: int) -> Instruction | None:
+    """The bases of the class in hand; None if it is not known where those are."""
+    offset = layouts.bases(kind)
+    return None if offset is None else (SLOT, offset, expected)
+
+
 def constant(
     array: np.ndarray[Any, Any], copy: np.ndarray[Any, Any]
 ) -> tuple[Instruction, Any] | None:

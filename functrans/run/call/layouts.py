@@ -41,8 +41,8 @@ def hold() -> bool:
     return all(map(_array_holds, _arrays())) and all(map(_number_holds, _numbers()))
 
 
-CALL = 128
-"""A type: the address of the function that calls its instances."""
+CALL, BASES = 128, 336
+"""A type: the addresses of the function that calls its instances, and of the tuple of its bases."""
 
 
 def call_slot(kind: type) -> ctypes.c_uint64 | None:
@@ -59,6 +59,11 @@ def call_slot(kind: type) -> ctypes.c_uint64 | None:
     word = ctypes.c_uint64.from_address(id(kind) + CALL)
     expected = _word(id(Called) + CALL)
     return word if word.value == expected != 0 == _word(id(NotCalled) + CALL) else None
+
+
+def bases(kind: type) -> int | None:
+    """Where a class has the address of its bases; None if that is elsewhere."""
+    return BASES if _word(id(kind) + BASES) == id(kind.__bases__) else None
 
 
 def slot(kind: type, name: str) -> int | None:
