@@ -366,6 +366,8 @@ def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
     """The place of an element: as an expression, so that equal ones are computed once."""
     total = ZERO
     for extent, position in zip(target.shape, indices, strict=True):
+        if extent is ZERO:  # nothing is ever read: no index moves the place
+            total = ZERO
         if total is not ZERO:
             total = Scalar("mul", (total, extent), INDEX)
         if total is ZERO:

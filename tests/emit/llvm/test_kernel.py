@@ -65,6 +65,13 @@ def test_what_does_not_depend_on_the_loop_is_loaded_once_and_spread():
     assert "insertelement" in found and "shufflevector" in found
 
 
+def test_no_index_moves_along_what_has_no_elements():
+    """Such a load is never reached, and stands there with one address all the same."""
+    empty = buffer("e", F8, (N, const(0, INDEX)))
+    found = vector_loop(load(empty, (K, ZERO)) + load(X, (K,)), buffers=(X, Y, empty))
+    assert "gather" not in found
+
+
 def test_places_from_data_are_gathered():
     found = vector_loop(load(X, (bounded(load(P, (K,)), N),)), buffers=(X, Y, P))
     assert "call <8 x double> @llvm.masked.gather.v8f64" in found
