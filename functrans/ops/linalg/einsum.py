@@ -40,9 +40,10 @@ def einsum(*operands: Any) -> Any:
     except (ValueError, KeyError) as error:
         raise ShapeError(f"einsum: {error}{located(user_source())}") from None
     for step in steps:
+        wanted = _wanted(step, [arrays[i].shape for i in step.positions])
         taken = [
-            _diagonals_and_sums(arrays[i], labels, _wanted_of(k, step))
-            for k, (i, labels) in enumerate(zip(step.positions, step.inputs, strict=True))
+            _diagonals_and_sums(arrays[i], labels, needed)
+            for i, labels, needed in zip(step.positions, step.inputs, wanted, strict=True)
         ]
         for i in sorted(step.positions, reverse=True):
             del arrays[i]
@@ -91,10 +92,26 @@ def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _wanted_of(operand: int, step: Step) -> set[str]:
-    """The letters that an operand's axes are needed for after its own diagonals and sums."""
-    others = (labels for k, labels in enumerate(step.inputs) if k != operand)
-    return {*step.output}.union(*others)
+def _wanted(step: Step, shapes: Sequence[Shape]) -> list[set[str]]:
+    """The letters that each operand's axes are needed for after its own diagonals and sums.
+
+    Where a letter has one element in some operands and several in one, that is summed by itself.
+    """
+    extents = [
+        {
+            label: max(n for a, n in zip(labels, shape, strict=True) if a == label)
+            for label in labels
+        }
+        for labels, shape in zip(step.inputs, shapes, strict=True)
+    ]
+    full = [
+        {label for label, n in own.items() if n == max(x.get(label, n) for x in extents)}
+        for own in extents
+    ]
+    return [
+        {*step.output}.union(*(own & other for k, other in enumerate(full) if k != i))
+        for i, own in enumerate(full)
+    ]
 
 
 def _diagonals_and_sums(x: Any, labels: str, wanted: set[str]) -> tuple[Any, str]:

@@ -127,6 +127,7 @@ EINSUMS = [
     ("ijk,k->ji", (2, 3, 4), (4,)), ("ab,cd->", (2, 3), (4, 5)), ("i...,i->...", (3, 2, 2), (3,)),
     ("iji->j", (3, 2, 3)), ("ab,ab,c->c", (2, 3), (2, 3), (2,)), ("i,i->i", (1,), (3,)),
     ("ii,i->i", (3, 3), (3,)), (",i", (), (3,)), ("i->i", (3,)), ("iii->i", (3, 3, 3)),
+    ("i,i", (3,), (1,)), ("ij,kj->ik", (2, 3), (5, 1)), ("ij,jk,kl->il", (2, 3), (1, 4), (4, 2)),
     ("a,b,c,d->dcba", (2,), (3,), (4,), (5,)), ("bqhd,bkhd->bhqk", (2, 3, 2, 4), (2, 5, 2, 4)),
 ]  # fmt: skip
 
@@ -144,12 +145,14 @@ def test_einsum(text, shapes):
 
 @st.composite
 def subscripts(draw):
-    """Up to four operands over few letters, so that they meet in every way."""
+    """Up to four operands over few letters, so that they meet in every way; some are broadcast."""
     sizes = {"a": 2, "b": 3, "c": 1, "d": 4}
     terms = draw(st.lists(st.text("abcd", min_size=0, max_size=4), min_size=1, max_size=4))
     used = sorted(set("".join(terms)))
     output = draw(st.permutations(used))[: draw(st.integers(0, len(used)))]
-    return ",".join(terms) + "->" + "".join(output), [[sizes[c] for c in t] for t in terms]
+    own = [{c: draw(st.sampled_from([n, n, n, 1])) for c, n in sizes.items()} for _ in terms]
+    shapes = [[extents[c] for c in t] for t, extents in zip(terms, own, strict=True)]
+    return ",".join(terms) + "->" + "".join(output), shapes
 
 
 @settings(max_examples=examples(150), deadline=None)
