@@ -10,12 +10,12 @@ import numpy as np
 
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat, known
 from functrans.numpy.define import answers
+from functrans.numpy.indexing import within
 from functrans.numpy.padding import pad
 from functrans.numpy.reductions import sum
 from functrans.ops.arrays.shape import flip, read_along
 from functrans.ops.arrays.structural import expand_axes, move_axis, reshape
 from functrans.ops.elementwise.arithmetic import remainder
-from functrans.ops.elementwise.choice import maximum, minimum
 
 __all__ = ["packbits", "ravel_multi_index", "unpackbits", "unravel_index"]
 
@@ -87,19 +87,19 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         raise ValueError(
             f"parameter multi_index must be a sequence of length {len(shape)}, not {len(indices)}"
         )
+    if any(index.dtype.kind not in "biu" for index in indices):
+        raise TypeError("only int indices permitted")
     position: Any = 0
     for index, size, stride, rule in zip(
         indices, shape, _strides(shape, order), modes, strict=True
     ):
-        position = position + _within(index, size, rule) * stride
-    return astype(position, INDEX)
+        position = position + _within(astype(index, INDEX), size, rule) * stride
+    return position
 
 
 def _within(index: Any, size: int, mode: str) -> Any:
-    if mode == "wrap":
-        return remainder(index, size)
-    if mode == "clip":
-        return minimum(maximum(index, 0), size - 1)
+    if mode in ("wrap", "clip"):
+        return within(index, size, mode)
     value = known(index)
     if value is not None and np.any((value < 0) | (value >= size)):
         raise ValueError("invalid entry in coordinates array")

@@ -351,7 +351,7 @@ def has_unique(plan: Plan) -> bool:
     if any(isinstance(array, Tracer) for array in plan.arrays):
         return False
     extents = [plan.expanded[axis] for axis in plan.axes]
-    wrapped = [np.mod(array, n) for array, n in zip(plan.arrays, extents, strict=True)]
+    wrapped = [np.intp(array) % n for array, n in zip(plan.arrays, extents, strict=True)]
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*wrapped)), extents)
     seen = np.zeros(prod(extents), np.bool_)
     seen[flat] = True
