@@ -86,7 +86,8 @@ class Absent:
 
 ABSENT = Absent()
 
-WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None)})
+WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None), Absent})
+WITHOUT_STATE |= set(np.sctypeDict.values())
 
 OF_EVERY_CLASS = frozenset({
     "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__qualname__",
