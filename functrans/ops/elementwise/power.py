@@ -197,7 +197,8 @@ def raise_to(x: Any, y: Any) -> Any:
             return _product(x, y)
     if type(y) is int and y < 0 and np.size(x):
         raise ValueError("Integers to negative integer powers are not allowed.")
-    return power_of_integers(x, y)
+    base, exponent = promote(_as_power, (x, y))  # signed ones and uint64 are float64
+    return (power if is_inexact(base.dtype) else power_of_integers)(base, exponent)
 
 
 def _product(x: Any, power: int) -> Any:

@@ -87,3 +87,12 @@ def test_powers_of_halves_are_numpys(n, shape):
             assert y.dtype == np.float16
             np.testing.assert_array_equal(y, expected)
         np.testing.assert_allclose(tangent, narrow, rtol=2e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64])
+def test_signed_integers_and_uint64_have_powers_in_float64(dtype):
+    x, y = np.array([1, 2, 3, 200], np.uint64), np.array([3, 2, -2, 0], dtype)
+    for base, exponent in ((x, y), (y, x)):
+        found, expected = jit(np.power)(base, exponent), np.power(base, exponent)
+        assert found.dtype == expected.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
