@@ -193,6 +193,7 @@ class Elements(Root):
     def _strided_loads(self, by_size: bool) -> tuple[int, int]:
         """How many loads of folds have a stride, along the innermost loop and along the folds.
 
+        Steps over no more elements than are written out are none: all between are loaded, too.
         Where lanes are threads, each load counts as many times as it reads different elements:
         those of a small operand are in the cache.
         """
@@ -215,7 +216,7 @@ class Elements(Root):
                             place = linear_place(node.attribute, node.args, simplify)
                             stride = factors.of(place)
                         if stride not in (0, 1):
-                            loads[i] += 1
+                            loads[i] += stride is None or stride > len(self.elements)
                             elements[i] += _count(node)
         return (loads[0], loads[1]), (elements[0], elements[1])
 

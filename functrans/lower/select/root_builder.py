@@ -178,7 +178,7 @@ class RootBuilder:
         most = limits.sums if reduces else most
         most = min(most, limits.body_bytes // atom.aval.dtype.itemsize)
         most = min(most, max(limits.largest_body // node_count(nodes), 1))
-        unrolled, front = axes_to_unroll(shape, limits.longest, most)
+        unrolled, front = axes_to_unroll(shape, limits.longest, most, limits.one_vector)
         if any(branches_on(nodes, trial[axis]) for axis in front):
             unrolled += front
         # what comes once needs no loop: the next one is then the outermost, which threads share

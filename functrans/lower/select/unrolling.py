@@ -63,20 +63,23 @@ class Loops:
 
 
 def axes_to_unroll(
-    shape: Sequence[int], longest: int, most: int
+    shape: Sequence[int], longest: int, most: int, vector: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes to unroll, and those to unroll if their elements are made differently.
 
     The first are the last ones, which vectors could not go along; the others are in front of a
     large axis. None is longer than ``longest``, they are ``most`` elements together at most.
+    An axis of ``vector`` elements fills a vector.
     """
     all_axes = tuple(range(len(shape)))
     if prod(shape) <= most:
         # vectors may go along one that is not so small
         return (all_axes, ()) if max(shape) <= longest else ((), all_axes)
     if all(extent <= longest for extent in shape):
-        # nothing is large: the last axis stays, as the loop that vectors go along
-        return (), ()
+        # nothing is large: vectors go along the last axis that fills one, or else the last of all
+        filling = [axis for axis, extent in enumerate(shape) if extent >= vector]
+        behind = all_axes[filling[-1] + 1 :] if filling else ()
+        return behind if prod(shape[axis] for axis in behind) <= most else (), ()
     last: list[int] = []
     front: list[int] = []
     elements = 1

@@ -24,10 +24,14 @@ from tests.lower.by_hand import done_by
         ((3, 1000, 3), (2,), (0,)),
         ((1000, 16, 16), (2,), ()),  # more elements than may be written out
         ((16, 16, 16), (), ()),
+        ((9, 16, 4), (2,), ()),  # vectors go along an axis that they fill
+        ((16, 3, 4), (1, 2), ()),
+        ((16, 7, 7, 7), (), ()),  # more elements than may be written out
+        ((5, 5, 5), (), ()),
     ],
 )
 def test_small_axes(shape, last, front):
-    assert axes_to_unroll(shape, 16, 64) == (last, front)
+    assert axes_to_unroll(shape, 16, 64, 8) == (last, front)
 
 
 X, P = buffer("x", float, (9, 9)), index("i", 9)

@@ -84,3 +84,21 @@ def test_triangles_are_written_out_and_no_table_is_left():
     kernels = jit(triangle).lower(v).stages().split("== kernel construction")[1]
     assert "lookup" not in kernels
     np.testing.assert_array_equal(jit(triangle)(v), triangle(v))
+
+
+@pytest.mark.parametrize("shape", [(300, 16, 4), (2600, 9, 3), (300, 3, 3), (17, 12, 2, 3)])
+def test_sums_before_short_axes_go_along_an_axis_that_fills_vectors(shape):
+    x, e = RNG.standard_normal(shape), RNG.standard_normal((*shape[:2], *(1,) * len(shape[2:])))
+    m = RNG.standard_normal(shape[1:])
+
+    def sums(x, m, e):
+        return np.sum(x * m, 0), np.sum(x * e, 0), np.max(x - e, 0), np.mean((x - m) * e, 0)
+
+    for one, other in zip(jit(sums)(x, m, e), sums(x, m, e), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_their_elements_are_loaded_as_neighbours():
+    x, e = np.ones((3000, 16, 4)), np.ones((3000, 16, 1))
+    schedule = jit(lambda x, e: np.sum(x * e, 0)).lower(x, e).schedule()
+    assert "for j in 0..16 by" in schedule

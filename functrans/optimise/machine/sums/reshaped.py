@@ -1,4 +1,4 @@
-"""Sums of all elements, along the axes where no index is divided, or along memory.
+"""Sums of all elements, and of leading axes, along those where no index is divided, or memory.
 
 A sum of all elements is the same in any shape. That of a join which was made flat is told by
 conditions on quotients and remainders which part each element is of; in its own shape it is not.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import accumulate
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -24,6 +25,9 @@ from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.reductions.reduce import reduce_max, reduce_min
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
+
+SHORT = 8
+"""Elements along a last axis that do not fill a vector."""
 
 REDUCTIONS = (reduce_sum, reduce_max, reduce_min)
 
@@ -49,10 +53,23 @@ def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
-        if _takes_all_axes(eqn) and eqn.inputs[0].aval.size > target[Joins].small:
-            if all(_lies_in_memory(x, producers) for x in eqn.inputs):
-                rules[eqn] = partial(_reduced, eqn, (eqn.inputs[0].aval.size,), {})
+        shape = _fewest_axes(eqn)
+        if shape is not None and eqn.inputs[0].aval.size > target[Joins].small:
+            if all(_lies_in_memory(x, producers, eqn.outputs[0].aval.shape) for x in eqn.inputs):
+                rules[eqn] = partial(_reduced, eqn, shape, {})
     return rules
+
+
+def _fewest_axes(eqn: Eqn) -> Shape | None:
+    """The fewest axes that an equation may reduce, where it takes all or the leading ones."""
+    if _takes_all_axes(eqn):
+        return (eqn.inputs[0].aval.size,)
+    if eqn.primitive not in REDUCTIONS:
+        return None
+    shape, axes = eqn.inputs[0].aval.shape, eqn.params["axes"]
+    rows, columns = prod(shape[: len(axes)]), shape[len(axes) :]
+    leads = axes == tuple(range(len(axes))) and rows > 1 and len(columns) > 1
+    return (rows, prod(columns)) if leads and columns[-1] < SHORT else None
 
 
 def _takes_all_axes(eqn: Eqn) -> bool:
@@ -63,13 +80,16 @@ def _takes_all_axes(eqn: Eqn) -> bool:
     return eqn.primitive in REDUCTIONS and len(eqn.params["axes"]) == eqn.inputs[0].aval.ndim > 1
 
 
-def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn]) -> bool:
-    """Whether a value is computed, element by element, of the graph's inputs and numbers alone."""
+def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn], columns: Shape) -> bool:
+    """Whether a value is computed, element by element, of the graph's inputs and numbers alone.
+
+    Inputs may be ``columns``, which all rows share.
+    """
     waiting, seen = [atom], {atom}
     while waiting and len(seen) <= MOST_BETWEEN:
         one = waiting.pop()
         eqn = producers.get(one) if isinstance(one, Var) else None
-        if one.aval.size > 1 and one.aval.shape != atom.aval.shape:
+        if one.aval.size > 1 and one.aval.shape not in (atom.aval.shape, columns):
             return False
         if eqn is None or one.aval.size <= 1:
             continue

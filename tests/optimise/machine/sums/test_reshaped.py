@@ -1,4 +1,4 @@
-"""Sums of all elements: along memory, and along the axes that were there before a reshape."""
+"""Sums of all elements and of leading axes: along memory, or axes that were before a reshape."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SUMS = {
     "the largest": "t = reduce_max[axes=(0, 1, 2)] x",
     "a product": "t = dot_general[contract=((0, 1, 2), (0, 1, 2)), batch=((), ())] x y",
 }
-INPUTS = "x:f64[50,3,3], y:f64[50,3,3], z:f64[50,1,3], n:f64[]"
+INPUTS = "x:f64[50,3,3], y:f64[50,3,3], z:f64[50,1,3], n:f64[], v:f64[50,3,9]"
 
 
 def reduced(found):
@@ -33,7 +33,23 @@ def test_arrays_in_memory_have_one_axis(total):
     assert reduced(rewritten(distribute_sums, made)) == [(450,)]
 
 
+COLUMNS = {
+    "of rows": "s = multiply x x\n t = reduce_sum[axes=(0,)] s",
+    "with what rows share": "s = subtract x m\n t = reduce_sum[axes=(0,)] s",
+    "of leading axes": "t = reduce_max[axes=(0, 1)] w",
+}
+
+
+@pytest.mark.parametrize("total", COLUMNS.values(), ids=COLUMNS.keys())
+def test_leading_axes_and_short_ones_behind_are_one_each(total):
+    made = graph(f"{{ x:f64[50,3,3], m:f64[3,3], w:f64[5,10,3,3] ->\n {total}\n return t }}")
+    assert reduced(rewritten(distribute_sums, made)) == [(50, 9)]
+
+
 KEPT = {
+    "long axes behind": "t = reduce_sum[axes=(0,)] v",
+    "one axis behind": "t = reduce_sum[axes=(0, 1)] x",
+    "what is broadcast, of rows": "s = add x z\n t = reduce_sum[axes=(0,)] s",
     "what is broadcast": "s = add x z\n t = reduce_sum[axes=(0, 1, 2)] s",
     "what lies across": "s = transpose[permutation=(0, 2, 1)] x\n t = reduce_sum[axes=(0, 1, 2)] s",
     "some axes": "t = reduce_sum[axes=(1, 2)] x",
@@ -64,7 +80,9 @@ def test_numbers(shape):
     np.testing.assert_allclose(jit(lambda x: np.sum(x * x))(x), np.sum(x * x), rtol=1e-12)
     np.testing.assert_allclose(jit(lambda x: np.vdot(x, x))(x), np.vdot(x, x), rtol=1e-12)
     np.testing.assert_allclose(jit(np.linalg.norm)(x.ravel()), np.linalg.norm(x), rtol=1e-12)
+    np.testing.assert_allclose(jit(lambda x: np.sum(x * x, 0))(x), np.sum(x * x, 0), rtol=1e-12)
     if x.size:
+        np.testing.assert_array_equal(jit(lambda x: np.max(x, 0))(x), np.max(x, 0))
         assert jit(lambda x: np.max(np.abs(x)))(x) == np.max(np.abs(x))
         x[-1] = np.nan
         assert np.isnan(jit(np.max)(x))
