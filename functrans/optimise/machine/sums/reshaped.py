@@ -76,7 +76,7 @@ def _takes_all_axes(eqn: Eqn) -> bool:
     """Whether an equation reduces operands with several axes to one number."""
     if eqn.primitive is dot_general:
         first, second = eqn.params["contract"]
-        return first == second and len(first) == eqn.inputs[0].aval.ndim > 1
+        return first == second and all(x.aval.ndim == len(first) > 1 for x in eqn.inputs)
     return eqn.primitive in REDUCTIONS and len(eqn.params["axes"]) == eqn.inputs[0].aval.ndim > 1
 
 

@@ -16,7 +16,7 @@ SUMS = {
     "the largest": "t = reduce_max[axes=(0, 1, 2)] x",
     "a product": "t = dot_general[contract=((0, 1, 2), (0, 1, 2)), batch=((), ())] x y",
 }
-INPUTS = "x:f64[50,3,3], y:f64[50,3,3], z:f64[50,1,3], n:f64[], v:f64[50,3,9]"
+INPUTS = "x:f64[50,3,3], y:f64[50,3,3], z:f64[50,1,3], n:f64[], v:f64[50,3,9], p:f64[50,3]"
 
 
 def reduced(found):
@@ -53,6 +53,7 @@ KEPT = {
     "what is broadcast": "s = add x z\n t = reduce_sum[axes=(0, 1, 2)] s",
     "what lies across": "s = transpose[permutation=(0, 2, 1)] x\n t = reduce_sum[axes=(0, 1, 2)] s",
     "some axes": "t = reduce_sum[axes=(1, 2)] x",
+    "all axes of one": "t = dot_general[contract=((0, 1), (0, 1)), batch=((), ())] p v",
     "a product across": "t = dot_general[contract=((0, 1, 2), (0, 2, 1)), batch=((), ())] x y",
 }
 
@@ -86,3 +87,12 @@ def test_numbers(shape):
         assert jit(lambda x: np.max(np.abs(x)))(x) == np.max(np.abs(x))
         x[-1] = np.nan
         assert np.isnan(jit(np.max)(x))
+
+
+@pytest.mark.parametrize("labels", ["ij,ijk->k", "ijk,ij->k", "ij,ij->"])
+def test_products_that_take_all_axes_of_one_operand(labels):
+    sizes = {"i": 60, "j": 3, "k": 5}
+    first, second = labels.split("->")[0].split(",")
+    x, y = (np.ones([sizes[axis] for axis in each]) for each in (first, second))
+    found = jit(lambda x, y: np.einsum(labels, x, y))(x, y)
+    np.testing.assert_array_equal(found, np.einsum(labels, x, y))
