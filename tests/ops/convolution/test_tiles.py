@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from functrans import config, grad, jit, lax, trace
+from functrans import config, grad, jit, lax, trace, vmap
 from functrans.loop.target import CPU
-from functrans.ops.convolution.compiled.accumulated import accumulation, parts_of
+from functrans.ops.convolution.compiled.accumulation import accumulation, parts_of
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.convolution.compiled.tiles import most_sums, pitch_of, tiles
 from functrans.ops.convolution.windows import Window
+from functrans.scipy import signal
 from tests.ops.convolution.by_loops import padded
 
 rng = np.random.default_rng(0)
@@ -301,6 +302,58 @@ def test_sequences_without_features(size, taps):
     x, k = rng.normal(size=size), rng.normal(size=taps)
     np.testing.assert_allclose(jit(np.convolve)(x, k), np.convolve(x, k), atol=1e-10)
     agrees(np.convolve, x, k)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("sizes", [(5000, 200), (2600, 17), (17, 300), (300, 1)])
+def test_a_filter_is_one_feature(sizes, mode):
+    x, k = map(rng.normal, (0, 0), (1, 1), sizes)
+
+    def apply(x, k):
+        return np.convolve(x, k, mode)
+
+    np.testing.assert_allclose(jit(apply)(x, k), apply(x, k), atol=1e-10)
+    agrees(apply, x, k)
+
+
+@pytest.mark.parametrize(
+    ("size", "taps"), [((40, 37), (5, 3)), ((300, 20), (2, 17)), ((9, 60), (9, 20))]
+)
+def test_a_filter_of_images(size, taps):
+    x, k = rng.normal(size=size), rng.normal(size=taps)
+    agrees(lambda x, k: signal.convolve2d(x, k, "same"), x, k)
+    agrees(lambda x, k: signal.correlate2d(x, k, "valid"), x, k)
+
+
+@pytest.mark.parametrize("batch", [(0, None), (None, 0), (0, 0)])
+def test_filters_of_sequences_in_a_batch(batch):
+    x, k = (
+        rng.normal(size=(7, 2600)[batch[0] is None :]),
+        rng.normal(size=(7, 33)[batch[1] is None :]),
+    )
+    agrees(vmap(np.convolve, in_axes=batch), x, k)
+
+
+def test_sums_of_long_sequences_are_shared():
+    x, k = np.ones((1, 1, 50_000)), np.ones((1, 1, 40))
+    found = planned(accumulation, x, k, wrt=1)
+    assert found.along_taps and found.width == 10 and parts_of(found, CPU[Convolutions]) > 1
+
+
+def test_infinite_weights_of_a_filter_at_margins():
+    x, k = rng.normal(size=3000), rng.normal(size=33)
+    k[0], k[32] = np.inf, np.nan
+    (convolution,) = trace(np.convolve)(x, k).eqns
+    assert tiles(convolution, CPU) is not None
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(jit(np.convolve)(x, k), np.convolve(x, k), atol=1e-10)
+
+
+def test_sums_of_few_features_do_not_wait_for_each_other():
+    images = np.ones((4, 1, 128, 128), np.float32)
+    for features, registers in ((1, 8), (2, 4), (4, 2), (8, 2)):
+        found = planned(tiles, images, np.ones((features, 1, 5, 5), np.float32))
+        assert (found.lanes, found.height) == (registers * CPU.lanes(4), features)
 
 
 def test_infinite_weights_of_few_features_at_margins():

@@ -11,18 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Eqn
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
 from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
-from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.convolution.compiled.accumulation import Accumulation, parts_of
 from functrans.ops.convolution.compiled.copies import (
     SIDE_BY_SIDE,
     Copy,
@@ -32,13 +30,7 @@ from functrans.ops.convolution.compiled.copies import (
     cleared,
     inside,
 )
-from functrans.ops.convolution.compiled.plan import (
-    Axis,
-    Convolutions,
-    counts,
-    fits,
-    sums_are_long,
-)
+from functrans.ops.convolution.compiled.plan import Axis, Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
@@ -49,165 +41,9 @@ from functrans.ops.convolution.compiled.shares import (
     of_images,
     share,
 )
-from functrans.ops.convolution.compiled.tiles import (
-    Tile,
-    height_of,
-    images_of,
-    in_tiles,
-    lanes_of,
-    length_of,
-    most_sums,
-    region,
-    registers_of_sums,
-)
-from functrans.ops.convolution.convolution import Labels, extents, roles
+from functrans.ops.convolution.compiled.tiles import Tile, in_tiles, region
+from functrans.ops.convolution.convolution import Labels
 from functrans.ops.convolution.windows import Window, from_taps
-
-
-class Accumulation(NamedTuple):
-    """How a convolution is done by sums of blocks.
-
-    Parameters
-    ----------
-    apart : tuple of Axis
-        Groups.
-    outer : tuple of Axis
-        What is summed over besides the taps: images.
-    taps : tuple of Axis
-        They are in a block, but of the first axis only a stretch.
-    length : int
-        Of that stretch; the last one may be shorter.
-    places : tuple of Axis
-        The positions of windows.
-    row, column : Axis
-        Channels, neighbours of which are a tile, and features, along which vectors go.
-    lanes, height : int
-        The extents of tiles.
-    along_taps : bool
-        Whether vectors go along the last axis of taps instead, since there are few channels or
-        features: a tile is some features, and all places along the last axis of them.
-    images : int
-        So many along the last of the outer axes are in a block.
-    """
-
-    apart: tuple[Axis, ...]
-    outer: tuple[Axis, ...]
-    taps: tuple[Axis, ...]
-    length: int
-    places: tuple[Axis, ...]
-    row: Axis
-    column: Axis
-    lanes: int
-    height: int
-    along_taps: bool = False
-    images: int = 1
-
-    @property
-    def pieces(self) -> int:
-        """How many stretches there are of the first axis."""
-        return -(-self.taps[0].extent // self.length)
-
-    @property
-    def number(self) -> int:
-        """How many blocks there are."""
-        return prod(axis.extent for axis in self.outer) * self.pieces // self.images
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all is one block, of whose results threads take their shares."""
-        return self.number == 1 and not self.along_taps and not self.apart
-
-    @property
-    def results(self) -> tuple[Axis, ...]:
-        """The axes of the sums."""
-        return (*self.apart, *self.places, self.row, self.column)
-
-
-def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
-    """How a convolution is done by sums of blocks, or None where another way is better."""
-    if not fits(eqn, target) or "vectorise" not in target.stages:
-        return None
-    _, column_count, _ = counts(eqn)
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
-    windows = dict(eqn.params["windows"])
-    found = roles(own, other, out, eqn.params["windows"])
-    one_each = len(found.rows) == len(found.columns) == 1
-    if not sums_are_long(eqn, target) or not one_each or not windows:
-        return None
-    sizes = extents(x, y, eqn.params)
-    row, column = Axis(found.rows[0], sizes[found.rows[0]]), Axis(found.columns[0], column_count)
-    dtype = eqn.outputs[0].aval.dtype
-    registers = target.lanes(dtype.itemsize)
-    limits = target[Convolutions]
-    order = [label for label in own if label in windows]
-    lanes = lanes_of(column.extent, registers, limits)
-    height = height_of(row.extent, most_sums(target, dtype.itemsize, lanes))
-    last = windows[order[-1]]
-    few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
-    along_taps = (
-        few
-        and order[-1] == own[-1] == other[-1]
-        and last.dilation == 1
-        and last.places <= limits.most_sums_in_registers
-        and last.taps >= limits.filled * registers
-    )
-    if column.extent < limits.filled * registers and not along_taps:
-        return None
-    if along_taps:
-        lanes = registers
-        height = height_of(column.extent, registers_of_sums(target) // last.places)
-    if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
-        return None
-    room = target.cache // limits.part_of_cache // dtype.itemsize
-    seen = [from_taps(windows[label]) for label in order]
-    given = [Window(window.places, 1) for window in seen]
-    lengths = length_of(seen, row.extent, room), length_of(given, column.extent, room)
-    length = min(lengths, key=lambda n: n or 0)
-    if length is None:
-        return None
-    return Accumulation(
-        tuple(Axis(label, sizes[label]) for label in found.groups),
-        tuple(Axis(label, sizes[label]) for label in found.summed),
-        tuple(Axis(label, windows[label].taps) for label in order),
-        length,
-        tuple(Axis(label, sizes[label]) for label in order),
-        row,
-        column,
-        lanes,
-        height,
-        along_taps,
-        _images(eqn, order, target) if length == windows[order[0]].taps else 1,
-    )
-
-
-def _images(eqn: Eqn, order: Sequence[int], target: Target) -> int:
-    """How many images are in a block, so that sums beyond the nearest caches are read less.
-
-    All of them, if the sums are larger than what they are made of.
-    """
-    limits, aval = target[Convolutions], eqn.outputs[0].aval
-    windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
-    found = roles(*(eqn.params[key] for key in ("x_labels", "y_labels", "out", "windows")))
-    if aval.size * aval.dtype.itemsize <= room or not found.summed:
-        return 1
-    x, y = (operand.aval.shape for operand in eqn.inputs)
-    sizes = extents(x, y, eqn.params)
-    seen = sizes[found.rows[0]] * prod(
-        region(from_taps(windows[label]), windows[label].taps)[1] for label in order
-    )
-    if len(found.summed) == 1 and not found.groups:
-        given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
-        if (seen + given) * sizes[found.summed[0]] <= aval.size:
-            return sizes[found.summed[0]]
-    return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
-
-
-def parts_of(of: Accumulation, limits: Convolutions) -> int:
-    """Into how many parts the sums are cut: as many as fit, a power of two if not all."""
-    fitting = limits.largest_parts // prod(axis.extent for axis in of.results)
-    most = min(limits.most_sums, of.number)
-    return most if fitting >= most else 1 << (fitting.bit_length() - 1)
 
 
 def emit(at: Emission, of: Accumulation) -> None:
@@ -316,22 +152,26 @@ class _Accumulated:
         """The sums of all parts, in the order of the result's axes."""
         column, together = self.of.column, self._together()
         around = [axis for axis in self.of.results if axis not in (*together, column)]
+        absent = [axis for axis in self.of.results if axis.label not in self.out_labels]
 
         def columns(tile: Tile) -> Body:
             here = {axis.label: index("i", axis.extent) for axis in self.of.results}
-            lane = here[column.label] = index("lane", tile.height)
+            here[column.label] = index("lane", tile.height)
+            here |= {axis.label: ZERO for axis in absent}
             stores = []
             for place in np.ndindex(*(axis.extent for axis in together)):
                 here |= {a.label: const(n, INDEX) for a, n in zip(together, place, strict=True)}
-                own = here | {column.label: self.at.simplify(tile.first + lane)}
+                own = here | {column.label: self.at.simplify(tile.first + here[column.label])}
                 terms = [load(sums, (const(n, INDEX), *own.values())) for n in range(parts)]
                 position = tuple(own[label] for label in self.out_labels)
                 stores.append(Store(self.out, position, combine_pairwise("add", terms)))
             if together:
                 # what is dense in the sums is the inner loop
-                loops = [here[axis.label] for axis in (*around, column)]
+                loops = [here[axis.label] for axis in (*around, column) if axis not in absent]
             else:
                 loops = [here[label] for label in self.out_labels]
+            if not loops:
+                return tuple(stores)
             *outer, last = loops
             return nest(outer, vectorised(last, stores, self.at.target))
 
@@ -370,6 +210,8 @@ class _Accumulated:
             every = (copy, *copy.around(first, self.regions[first][1]))
             return tuple(each for one in every for each in one.statements(self.at.target, simplify))
 
+        if row.label not in self.x_labels:
+            return copied(ranges, (*self.block,), (part, image, ZERO))
         if self.of.along_taps:
             ranges[row.label] = all_of(row.extent)
             return copied(ranges, (row.label, *self.block), (part, image))
@@ -470,10 +312,10 @@ class _Accumulated:
             own[of.outer[-1].label] += image
         groups = [outer[axis.label] for axis in of.apart]
 
-        def one(tile: Tile) -> Body:
+        def one(tile: Tile, seen_from: Tile) -> Body:
             totals, values, stores = [], [], []
-            for n, p in product(range(tile.height), range(last.extent)):
-                here = places | {last.label: const(p, INDEX)}
+            for n, p in product(range(tile.height), range(seen_from.height)):
+                here = places | {last.label: seen_from.first + p}
                 where = []
                 for label, k in taps.items():
                     window, (low, _) = self.windows[label], self.regions[label]
@@ -489,7 +331,12 @@ class _Accumulated:
             fold = Reduce(tuple(totals), ops, tuple(values), bounds, lanes=of.lanes, whole=whole)
             return (fold, *stores)
 
-        return nest([*places.values(), row], in_tiles(of.column.extent, of.height, one))
+        body = in_tiles(
+            last.extent,
+            of.width,
+            lambda some: in_tiles(of.column.extent, of.height, lambda tile: one(tile, some)),
+        )
+        return nest([*places.values(), row], body)
 
 
 def _shared(body: Body) -> Body:

@@ -33,6 +33,8 @@ class Convolutions(NamedTuple):
     """
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
+    fewest_sums_in_registers: int = 8
+    """Of few features vectors are longer, so that so many sums do not wait for each other."""
     filled: float = 0.6
     """Vectors are twice as long if so much of them is filled."""
     terms_of_a_copy: int = 8

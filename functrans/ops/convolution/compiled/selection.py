@@ -9,7 +9,7 @@ from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.convolution.compiled import accumulated, blocks, direct, margins
-from functrans.ops.convolution.compiled.accumulated import accumulation
+from functrans.ops.convolution.compiled.accumulation import accumulation
 from functrans.ops.convolution.compiled.plan import plan
 from functrans.ops.convolution.compiled.tiles import tiles
 

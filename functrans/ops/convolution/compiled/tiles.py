@@ -123,8 +123,12 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     taps = sizes | {label: window.taps for label, window in windows.items()}
     places = [label for label in out if label in windows]
     columns = [label for label in out if label in found.columns]
-    if not places or not columns:
+    if not places:
         return None
+    if not columns:
+        # a filter is one feature
+        columns = [1 + max(sizes)]
+        sizes[columns[0]] = 1
     column, last = columns[-1], places[-1]
     features_last = out[-1] == column
     dtype = eqn.outputs[0].aval.dtype
@@ -146,7 +150,8 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         # neighbours of a tile are counted before
         return None
     registers = target.lanes(dtype.itemsize)
-    lanes, pitch = lanes_of(along, registers, limits), 0
+    widest = registers * max(2, limits.fewest_sums_in_registers // across)
+    lanes, pitch = lanes_of(along, widest, limits), 0
     if not features_last and _are_rows(own, places):
         rows = length if len(places) == 2 else sizes[places[-2]]
         wide = pitch_of(windows[last], x[own.index(last)])
@@ -155,8 +160,8 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         if lanes > registers:
             # pairs of registers already, for each of which fewer weights are loaded
             by_lines *= 1 - limits.terms_of_a_copy / term_count
-        if _registers(flat, 2 * registers, registers) <= by_lines:
-            lanes, pitch = 2 * registers, wide
+        if _registers(flat, widest, registers) <= by_lines:
+            lanes, pitch = widest, wide
     if 2 * lanes < registers:
         return None
     return Tiles(
@@ -223,9 +228,9 @@ def pitch_of(window: Window, extent: int) -> int:
     return high - low + 1 - min(before, behind)
 
 
-def lanes_of(extent: int, lanes: int, limits: Convolutions) -> int:
-    """The length of vectors: a pair of registers, if there are enough elements."""
-    whole = 2 * lanes
+def lanes_of(extent: int, widest: int, limits: Convolutions) -> int:
+    """The length of vectors: the greatest one, if there are enough elements."""
+    whole = widest
     while whole > 1 and extent < limits.filled * whole:
         whole //= 2
     return whole

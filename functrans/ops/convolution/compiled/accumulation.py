@@ -1,0 +1,180 @@
+"""How derivatives with respect to kernels are summed up in registers: blocks, tiles, vectors.
+
+Few results and long sums: a tile is a few of the results, summed up over a block of taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from functrans.ir.graph import Eqn
+from functrans.loop.target import Target
+from functrans.ops.convolution.compiled.plan import Axis, Convolutions, fits, sums_are_long
+from functrans.ops.convolution.compiled.tiles import (
+    height_of,
+    images_of,
+    lanes_of,
+    length_of,
+    most_sums,
+    region,
+    registers_of_sums,
+)
+from functrans.ops.convolution.convolution import Roles, extents, roles
+from functrans.ops.convolution.windows import Window, from_taps
+
+
+class Accumulation(NamedTuple):
+    """How a convolution is done by sums of blocks.
+
+    Parameters
+    ----------
+    apart : tuple of Axis
+        Groups.
+    outer : tuple of Axis
+        What is summed over besides the taps: images.
+    taps : tuple of Axis
+        They are in a block, but of the first axis only a stretch.
+    length : int
+        Of that stretch; the last one may be shorter.
+    places : tuple of Axis
+        The positions of windows.
+    row, column : Axis
+        Channels, neighbours of which are a tile, and features, along which vectors go. If there
+        are none, it is one, by a label that no array has.
+    lanes, height : int
+        The extents of tiles.
+    along_taps : bool
+        Whether vectors go along the last axis of taps instead, since there are few channels or
+        features: a tile is some features, and some places along the last axis of them.
+    images : int
+        So many along the last of the outer axes are in a block.
+    width : int
+        The places of a tile.
+    """
+
+    apart: tuple[Axis, ...]
+    outer: tuple[Axis, ...]
+    taps: tuple[Axis, ...]
+    length: int
+    places: tuple[Axis, ...]
+    row: Axis
+    column: Axis
+    lanes: int
+    height: int
+    along_taps: bool = False
+    images: int = 1
+    width: int = 1
+
+    @property
+    def pieces(self) -> int:
+        """How many stretches there are of the first axis."""
+        return -(-self.taps[0].extent // self.length)
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return prod(axis.extent for axis in self.outer) * self.pieces // self.images
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is one block, of whose results threads take their shares."""
+        return self.number == 1 and not self.along_taps and not self.apart
+
+    @property
+    def results(self) -> tuple[Axis, ...]:
+        """The axes of the sums."""
+        return (*self.apart, *self.places, self.row, self.column)
+
+
+def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
+    """How a convolution is done by sums of blocks, or None where another way is better."""
+    if not fits(eqn, target) or "vectorise" not in target.stages:
+        return None
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
+    windows = dict(eqn.params["windows"])
+    found = roles(own, other, out, eqn.params["windows"])
+    one_each = max(len(found.rows), len(found.columns)) <= 1
+    if not sums_are_long(eqn, target) or not one_each or not windows:
+        return None
+    sizes = extents(x, y, eqn.params)
+    none = 1 + max(sizes)
+    row, column = (
+        Axis(labels[0], sizes[labels[0]]) if labels else Axis(none + n, 1)
+        for n, labels in enumerate((found.rows, found.columns))
+    )
+    dtype = eqn.outputs[0].aval.dtype
+    registers = target.lanes(dtype.itemsize)
+    limits = target[Convolutions]
+    order = [label for label in own if label in windows]
+    lanes = lanes_of(column.extent, 2 * registers, limits)
+    height = height_of(row.extent, most_sums(target, dtype.itemsize, lanes))
+    last = windows[order[-1]]
+    few = row.extent < limits.fewest_rows or column.extent < limits.filled * registers
+    along_taps = (
+        few
+        and order[-1] == own[-1] == other[-1]
+        and last.dilation == 1
+        and last.taps >= limits.filled * registers
+    )
+    narrow = column.extent < limits.filled * registers or not found.rows
+    if narrow and not along_taps:
+        return None
+    width = height_of(last.places, limits.most_sums_in_registers)
+    if along_taps:
+        lanes = registers
+        height = height_of(column.extent, registers_of_sums(target) // width)
+    if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
+        return None
+    room = target.cache // limits.part_of_cache // dtype.itemsize
+    seen = [from_taps(windows[label]) for label in order]
+    given = [Window(window.places, 1) for window in seen]
+    lengths = length_of(seen, row.extent, room), length_of(given, column.extent, room)
+    length = min(lengths, key=lambda n: n or 0)
+    if length is None:
+        return None
+    return Accumulation(
+        tuple(Axis(label, sizes[label]) for label in found.groups),
+        tuple(Axis(label, sizes[label]) for label in found.summed),
+        tuple(Axis(label, windows[label].taps) for label in order),
+        length,
+        tuple(Axis(label, sizes[label]) for label in order),
+        row,
+        column,
+        lanes,
+        height,
+        along_taps,
+        _images(eqn, found, order, target) if length == windows[order[0]].taps else 1,
+        width,
+    )
+
+
+def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int:
+    """How many images are in a block, so that sums beyond the nearest caches are read less.
+
+    All of them, if the sums are larger than what they are made of.
+    """
+    limits, aval = target[Convolutions], eqn.outputs[0].aval
+    windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
+    one_each = found.rows and found.columns
+    if aval.size * aval.dtype.itemsize <= room or not found.summed or not one_each:
+        return 1
+    x, y = (operand.aval.shape for operand in eqn.inputs)
+    sizes = extents(x, y, eqn.params)
+    seen = sizes[found.rows[0]] * prod(
+        region(from_taps(windows[label]), windows[label].taps)[1] for label in order
+    )
+    if len(found.summed) == 1 and not found.groups:
+        given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
+        if (seen + given) * sizes[found.summed[0]] <= aval.size:
+            return sizes[found.summed[0]]
+    return images_of(sizes[found.summed[-1]], 2 * room // (seen * aval.dtype.itemsize), limits)
+
+
+def parts_of(of: Accumulation, limits: Convolutions) -> int:
+    """Into how many parts the sums are cut: as many as fit, a power of two if not all."""
+    fitting = limits.largest_parts // prod(axis.extent for axis in of.results)
+    most = min(limits.most_sums, of.number)
+    return most if fitting >= most else 1 << (fitting.bit_length() - 1)
