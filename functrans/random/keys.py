@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -20,15 +21,15 @@ from functrans.trace.tracer import Tracer
 __all__ = ["PRNGKey", "fold_in", "key", "key_data", "split", "wrap_key_data"]
 
 
-def blocks(key: Any, shape: Shape) -> Any:
-    """64 random bits for each place of an array: those of the key and the place's number."""
+def blocks(key: Any, shape: Shape, cipher: Callable[..., Any] = threefry) -> Any:
+    """Random bits for each place of an array: those of the key and the place's number."""
     size = prod(shape)
     wide = size > 2**32
     numbers = reshape(made(iota, size=size, dtype=BLOCK if wide else WORD), shape=shape)
     high: Any = np.zeros((), WORD)[()]
     if wide:
         high, numbers = _words(numbers)
-    return threefry(key[0], key[1], high, numbers)
+    return cipher(key[0], key[1], high, numbers)
 
 
 def _words(block: Any) -> tuple[Any, Any]:

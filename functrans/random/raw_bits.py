@@ -8,7 +8,7 @@ import numpy as np
 
 from functrans.ir.types import Shape
 from functrans.ops.arrays.structural import astype
-from functrans.ops.random.threefry import WORD
+from functrans.ops.random.threefry import WORD, folded_threefry
 from functrans.random.checks import UNSIGNED, checked_dtype, checked_key, checked_shape, sampler
 from functrans.random.keys import blocks
 
@@ -48,8 +48,7 @@ def _bits(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
 
 def drawn_bits(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Random bits of a width: a block of 64, or its halves combined to 32 and cut to fewer."""
-    block = blocks(key, shape)
     if dtype.itemsize == 8:
-        return block
-    folded = astype(block >> 32, WORD) ^ astype(block, WORD)
+        return blocks(key, shape)
+    folded = blocks(key, shape, folded_threefry)
     return folded if dtype == WORD else astype(folded, dtype)

@@ -45,19 +45,38 @@ def _rotated(x: Any, bits: int) -> Any:
     return (x << bits) | (x >> (32 - bits))
 
 
-def _evaluate(*operands: Any) -> Any:
+def _evaluated(*operands: Any) -> tuple[Any, Any]:
     wide = [np.asarray(x, WORD) for x in operands]
     with np.errstate(over="ignore"):
-        first, second = _cipher((wide[0], wide[1]), (wide[2], wide[3]), _rotated)
+        return _cipher((wide[0], wide[1]), (wide[2], wide[3]), _rotated)
+
+
+def _evaluate(*operands: Any) -> Any:
+    first, second = _evaluated(*operands)
     return ((np.asarray(first, BLOCK) << 32) | second)[()]
 
 
-def _scalar(key: Scalar, low_key: Scalar, counter: Scalar, low_counter: Scalar) -> Scalar:
+def _evaluate_folded(*operands: Any) -> Any:
+    first, second = _evaluated(*operands)
+    return (first ^ second)[()]
+
+
+def _as_scalars(*operands: Scalar) -> tuple[Scalar, Scalar]:
     def rotated(x: Scalar, bits: int) -> Scalar:
         return (x << bits) | scalar.lshr(x, 32 - bits)
 
-    first, second = _cipher((key, low_key), (counter, low_counter), rotated)
+    key, low_key, counter, low_counter = operands
+    return _cipher((key, low_key), (counter, low_counter), rotated)
+
+
+def _scalar(*operands: Scalar) -> Scalar:
+    first, second = _as_scalars(*operands)
     return (scalar.convert(first, BLOCK) << 32) | scalar.convert(second, BLOCK)
+
+
+def _scalar_folded(*operands: Scalar) -> Scalar:
+    first, second = _as_scalars(*operands)
+    return first ^ second
 
 
 def _of_words(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -75,3 +94,10 @@ threefry = elementwise(
     promotion=_of_words, result="uint64", samples=[_words] * 4,
 )  # fmt: skip
 """64 random bits for each key (two words) and counter (two words): the first word is above."""
+
+folded_threefry = elementwise(
+    "folded_threefry2x32", numpy=_evaluate_folded, scalar=_scalar_folded,
+    jvp=ZERO_DERIVATIVE,
+    promotion=_of_words, result="uint32", samples=[_words] * 4,
+)  # fmt: skip
+"""32 random bits, the two words combined: no number of 64 bits makes vectors half as long."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import jit
-from functrans.ops.random.threefry import threefry
+from functrans.ops.random.threefry import folded_threefry, threefry
 
 KNOWN_ANSWERS = [
     # key, counter, words
@@ -21,6 +21,9 @@ def test_known_answers(key, counter, words, compiled):
     block = cipher(*(np.uint32(word) for word in (*key, *counter)))
     assert (int(block) >> 32, int(block) & 0xFFFFFFFF) == words
     assert block.dtype == np.uint64
+    folded = jit(folded_threefry) if compiled else folded_threefry
+    word = folded(*(np.uint32(word) for word in (*key, *counter)))
+    assert (word, word.dtype) == (words[0] ^ words[1], np.uint32)
 
 
 def test_many_counters_at_once():
@@ -30,3 +33,5 @@ def test_many_counters_at_once():
     np.testing.assert_array_equal(blocks, one_by_one)
     compiled = jit(lambda c: threefry(np.uint32(1), np.uint32(2), np.uint32(0), c))(counters)
     np.testing.assert_array_equal(compiled, blocks)
+    folded = jit(lambda c: folded_threefry(np.uint32(1), np.uint32(2), np.uint32(0), c))(counters)
+    np.testing.assert_array_equal(folded, (blocks >> 32) ^ (blocks & 0xFFFFFFFF))
