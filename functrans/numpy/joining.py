@@ -240,7 +240,17 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if counts is None:
         refuse("np.repeat by a number that is traced", "the result's shape depends on it")
     positions = np.repeat(np.arange(x.shape[axis]), counts)
+    if np.size(counts) == 1:
+        return _each(x, int(np.reshape(counts, ())), axis)
     return take_along_one(x, positions, axis)
+
+
+def _each(x: Any, count: int, axis: int) -> Any:
+    """Each part along an axis as often: its derivative is a sum, and no scatter."""
+    before, extent, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    one = structural.reshape(x, shape=(*before, extent, 1, *behind))
+    many = structural.broadcast_to(one, shape=(*before, extent, count, *behind))
+    return structural.reshape(many, shape=(*before, extent * count, *behind))
 
 
 def take_along_one(x: Any, positions: Any, axis: int) -> Any:

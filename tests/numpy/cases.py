@@ -100,6 +100,7 @@ SHAPES = [
             "np.roll(a, 5)", "np.roll(a, -1, axis=1)", "np.roll(a, (1, 2), axis=(0, 2))",
             "np.rot90(a)", "np.rot90(a, 2)", "np.rot90(a, 3, axes=(1, 2))", "np.rot90(a, 4)",
             "np.tile(a, 2)", "np.tile(a, (2, 1, 1, 3))", "np.repeat(a, 2)",
+            "np.repeat(a, [3], axis=0)", "np.repeat(a, 0, axis=1)",
             "np.repeat(a, [1, 0, 2], axis=1)", "np.resize(a, (5, 7))", "np.append(a, a)",
             "np.append(a, a, axis=1)", "np.delete(a, 1, axis=2)", "np.delete(a, [0, 3], axis=-1)",
             "np.delete(a, slice(1, 3), 1)", "np.insert(a, 1, 5.0, axis=1)",
