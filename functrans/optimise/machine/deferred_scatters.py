@@ -1,0 +1,143 @@
+"""Scatters into zeros that are added to something: they add to it in place, after it is computed.
+
+The gradient of what is picked from an array is a scatter into zeros, and most of the time a part of
+the gradient: the slope of a cross-entropy adds it to that of a softmax. So an array of zeros is
+written, and read again, for a few elements. Added last, they are all that is written. Sums of such
+an array, over some of its axes, are scatters into smaller ones; these come first, for a scatter is
+no part of a nest, and parts those on both sides of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    broadcast_to_p,
+    full_p,
+    iota,
+    reduce_sum,
+    reshape_p,
+    zeros,
+)
+from functrans.ops.elementwise.arithmetic import add
+from functrans.ops.indexing.gather import scatter_add
+from functrans.ops.indexing.positions import index_shape
+from functrans.optimise.machine.sums.factors import DTYPES
+from functrans.optimise.rewrite import Rule, replaced
+from functrans.trace.stage import Environment
+
+Producers = Mapping[Atom, Eqn]
+
+MOVES = (full_p, iota, broadcast_to_p, reshape_p)
+
+MOST_NEEDED = 16
+"""Equations at most of what is moved with a scatter."""
+
+
+def add_scatters_last(graph: Graph, target: Target) -> Graph:
+    """Add scatters into zeros in place, where all else that reads them are sums of them.
+
+    Expects scatters as derivatives make them.
+    Leaves none into zeros that are added to something, if nothing else needs them as they are.
+    """
+    if target.lanes_are_threads or not any(eqn.primitive is scatter_add for eqn in graph.eqns):
+        return graph
+    rules = _rules(graph)
+    return _with_early_scatters(replaced(graph, rules)) if rules else graph
+
+
+def _rules(graph: Graph) -> Mapping[Eqn, Rule]:
+    producers = _producers(graph)
+    readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
+    for eqn in graph.eqns:
+        for atom in eqn.inputs:
+            readers[atom].append(eqn)
+    rules: dict[Eqn, Rule] = {}
+    for eqn in graph.eqns:
+        if not _is_into_zeros(eqn, producers) or eqn.outputs[0] in graph.outputs:
+            continue
+        sums = [one for one in readers[eqn.outputs[0]] if one.primitive is reduce_sum]
+        others = [one for one in readers[eqn.outputs[0]] if one.primitive is not reduce_sum]
+        # it is there that all indices are checked
+        if len(others) == 1 and others[0] not in rules and _adds(others[0], eqn):
+            rules[others[0]] = partial(_added, others[0], eqn)
+            rules |= {one: partial(_summed, one, eqn) for one in sums}
+    return rules
+
+
+def _adds(eqn: Eqn, scatter: Eqn) -> bool:
+    """Whether an equation adds something to all of what is scattered."""
+    return eqn.primitive is add and eqn.outputs[0].aval == scatter.outputs[0].aval
+
+
+def _producers(graph: Graph) -> Producers:
+    return {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+
+
+def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
+    """Whether an equation is a scatter of floats into zeros."""
+    if eqn.primitive is not scatter_add or eqn.outputs[0].aval.dtype not in DTYPES:
+        return False
+    maker = producers.get(eqn.inputs[0])
+    return maker is not None and maker.primitive is full_p and maker.params["value"] == 0
+
+
+def _added(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
+    """The updates, added to the other operand."""
+    (other,) = (x for x in eqn.inputs if x is not scatter.outputs[0])
+    into = broadcast_to(values.read(other), shape=eqn.outputs[0].aval.shape)
+    updates = [values.read(x) for x in scatter.inputs[1:]]
+    return [scatter_add(into, *updates, **scatter.params)]
+
+
+def _summed(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
+    """A sum over some axes of what is scattered: a scatter along those that are left."""
+    summed, indexed = eqn.params["axes"], scatter.params["axes"]
+    updates, *indices = (values.read(x) for x in scatter.inputs[1:])
+    places = index_shape([x.aval for x in scatter.inputs[2:]])
+    behind = [axis for axis in range(eqn.inputs[0].aval.ndim) if axis not in indexed]
+    kept = [n for n, axis in enumerate(indexed) if axis not in summed]
+    over = [len(places) + n for n, axis in enumerate(behind) if axis in summed]
+    if not kept:
+        return [reduce_sum(updates, axes=(*range(len(places)), *over))]
+    if over:
+        updates = reduce_sum(updates, axes=tuple(over))
+    axes = tuple(indexed[n] - sum(axis < indexed[n] for axis in summed) for n in kept)
+    given = [broadcast_to(indices[n], shape=places) for n in kept]
+    table = zeros(eqn.outputs[0].aval.shape, updates.dtype)
+    return [scatter_add(table, updates, *given, axes=axes, unique=False)]
+
+
+def _with_early_scatters(graph: Graph) -> Graph:
+    """The graph, whose scatters into small zeros come first, if inputs are all that they need."""
+    producers = _producers(graph)
+    early: set[Eqn] = set()
+    for eqn in graph.eqns:
+        if _is_into_zeros(eqn, producers) and eqn.outputs[0].aval.size <= eqn.inputs[1].aval.size:
+            early |= _needed(eqn, producers) or set()
+    rest = [eqn for eqn in graph.eqns if eqn not in early]
+    return Graph(graph.inputs, [*filter(early.__contains__, graph.eqns), *rest], graph.outputs)
+
+
+def _needed(scatter: Eqn, producers: Producers) -> set[Eqn] | None:
+    """A scatter, and what it is made of; None if that is more than some elements of inputs."""
+    found, waiting = {scatter}, [*scatter.inputs]
+    while waiting:
+        eqn = producers.get(waiting.pop())
+        if eqn is None or eqn in found:
+            continue
+        if len(found) > MOST_NEEDED or not _is_cheap(eqn):
+            return None
+        found.add(eqn)
+        waiting += eqn.inputs
+    return found
+
+
+def _is_cheap(eqn: Eqn) -> bool:
+    return eqn.primitive.scalar is not None or eqn.primitive in MOVES
