@@ -3,7 +3,8 @@
 ``x / erf(x)`` is a smooth function of ``w = -log(1 - erf(x)**2)``: a polynomial in ``w`` near the
 centre, in ``sqrt(w)`` beyond it, and far out one in ``1 / sqrt(w)``, for the quotient by that. The
 tail ``1 - erf(x)`` is exact where it is small, since it is the argument, or a difference of near
-numbers.
+numbers. Of ``w`` it is the absolute error that counts, so it is one logarithm of a number that was
+rounded once or twice, also where that is near 1.
 
 All are computed in float64, also for float32.
 
@@ -20,7 +21,7 @@ import math
 import numpy as np
 
 from functrans.loop.scalar import Scalar, copysign, eq, fma, minimum, sqrt, unlikely, where
-from functrans.vecmath.logarithm import log, log1p
+from functrans.vecmath.logarithm import log
 from functrans.vecmath.polynomial import horner, in_float64
 
 # x / erf(x) in w - 3.125, up to 6.25
@@ -68,9 +69,8 @@ def _ratio(w: Scalar) -> Scalar:
 
 def _of_erf(u: Scalar) -> Scalar:
     """The inverse of erf."""
-    a = abs(u)
-    w = where(a < 0.5, -log1p(-(u * u)), -log((1.0 - a) * (1.0 + a)))
-    return _ratio(where(a < 1.0, w, 1.0)) * u
+    w = -log(fma(-u, u, 1.0))
+    return _ratio(where(abs(u) < 1.0, w, 1.0)) * u
 
 
 def _of_erfc(q: Scalar) -> Scalar:
@@ -79,7 +79,7 @@ def _of_erfc(q: Scalar) -> Scalar:
     u = 1.0 - q
     tail = minimum(q, 2.0 - q)
     inside = tail > 0
-    w = where(tail > 0.5, -log1p(-(u * u)), -log(tail) - log(2.0 - tail))
+    w = -log(tail * (2.0 - tail))
     return _ratio(where(inside, w, 1.0)) * u
 
 
