@@ -98,9 +98,10 @@ FUNCTIONS = {
     "merge_twins": (twice, *RECURRENT),
     "bucket_sums": (lambda x, y: added_up(x) * added_up(2.0 * y), drawn(5), drawn(5)),
     "add_scatters_last": (
-        grad(lambda x, i: np.sum(np.sin(x)) + np.sum(x[i])),
-        drawn(30),
+        grad(lambda x, i, k: np.sum((x - np.log(np.sum(np.exp(x), axis=1)[:, None]))[i, k])),
+        drawn(30, 4),
         np.arange(9),
+        np.arange(9) % 4,
     ),
     "distribute_sums": (
         lambda x, y: np.sum((x[:, :, None] * y[:, None, :]) ** 2, axis=(1, 2)),

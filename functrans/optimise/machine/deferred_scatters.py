@@ -17,10 +17,12 @@ from typing import Any
 from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import (
+    absent_p,
     broadcast_to,
     broadcast_to_p,
     full_p,
     iota,
+    is_zeros,
     reduce_sum,
     reshape_p,
     zeros,
@@ -34,7 +36,7 @@ from functrans.trace.stage import Environment
 
 Producers = Mapping[Atom, Eqn]
 
-MOVES = (full_p, iota, broadcast_to_p, reshape_p)
+MOVES = (absent_p, full_p, iota, broadcast_to_p, reshape_p)
 
 MOST_NEEDED = 16
 """Equations at most of what is moved with a scatter."""
@@ -84,8 +86,7 @@ def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
     """Whether an equation is a scatter of floats into zeros."""
     if eqn.primitive is not scatter_add or eqn.outputs[0].aval.dtype not in DTYPES:
         return False
-    maker = producers.get(eqn.inputs[0])
-    return maker is not None and maker.primitive is full_p and maker.params["value"] == 0
+    return is_zeros(producers.get(eqn.inputs[0]))
 
 
 def _added(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
