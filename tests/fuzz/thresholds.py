@@ -88,7 +88,7 @@ LOW = {
     "streaming": {
         "fewest_matrices": (1, 2, 4),
         "least_bytes": (1, 1, 1 << 20),
-        "block_bytes": (64, 1 << 19),
+        "block_bytes": (64, 600_000),
         "most_rows": (8, 48),
         "most_parts": (2, 16),
         "tile": (1, 32),

@@ -81,8 +81,8 @@ NOT_MAPPED = {
 }  # fmt: skip
 
 NO_OPERANDS = {
-    "chirp", "constant", "cyclic_vectors", "full", "iota", "known_integers", "lane_number", "turns",
-    "unused",
+    "absent", "chirp", "constant", "cyclic_vectors", "full", "iota", "known_integers",
+    "lane_number", "turns", "unused",
 }  # fmt: skip
 
 NO_SAMPLES = {

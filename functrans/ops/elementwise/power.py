@@ -19,6 +19,7 @@ from functrans.loop import scalar
 from functrans.ops.arrays.promotion import (
     DtypeKey,
     cast,
+    dtype_key,
     floating,
     promote,
     strong_dtype,
@@ -197,8 +198,8 @@ def raise_to(x: Any, y: Any) -> Any:
             return _product(x, y)
     if type(y) is int and y < 0 and np.size(x):
         raise ValueError("Integers to negative integer powers are not allowed.")
-    base, exponent = promote(_as_power, (x, y))  # signed ones and uint64 are float64
-    return (power if is_inexact(base.dtype) else power_of_integers)(base, exponent)
+    result, *_ = _as_power((dtype_key(x), dtype_key(y)))  # of signed ones and uint64: float64
+    return power(x, y) if is_inexact(result) else power_of_integers(x, y)
 
 
 def _product(x: Any, power: int) -> Any:

@@ -315,12 +315,12 @@ def test_methods_see_their_instance():
 
 
 def test_no_reference_is_lost_or_kept():
-    unpack = jit(lambda p, k: Pair([p.first * k, p.first], {"b": p.second["w"], "n": None}))
+    unpack = jit(lambda p, k: Pair([p.first * k, p.first], {"b7": p.second["w7"], "n": None}))
     pick = jit(lambda a, i: a[i] * 2.0)
     large = jit(lambda a: a * 2.0)
-    p = Pair(np.ones(3), {"w": np.ones(2), "v": np.float64(2)})
+    p = Pair(np.ones(3), {"w7": np.ones(2), "v": np.float64(2)})
     a, many, k = np.ones(3), np.zeros(200_000), np.float64(3)
-    kept = [p, p.first, p.second, *p.second.values(), a, many, k, Pair, np.dtype(float), "w", "b"]
+    kept = [p, p.first, p.second, *p.second.values(), a, many, k, Pair, np.dtype(float), "w7", "b7"]
 
     def work(count):
         for i in range(count):
