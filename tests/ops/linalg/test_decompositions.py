@@ -54,10 +54,12 @@ def test_every_shape_gives_what_numpy_gives(name, dtype):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_nothing_and_much_are_numpys(name):
+    """QR factors alone are ours, however large the matrix is."""
     f, large = DECOMPOSITIONS[name], math.isqrt(CPU[Matrices].largest_alone) + 1
     empty = (0, 0) if "eig" in name else (2, 0)
     for a in (matrices(*empty), matrices(0, 3, 3), matrices(large, large)):
-        assert "call NumPy" in jit(f).lower(a).schedule()
+        is_ours = a.size > 0 and name in ("qr", "qr, complete", "r")
+        assert ("call NumPy" in jit(f).lower(a).schedule()) != is_ours
         for x, y in zip(several(jit(f)(a)), several(f(a)), strict=True):
             assert (x.dtype, x.shape) == (y.dtype, y.shape)
             np.testing.assert_allclose(x, y, atol=1e-9)
