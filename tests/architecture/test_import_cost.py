@@ -88,6 +88,7 @@ print(*sys.modules.keys() - before)
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.skipif(
     (sys.platform, os.uname().machine if hasattr(os, "uname") else "") != ("linux", "x86_64"),
     reason="elsewhere LLVM loads the code",

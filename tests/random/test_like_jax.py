@@ -28,6 +28,7 @@ def test_equal_in_every_bit(call):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("call", CLOSE)
 def test_equal_up_to_rounding(call):
     close(evaluate(call, random, key_of(random)), RECORDED[call])

@@ -63,6 +63,7 @@ def test_cholesky(n, dtype):
     assert not np.triu(factor, 1).any()
 
 
+@pytest.mark.few(5)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -193,6 +194,7 @@ def slope(f, a, step=1e-6):
     return (f(a + step * DIRECTION) - f(a - step * DIRECTION)) / (2 * step)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_derivatives_to_third_order(compiled):
     f = jit(weighted) if compiled else weighted

@@ -59,6 +59,7 @@ def test_solutions_and_determinants(n, dtype):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("n", [17, 64])
 def test_singular_matrices(n):

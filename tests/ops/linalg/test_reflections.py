@@ -55,6 +55,7 @@ def check_factors(a, q, r):
     np.testing.assert_array_equal(np.sign(ours)[known], np.sign(theirs)[known])
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)

@@ -56,6 +56,7 @@ def test_each_function_has_a_case():
     assert entered == {path for path, _, _ in CASES}
 
 
+@pytest.mark.few(50)
 @pytest.mark.parametrize(
     "case",
     one_of_each(operator.itemgetter(0, 2), CASES),

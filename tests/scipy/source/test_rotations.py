@@ -59,6 +59,7 @@ CASES = {
 EACH = [pytest.param(f, x, id=f"{k}{i}") for k, (f, *xs) in CASES.items() for i, x in enumerate(xs)]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("function", "x"), EACH)
 def test_values_and_slopes(function, x):
     expected = function(x)

@@ -35,6 +35,7 @@ def close(found, expected, rtol=1e-11):
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-13)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_all_pairs(name, options):
     def between(module, a, b):

@@ -148,6 +148,7 @@ def test_a_distribution_without_a_traced_form(name, call):
 HOSTED = {"ncx2", "skellam", "zipf", "genhyperbolic", "geninvgauss", "tukeylambda"}
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("name", [n for n in (*CONTINUOUS, *DISCRETE) if n not in HOSTED])
 def test_log_densities_and_their_slopes_are_compiled_whole(name):
     row = {**CONTINUOUS, **DISCRETE}[name]
