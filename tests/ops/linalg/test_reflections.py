@@ -63,7 +63,9 @@ def test_factors(shape, dtype):
     a = normal(shape, dtype)
     q, r = qr(a, "reduced")
     check_factors(a, q, r)
-    np.testing.assert_array_equal(qr(a, "r"), r)
+    # R alone may be another program, which rounds otherwise
+    rounding = 4 * sum(shape) * np.finfo(dtype).eps * np.abs(a).max()
+    np.testing.assert_allclose(qr(a, "r"), r, rtol=0, atol=rounding)
     if shape[0] < 1000:
         whole, tall = qr(a, "complete")
         assert whole.shape == (shape[0], shape[0])
