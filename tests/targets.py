@@ -57,6 +57,18 @@ def target(base=CPU, **changes):
     return replace(base, **changes).having(*records)
 
 
+def machines_of(always, others):
+    """The host with other vectors and registers, and with other thresholds, of elimination.
+
+    Their panels and tiles have other sizes; the machine at hand runs all of them.
+    """
+    return {
+        "AVX-512": {"elimination": always},
+        "AVX2": {"vector_bytes": 32, "registers": 16, "elimination": always},
+        "NEON": {"vector_bytes": 16, "registers": 32, "elimination": always},
+    } | {name: {"elimination": {**always, **changed}} for name, changed in others.items()}
+
+
 def take_host_for(monkeypatch, **changes):
     """Plan for the host as if it were another machine."""
     other = target(host.kind(), **changes)

@@ -53,7 +53,7 @@ def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
 
 def within(positions: Any, extent: int, mode: str) -> Any:
     """Positions as the mode has those that are out of bounds."""
-    if positions.dtype.kind in "iu":  # of which the extent may be none
+    if positions.dtype.kind in "iu":  # a narrow dtype may not hold the extent
         positions = astype(positions, INDEX)
     if mode == "wrap":
         return remainder(positions, extent)

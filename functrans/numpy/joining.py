@@ -246,7 +246,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def _each(x: Any, count: int, axis: int) -> Any:
-    """Each part along an axis as often: its derivative is a sum, and no scatter."""
+    """Each part along an axis ``count`` times, by a broadcast, whose derivative is a sum."""
     before, extent, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     one = structural.reshape(x, shape=(*before, extent, 1, *behind))
     many = structural.broadcast_to(one, shape=(*before, extent, count, *behind))

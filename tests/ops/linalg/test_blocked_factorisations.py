@@ -8,19 +8,13 @@ import scipy.linalg
 from functrans import config, grad, jit, jvp, lax, vmap
 from functrans.ops.linalg.cholesky_derivative import cotangent_p
 from functrans.scipy.linalg import solve_triangular
-from tests.targets import take_host_for
+from tests.targets import machines_of, take_host_for
 
 SIZES = [1, 2, 9, 17, 31, 32, 33, 63, 64, 65, 100, 129, 300]
 DTYPES = [np.float32, np.float64]
 
 ALWAYS = {"fewest_rows": 1}
-MACHINES = {
-    "AVX-512": {"elimination": ALWAYS},
-    "AVX2": {"vector_bytes": 32, "registers": 16, "elimination": ALWAYS},
-    "NEON": {"vector_bytes": 16, "registers": 32, "elimination": ALWAYS},
-    "short stretches": {"elimination": {**ALWAYS, "depth_bytes": 256, "panels": 1, "block": 32}},
-}
-"""Their panels and tiles have other sizes; the machine at hand runs all of them."""
+MACHINES = machines_of(ALWAYS, {"short stretches": {"depth_bytes": 256, "panels": 1, "block": 32}})
 
 
 @pytest.fixture(params=MACHINES)

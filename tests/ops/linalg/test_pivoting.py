@@ -5,19 +5,13 @@ import pytest
 import scipy.linalg
 
 from functrans import config, jit
-from tests.targets import take_host_for
+from tests.targets import machines_of, take_host_for
 
 SIZES = [9, 16, 17, 33, 65, 130]
 DTYPES = [np.float64, np.float32]
 
 ALWAYS = {"fewest_pivoted": 1}
-MACHINES = {
-    "AVX-512": {"elimination": ALWAYS},
-    "AVX2": {"vector_bytes": 32, "registers": 16, "elimination": ALWAYS},
-    "NEON": {"vector_bytes": 16, "registers": 32, "elimination": ALWAYS},
-    "short strips": {"elimination": {**ALWAYS, "panels": 1, "height": 4}},
-}
-"""Their panels and tiles have other sizes; the machine at hand runs all of them."""
+MACHINES = machines_of(ALWAYS, {"short strips": {"panels": 1, "height": 4}})
 
 
 @pytest.fixture(params=MACHINES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import config, jit
-from tests.targets import take_host_for
+from tests.targets import machines_of, take_host_for
 
 SHAPES = [
     (1, 1), (2, 2), (17, 17), (40, 40), (100, 3), (8, 100), (100, 17), (17, 100), (70, 130),
@@ -13,13 +13,7 @@ SHAPES = [
 DTYPES = [np.float64, np.float32]
 
 ALWAYS = {"fewest_rows_of_wide": 1, "least_reflected": 1}
-MACHINES = {
-    "AVX-512": {"elimination": ALWAYS},
-    "AVX2": {"vector_bytes": 32, "registers": 16, "elimination": ALWAYS},
-    "NEON": {"vector_bytes": 16, "registers": 32, "elimination": ALWAYS},
-    "short strips": {"elimination": {**ALWAYS, "panels": 1, "height": 4}},
-}
-"""Their panels and tiles have other sizes; the machine at hand runs all of them."""
+MACHINES = machines_of(ALWAYS, {"short strips": {"panels": 1, "height": 4}})
 
 
 @pytest.fixture(params=MACHINES)

@@ -28,6 +28,7 @@ from functrans.ops.linalg.compiled.panels import (
     Panels,
     batch_of,
     for_each,
+    in_tiles,
     let,
     pack_columns,
     square,
@@ -267,29 +268,22 @@ def triangular_solve(at: Emission) -> None:
         rule = by_columns(turned, limits, params["unit_diagonal"])
     else:
         rule = by_rows(at, a, batch, line)
-    lanes = at.target.lanes(b.dtype.itemsize)
-    width = 2 * lanes
-    while width > 1 and width // 2 >= columns:
-        width //= 2
-    count = -(-columns // width)
-    across = max(min(limits.panels, count // limits.fewest_strips), 1)
-    strips = -(-count // across)
-    rows = -(-rule.n // rule.height) * rule.height
-    memory = at.scratch("columns", b.dtype, (*leading, count, rows, width))
-    every = Panels(memory, batch, ZERO, const(count, INDEX), count, lanes, at.simplify)
-    strip, block = index("strip", strips), index("block", rule.blocks)
-    panels = every.part(strip * across, across, const(count, INDEX))
-    body: Body = (
-        *packed(panels, b, line),
-        For(block, ZERO, const(rule.blocks, INDEX), rule.solved(block * limits.block, panels)),
-        *unpacked(panels, x, line),
-    )
-    if not params["unit_diagonal"]:
-        body = (*_require_diagonal(a, batch, n), *body)
-    body = (For(strip, ZERO, const(strips, INDEX), body, parallel=True),)
-    work = prod(leading) * n * n * columns // 16
-    largest = max(width, rule.height)
-    at.call(for_each(batch, body), work=work, writes=(x, memory), largest_constant=largest)
+    panels = in_tiles(at, "columns", batch, b, rule.height, rule.n)
+    block = index("block", rule.blocks)
+
+    def solved(strip: Panels) -> Body:
+        body: Body = (
+            *packed(strip, b, line),
+            For(block, ZERO, const(rule.blocks, INDEX), rule.solved(block * limits.block, strip)),
+            *unpacked(strip, x, line),
+        )
+        return body if params["unit_diagonal"] else (*_require_diagonal(a, batch, n), *body)
+
+    body = (in_strips(panels, limits, ZERO, panels.count, solved),)
+    at.call(
+        for_each(batch, body), work=prod(leading) * n * n * columns // 16,
+        writes=(x, panels.memory), largest_constant=max(panels.width, rule.height),
+    )  # fmt: skip
 
 
 def packed(panels: Panels, b: Buffer, line: Line) -> Body:

@@ -115,6 +115,23 @@ def square(at: Emission, name: str, batch: Position, like: Buffer) -> Panels:
     return Panels(memory, batch, ZERO, const(count, INDEX), count, lanes, at.simplify)
 
 
+def in_tiles(
+    at: Emission, name: str, batch: Position, like: Buffer, height: int, rows: int | None = None
+) -> Panels:
+    """Panels for the columns of matrices, as scratch: narrow ones if these are few.
+
+    There is room for whole tiles of a height: for all rows of the matrices, or for ``rows``.
+    """
+    *leading, n, columns = like.extents
+    lanes = at.target.lanes(like.dtype.itemsize)
+    width = 2 * lanes
+    while width > 1 and width // 2 >= columns:
+        width //= 2
+    count, tiles = -(-columns // width), -(-(n if rows is None else rows) // height)
+    memory = at.scratch(name, like.dtype, (*leading, count, tiles * height, width))
+    return Panels(memory, batch, ZERO, const(count, INDEX), count, lanes, at.simplify)
+
+
 def batch_of(leading: Sequence[int]) -> Position:
     """Indices of a stack of matrices; constants if there is but one."""
     several = prod(leading) > 1

@@ -34,7 +34,7 @@ from functrans.loop.statements import (
 )
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.elimination import Elimination, Substitution, Tile, in_strips
-from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, let
+from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let
 
 
 def pays(at: Emission, a: Buffer) -> bool:
@@ -50,13 +50,9 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
     """Find the factors of the transposes of matrices, as ``getrf`` of LAPACK gives them."""
     *leading, n, _ = a.extents
     limits, batch = at.target[Elimination], batch_of(leading)
-    lanes = at.target.lanes(a.dtype.itemsize)
-    width = 2 * lanes
-    height = min(limits.height, width)
-    count, rows = -(-n // width), -(-n // height) * height
-    memory = at.scratch("pivoted", a.dtype, (*leading, count, rows, width))
-    panels = Panels(memory, batch, ZERO, const(count, INDEX), count, lanes, at.simplify)
-    block = index("block", count)
+    height = min(limits.height, 2 * at.target.lanes(a.dtype.itemsize))
+    panels = in_tiles(at, "pivoted", batch, a, height)
+    width, block = panels.width, index("block", panels.most)
     first = at.simplify(block * width)
     factors = buffer("factors", a.dtype, (width,))
 
@@ -69,7 +65,7 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
     body = (
         Store(info, (*batch, ZERO), const(0, info.dtype)),
         in_strips(panels, limits, ZERO, panels.count, lambda strip: _packed(strip, a)),
-        For(block, ZERO, const(count, INDEX), (
+        For(block, ZERO, panels.count, (
             _factors_of_panel(panels.part(block, 1, panels.count), first, n, factors, pivots, info),
             in_strips(panels, limits, at.simplify(block + 1), panels.count, behind),
         )),
@@ -77,7 +73,7 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
     )  # fmt: skip
     at.call(
         for_each(batch, body), work=prod(leading) * n**3 // 24, stack=(factors,), in_phases=True,
-        writes=(lower_upper, pivots, info, memory), largest_constant=max(width, height),
+        writes=(lower_upper, pivots, info, panels.memory), largest_constant=max(width, height),
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ from functrans.loop.statements import (
 )
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.linalg.compiled.elimination import Elimination, in_strips, packed, unpacked
-from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, let
+from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_each, in_tiles, let
 
 
 class _Rows(NamedTuple):
@@ -326,13 +326,13 @@ def r(at: Emission) -> None:
 def _reflections(at: Emission) -> Reflections:
     a, limits = at.operand(0), at.target[Elimination]
     *leading, m, n = a.extents
-    panels = _panels(at, "vectors", a, batch_of(leading))
+    height = min(limits.height, 2 * at.target.lanes(a.dtype.itemsize))
+    panels = in_tiles(at, "vectors", batch_of(leading), a, height)
     width, count = panels.width, min(m, n)
     blocks = -(-count // width)
     corners, turns = (
         at.scratch(name, a.dtype, (*leading, blocks, width, width)) for name in ("corners", "turns")
     )
-    height = _height(at, panels.lanes)
     made = Reflections(panels, corners, turns, count, height, at.simplify)
     rows = _Rows(*(buffer(name, a.dtype, (width,)) for name in _Rows._fields))
     squares, block = _squares(made, panels), index("block", blocks)
@@ -353,23 +353,6 @@ def _reflections(at: Emission) -> Reflections:
         writes=(panels.memory, corners, turns), largest_constant=max(width, height),
     )  # fmt: skip
     return made
-
-
-def _height(at: Emission, lanes: int) -> int:
-    return min(at.target[Elimination].height, 2 * lanes)
-
-
-def _panels(at: Emission, name: str, like: Buffer, batch: Position) -> Panels:
-    """Panels for all columns of matrices, narrow ones if they are few."""
-    *leading, m, columns = like.extents
-    lanes = at.target.lanes(like.dtype.itemsize)
-    width = 2 * lanes
-    while width > 1 and width // 2 >= columns:
-        width //= 2
-    height = _height(at, lanes)
-    count, rows = -(-columns // width), -(-m // height) * height
-    memory = at.scratch(name, like.dtype, (*leading, count, rows, width))
-    return Panels(memory, batch, ZERO, const(count, INDEX), count, lanes, at.simplify)
 
 
 def _squares(reflections: Reflections, panels: Panels) -> _Squares:
@@ -404,7 +387,7 @@ def _upper(reflections: Reflections, at: Emission, result: Buffer) -> None:
 def _orthonormal(reflections: Reflections, at: Emission, result: Buffer) -> None:
     """Columns of Q: those of an identity, reflected from the last one on that they are behind."""
     *leading, m, wide = result.extents
-    every = _panels(at, "columns", result, reflections.panels.batch)
+    every = in_tiles(at, "columns", reflections.panels.batch, result, reflections.height)
     number, turn = index("panel", every.most), index("turn", reflections.blocks)
     panels = every.part(number, 1, every.count)
     row, (panel, lane) = index("row", panels.rows), panels.indices

@@ -1,4 +1,4 @@
-"""Sums of all elements, and of leading axes, along those where no index is divided, or memory.
+"""Sums of all elements or of leading axes: along axes where no index is divided, or memory.
 
 A sum of all elements is the same in any shape. That of a join which was made flat is told by
 conditions on quotients and remainders which part each element is of; in its own shape it is not.
