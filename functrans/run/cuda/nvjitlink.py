@@ -13,8 +13,13 @@ from functrans.caches import once
 from functrans.locks import importing
 from functrans.run.cuda.nvvm import loaded
 
-# (without the second, products and sums are contracted)
-_OPTIONS = ("-lto", "-fma=0", "-Xptxas=-v", "-verbose")
+_OPTIONS = (
+    "-lto",
+    "-fma=0",  # else products and sums are contracted
+    "-no-cache",  # what comes from the driver's cache comes without a report
+    "-Xptxas=-v",
+    "-verbose",
+)
 
 
 def cubin(intermediate: bytes, architecture: str) -> tuple[bytes, str]:

@@ -111,7 +111,7 @@ class DeviceProgram:
     def _in_segments(
         self, given: Sequence[DeviceArray], stream: Stream, words: list[Pending]
     ) -> Sequence[DeviceArray]:
-        values: dict[Atom, DeviceArray] = {
+        values: dict[Atom, Any] = {
             var: _seen_as(x, var.aval) for var, x in zip(self._inputs, given, strict=True)
         }
         for segment, part in zip(self.segments, self._parts, strict=True):
@@ -155,7 +155,7 @@ class DeviceProgram:
                 )
         return found
 
-    def _value(self, atom: Atom, values: Mapping[Atom, DeviceArray]) -> DeviceArray:
+    def _value(self, atom: Atom, values: Mapping[Atom, Any]) -> Any:
         if isinstance(atom, Literal):
             return put([np.asarray(atom.value, atom.aval.dtype)], self.driver)[0]
         return values[atom]
@@ -170,10 +170,17 @@ class DeviceProgram:
 
         return explain
 
-    def _on_host(self, segment: Segment, operands: Sequence[DeviceArray]) -> list[DeviceArray]:
-        """An equation without a kernel, by NumPy on copies of its operands."""
-        results = on_host(segment, to_host(operands), config.backend)
-        return put([np.asarray(x) for x in results], self.driver)
+    def _on_host(self, segment: Segment, operands: Sequence[Any]) -> list[Any]:
+        """An equation without a kernel, by NumPy on copies of its operands.
+
+        Rows of different lengths (residuals of a batch of loops) are Python objects: these stay on
+        the host, for another such equation.
+        """
+        copies = iter(to_host([x for x in operands if isinstance(x, DeviceArray)]))
+        values = [next(copies) if isinstance(x, DeviceArray) else x for x in operands]
+        results = [np.asarray(x) for x in on_host(segment, values, config.backend)]
+        moved = iter(put([x for x in results if not x.dtype.hasobject], self.driver))
+        return [x if x.dtype.hasobject else next(moved) for x in results]
 
 
 def _planned(graph: Graph, target: Target, donated: Sequence[int]) -> Plan:

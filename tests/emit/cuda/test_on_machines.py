@@ -104,6 +104,8 @@ def test_operations_on_special_numbers(run, dtype):
         for (name, count, result), found in zip(names, results, strict=True):
             rows = zip(*(x, y, x)[:count], strict=True)
             expected = np.array([TABLE[name].meaning(*row) for row in rows], result)
+            if name == "half_bits":  # of a NaN, which bits are set is not said
+                found, expected = found.view(np.float16), expected.view(np.float16)
             assert_same(found, in_memory(expected), f"{name} of {dtype}")
 
 
