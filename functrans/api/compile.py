@@ -47,7 +47,7 @@ from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import is_any_on_device
+from functrans.ir.on_device import is_any_on_device, kinds
 from functrans.ir.primitive import current
 from functrans.trace.axes import scope
 from functrans.trace.stage import Staged, stage
@@ -128,7 +128,8 @@ class Jitted(Remembering[P, R]):
         else:
             static = NO_STATIC
         state, closed_over = self._outside.state()
-        if not kwargs and NO_CONTAINERS.issuperset(map(type, args)):
+        known = NO_CONTAINERS if self._where.is_host else NO_CONTAINERS | kinds
+        if not kwargs and known.issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import cached
-from functrans.ir.on_device import OnDevice
+from functrans.ir.on_device import kinds
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
@@ -25,10 +25,10 @@ def structure_of_leaves(count: int) -> Structure:
 
 def leaf_key(x: Any) -> Any:
     kind = type(x)
+    if kind in kinds:
+        return x.dtype, x.shape, x.device
     if kind is np.ndarray or isinstance(x, np.generic):
         return x.dtype, x.shape
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
-    if isinstance(x, OnDevice):
-        return x.dtype, x.shape, x.device
     return kind

@@ -131,6 +131,8 @@ class Remembering(Transformed[P, R]):
         path.calls += 1
         if path.calls == 1:  # one call is no reason to load what that takes
             return
+        if state.entries.get(path, self) is None:  # native code cannot make such calls
+            return
         with self._lock:
             if path not in state.entries:
                 state.entries.remember(path, self._entry(path, structure, leaves, state))

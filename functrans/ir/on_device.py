@@ -10,11 +10,17 @@ from typing import Any
 
 import numpy as np
 
+kinds: set[type] = set()
+"""The classes of arrays on a device."""
+
 
 class OnDevice:
     """An array in the memory of a device: it has a shape and a dtype, and NumPy's protocols."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        kinds.add(cls)
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -290,13 +290,17 @@ class CoreDriver:
             raise _failed(self._api, status)
         return int(address)
 
-    @_told
     def free(self, address: int, stream: CoreStream, after: Sequence[Event] = ()) -> None:
         """Give memory back to the pool."""
-        with self._current():
-            for event in after:
-                stream.native.wait(event)
-            self._call(self._api.cuMemFreeAsync(address, stream.raw))
+        for event in after:
+            self.wait(stream, event)
+        api = self._api
+        # (as `_current` does it, which takes longer than the call that it is for)
+        self._call(api.cuCtxPushCurrent(self._context))
+        try:
+            self._call(api.cuMemFreeAsync(address, stream.raw))
+        finally:
+            api.cuCtxPopCurrent()
 
     def trim(self) -> None:
         """Give what is not used back to the system."""

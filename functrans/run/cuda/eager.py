@@ -30,7 +30,7 @@ from functrans.ir.types import Aval, aval_of, is_supported
 from functrans.run.cuda import scalars
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.driver import Driver, driver
-from functrans.run.cuda.program import placeless, program
+from functrans.run.cuda.program import DeviceProgram, placeless, program, settings
 from functrans.trace.source import located, user_source
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
@@ -72,14 +72,54 @@ class _Traced(NamedTuple):
     structure: Structure
     results: tuple[Any, ...]
 
+    def is_one_array_of(self, count: int) -> bool:
+        """Whether the result is an array that is computed from so many leaves, and nothing else."""
+        everything = len(self.numbers) == count and not self.captures
+        return everything and self.structure == _LEAF and self.results == (_Output(0),)
+
 
 class _Output(NamedTuple):
     number: int
 
 
+_LEAF = tree.structure(0)
+
+
 _traced: Table[Any, _Traced] = Table(4096)
 _known: Table[Any, bool] = Table(1024)
 """The calls whose arrays of the host are constants, since Python looks at them."""
+
+
+_inline: Table[Any, DeviceProgram] = Table(1024)
+"""Inline cache: the programs of ufuncs of device arrays and floats, by `key_of_ufunc`."""
+
+
+def key_of_ufunc(of: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """What the program of a ufunc follows from, if it is one of device arrays and floats alone.
+
+    None if it is not, or the arrays are on several devices: `call` knows what to do then.
+    """
+    here = None
+    types: list[Any] = []
+    for x in inputs:
+        if type(x) is DeviceArray:
+            here = here or x.memory.driver
+            if x.memory.driver is not here:
+                return None
+            types.append((x.dtype, x.shape))
+        elif type(x) is float:
+            types.append(float)
+        else:
+            return None
+    return (of, here, settings(here), *types) if here is not None else None
+
+
+def inline(key: Any, inputs: Sequence[Any]) -> DeviceArray | None:
+    """The result of a ufunc whose program is known; None if it is not."""
+    made = _inline.get(key)
+    if made is None:
+        return None
+    return made(*[scalars.placed(x, made.driver) for x in inputs])[0]
 
 
 def call(
@@ -89,6 +129,7 @@ def call(
     *,
     key: Any = None,
     name: str = "",
+    inline_key: Any = None,
 ) -> Any:
     """The result of a function of arrays, computed on the device that some of them are on.
 
@@ -103,6 +144,8 @@ def call(
         What the function is known by, if that is not itself.
     name : str, optional
         What messages call it.
+    inline_key : hashable, optional
+        Of `key_of_ufunc`: the program is entered there.
 
     Raises
     ------
@@ -133,6 +176,8 @@ def call(
             ) from None
         if constants:
             _known.remember(what, True)
+        if inline_key is not None and traced.is_one_array_of(len(leaves)):
+            _inline.remember(inline_key, program(traced.graph, here.device))
         return _run(traced, leaves, here)
     return on_host(function, leaves, structure, here, name, asked)
 

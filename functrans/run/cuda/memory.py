@@ -123,6 +123,9 @@ class Memory:
             events = [each.driver.record(each) for each in (self.stream, *self._readers)]
             _borrowed.append((self.driver, events, owner))
             return
+        if not (self._readers or self._shown):
+            self.driver.free(address, self.stream)
+            return
         last, *others = (self.stream, *self._readers)
         if self._written is not None and others and others[0].driver is self.driver:
             last, *others = others  # which came after the writing: that stream has no more to do
@@ -135,10 +138,12 @@ class Memory:
         self.driver.free(address, last, after)
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():  # the process gives all of it back
-            # a device that has failed refuses everything, and who waited for it was told
-            with suppress(DeviceError):
-                self.release()
+        if sys.is_finalizing():  # the process gives all of it back
+            return
+        try:
+            self.release()
+        except DeviceError:  # a device that has failed refuses everything, and who waited was told
+            pass
 
 
 def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:

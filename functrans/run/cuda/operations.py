@@ -12,7 +12,15 @@ from functrans.ops.indexing.at import AtIndex
 from functrans.run.cuda import answers, indices
 from functrans.run.cuda.array import DeviceArray, to_host
 from functrans.run.cuda.driver import driver
-from functrans.run.cuda.eager import Operand, call, on_host, refuse_to_change, with_operands
+from functrans.run.cuda.eager import (
+    Operand,
+    call,
+    inline,
+    key_of_ufunc,
+    on_host,
+    refuse_to_change,
+    with_operands,
+)
 from functrans.trace import protocols
 from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
@@ -31,6 +39,11 @@ _LOOK |= {np.savetxt, np.copyto}
 
 
 def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    quick = None
+    if method == "__call__" and not kwargs and of not in _CONSTANT_NUMBERS:
+        quick = key_of_ufunc(of, inputs)
+        if quick is not None and (found := inline(quick, inputs)) is not None:
+            return found
     name = answers.name_of_ufunc(of, method)
     if any(x is not None for x in kwargs.get("out", ())):
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
@@ -51,7 +64,7 @@ def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
     if method == "__call__" and of not in _CONSTANT_NUMBERS:
         dtypes = [x.dtype for x in inputs if hasattr(x, "dtype")]
         inputs = tuple(_operand(x, dtypes) for x in inputs)
-    return call(apply, inputs, kwargs, key=(of, method), name=name)
+    return call(apply, inputs, kwargs, key=(of, method), name=name, inline_key=quick)
 
 
 def _array_of(x: Any) -> Any:

@@ -16,7 +16,7 @@ from functrans import config
 from functrans.caches import cached
 from functrans.errors import DeviceError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal
-from functrans.ir.on_device import appliers, device_of, evaluators, is_any_on_device
+from functrans.ir.on_device import appliers, device_of, evaluators
 from functrans.ir.primitive import Primitive, bind
 from functrans.ir.types import Aval, aval_of
 from functrans.locks import lock
@@ -38,6 +38,7 @@ from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Explain, Pending, brief, pending
+from functrans.run.cuda.scalars import kept
 from functrans.trace.source import located, user_source
 from functrans.trace.stage import rewrite
 
@@ -104,7 +105,7 @@ class DeviceProgram:
         for x, (shape, dtype) in zip(arrays, self._types, strict=True):
             if type(x) is not DeviceArray or x.memory.driver is not here:
                 return False
-            if x.shape != shape or x.dtype != dtype:
+            if x.shape != shape or (x.dtype is not dtype and x.dtype != dtype):
                 return False
         return True
 
@@ -137,10 +138,10 @@ class DeviceProgram:
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}")
         found: list[Any] = list(arrays)
         from_host = [i for i, x in enumerate(arrays) if not isinstance(x, DeviceArray)]
-        if from_host:
-            values = [converted(i, arrays[i], self.graph.in_avals[i]) for i in from_host]
-            for i, x in zip(from_host, put(values, self.driver), strict=True):
-                found[i] = x
+        for i in from_host:
+            value = converted(i, arrays[i], self.graph.in_avals[i])
+            is_kept = not value.ndim and i not in self._donated
+            found[i] = kept(value, self.driver) if is_kept else put([value], self.driver)[0]
         for number, (x, aval) in enumerate(zip(found, self.graph.in_avals, strict=True)):
             if x.memory.driver is not self.driver:
                 raise DeviceError(
@@ -297,7 +298,7 @@ def runnable(
 
     def call(*arrays: Any) -> Sequence[Any]:
         results = made(*arrays)
-        if is_any_on_device(arrays):
+        if DeviceArray in map(type, arrays):
             return results
         return [x if x.ndim else x[()] for x in to_host(results)]
 
@@ -335,10 +336,9 @@ def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceP
     """The program of a graph on a device; it is made once, whichever threads ask."""
     on: Any = driver(device)
     with _compiling:
-        return _program(
-            graph,
-            on,
-            donated,
-            config.cuda_fallback,
-            machine(on.properties.architecture),
-        )
+        return _program(graph, on, donated, *settings(on))
+
+
+def settings(on: Driver) -> tuple[str | None, Target]:
+    """What the program of a graph follows from besides: the options of `functrans.config`."""
+    return config.cuda_fallback, machine(on.properties.architecture)

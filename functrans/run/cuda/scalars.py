@@ -19,9 +19,11 @@ _placed: Table[Any, DeviceArray] = Table(MOST)
 
 def placed(x: Any, there: Driver) -> Any:
     """A number as an array on a device, copied there if it is not; arrays as they are."""
-    if isinstance(x, (DeviceArray, np.ndarray)):
-        return x
-    value = np.asarray(x)
+    return x if isinstance(x, (DeviceArray, np.ndarray)) else kept(np.asarray(x), there)
+
+
+def kept(value: np.ndarray[Any, Any], there: Driver) -> DeviceArray:
+    """A number, as an array without axes, on a device: nobody may overwrite that array."""
     key = (there, value.dtype, value.tobytes())
     found = _placed.get(key)
     if found is None or not found.memory.address:
