@@ -66,15 +66,17 @@ def machine(architecture: str) -> Target:
     Its programs give the same bits each time if that is asked for, and round products if they may.
     """
     tf32 = config.matmul_precision == "tf32"
-    return _machine(architecture, are_installed(), config.deterministic, tf32)
+    return _machine(CUDA, architecture, are_installed(), config.deterministic, tf32)
 
 
 @cached(64)
-def _machine(architecture: str, libraries: bool, deterministic: bool, tf32: bool) -> Target:
-    assert CUDA.grid is not None
+def _machine(
+    base: Target, architecture: str, libraries: bool, deterministic: bool, tf32: bool
+) -> Target:
+    assert base.grid is not None
     # (before Ampere, tensor cores multiply other tiles of fewer kinds of numbers)
-    grid = CUDA.grid if capability(architecture) >= (8, 0) else CUDA.grid._replace(warp_tiles=())
-    return replace(CUDA, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
+    grid = base.grid if capability(architecture) >= (8, 0) else base.grid._replace(warp_tiles=())
+    return replace(base, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
 
 
 class Compiled(NamedTuple):

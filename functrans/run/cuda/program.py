@@ -74,7 +74,8 @@ class DeviceProgram:
             None if segment.call is not None else _planned(segment.graph, target, self._donated)
             for segment in self.segments
         ]
-        self._types = [(aval.shape, aval.dtype) for aval in graph.in_avals]
+        self._avals = graph.in_avals
+        self._types = [(aval.shape, aval.dtype) for aval in self._avals]
         self._parts = [
             None
             if plan is None
@@ -134,27 +135,35 @@ class DeviceProgram:
 
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
         """The inputs on the device, of exactly the types of the graph."""
-        if len(arrays) != len(self.graph.in_avals):
-            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.graph.in_avals)}")
-        found: list[Any] = list(arrays)
-        from_host = [i for i, x in enumerate(arrays) if not isinstance(x, DeviceArray)]
-        for i in from_host:
-            value = converted(i, arrays[i], self.graph.in_avals[i])
-            is_kept = not value.ndim and i not in self._donated
-            found[i] = kept(value, self.driver) if is_kept else put([value], self.driver)[0]
-        for number, (x, aval) in enumerate(zip(found, self.graph.in_avals, strict=True)):
-            if x.memory.driver is not self.driver:
-                raise DeviceError(
-                    f"argument {number} is on {x.device}, and the program runs on "
-                    f"{self.driver.device}: put both on one, functrans.device_put(x, "
-                    f'"{self.driver.device}")'
-                )
-            if (x.shape, x.dtype) != (aval.shape, aval.dtype):
-                raise TypeError(
-                    f"input {number} is {x.dtype} of shape {x.shape}: this program is compiled "
-                    f"for {aval.dtype} of shape {aval.shape}"
-                )
-        return found
+        if len(arrays) != len(self._avals):
+            raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._avals)}")
+        return [
+            self._there(number, x, aval)
+            if isinstance(x, DeviceArray)
+            else self._put(number, converted(number, x, aval))
+            for number, (x, aval) in enumerate(zip(arrays, self._avals, strict=True))
+        ]
+
+    def _there(self, number: int, x: DeviceArray, aval: Aval) -> DeviceArray:
+        """An input that is on a device already: on this one, if it is what the program takes."""
+        if x.memory.driver is not self.driver:
+            raise DeviceError(
+                f"argument {number} is on {x.device}, and the program runs on "
+                f"{self.driver.device}: put both on one, functrans.device_put(x, "
+                f'"{self.driver.device}")'
+            )
+        if (x.shape, x.dtype) != (aval.shape, aval.dtype):
+            raise TypeError(
+                f"input {number} is {x.dtype} of shape {x.shape}: this program is compiled "
+                f"for {aval.dtype} of shape {aval.shape}"
+            )
+        return x
+
+    def _put(self, number: int, value: np.ndarray[Any, Any]) -> DeviceArray:
+        """An input from the host; a number that was given before is there still."""
+        if value.ndim or number in self._donated:
+            return put([value], self.driver)[0]
+        return kept(value, self.driver)
 
     def _value(self, atom: Atom, values: Mapping[Atom, Any]) -> Any:
         if isinstance(atom, Literal):

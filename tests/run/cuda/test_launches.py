@@ -130,6 +130,29 @@ def test_a_loop_over_batches_replays_graphs(emulated):
     del found
 
 
+def scaled(p, factor):
+    return step(p, p) * factor
+
+
+def test_a_number_that_is_given_again_is_there_already(emulated):
+    compiled, p = jit(scaled), device_put(drawn(6))
+    before = {name: emulated.count(name) for name in ("copy_in", "replay")}
+    for factor in [0.5, -0.0, 0.0, 2.0, float("nan")] * 6:
+        found = np.asarray(compiled(p, factor))
+        np.testing.assert_allclose(found, scaled(np.asarray(p), factor), rtol=1e-5)
+        assert np.signbit(found[0]) == np.signbit(scaled(np.asarray(p), factor)[0])
+    assert emulated.count("copy_in") - before["copy_in"] == 5
+    assert emulated.count("replay") > before["replay"]
+
+
+def test_a_number_that_is_donated_is_not_the_one_that_stays(emulated):
+    compiled, p = jit(lambda k, p: (k + 1.0, p * k), donate_argnums=0), device_put(drawn(6))
+    for _ in range(3):
+        following, found = compiled(0.5, p)
+        assert float(following) == 1.5
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(p) * np.float32(0.5))
+
+
 def test_graphs_have_a_bound(emulated):
     compiled = jit(step)
     p, others = device_put(drawn(6)), [device_put(drawn(4)) for _ in range(3 * launches.GRAPHS)]

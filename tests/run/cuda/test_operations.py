@@ -11,7 +11,7 @@ import functrans.numpy as fnp
 import functrans.scipy.special
 from functrans import config
 from functrans.errors import DeviceError, MutationError, UnsupportedNumPyError
-from functrans.run.cuda import eager
+from functrans.run.cuda import eager, operations, program
 from functrans.run.cuda.array import DeviceArray
 from tests.run.cuda.stub import stubs
 
@@ -229,6 +229,34 @@ def test_what_python_has_to_look_at_goes_to_the_host_only_if_allowed(there, monk
     monkeypatch.setattr(config, "cuda_fallback", "host")
     same(np.nonzero(there[0] > 0), np.nonzero(X > 0))
     same(np.unique(there[3]), np.unique(N))
+    there.clear()
+
+
+def test_a_ufunc_goes_the_way_of_the_last_one_of_its_types(there, monkeypatch):
+    x, y, v, n = there
+    for a, b, on_host in [(x, y, (X, Y)), (x, 0.1, (X, 0.1)), (2.5, v, (2.5, V)), (n, n, (N, N))]:
+        same(np.add(a, b), np.add(*on_host))
+        with monkeypatch.context() as patch:
+            patch.setattr(eager, "call", None)  # it is not asked again
+            patch.setattr(operations, "call", None)
+            same(np.add(a, b), np.add(*on_host))
+    same(x + 1e300, X + np.float32(np.inf))  # another number, no other type
+    same(v + x, V + X)
+    same(np.power(x, 2.0), np.power(X, 2.0))
+    same(np.power(x, 3.0), np.power(X, 3.0))
+    there.clear()
+
+
+def test_a_ufunc_of_known_types_goes_by_the_options_of_the_moment(there, monkeypatch):
+    made = []
+    real = program.DeviceProgram.__init__
+    monkeypatch.setattr(
+        program.DeviceProgram, "__init__", lambda self, *a: made.append(a) or real(self, *a)
+    )
+    for deterministic in (False, True, False):
+        monkeypatch.setattr(config, "deterministic", deterministic)
+        same(np.hypot(there[0], there[1]), np.hypot(X, Y))
+    assert [target.deterministic for _, _, _, target in made] == [False, True]
     there.clear()
 
 

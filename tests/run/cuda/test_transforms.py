@@ -7,6 +7,7 @@ import functrans
 import functrans.numpy as fnp
 from functrans import (
     checkpoint,
+    config,
     custom_jvp,
     custom_vjp,
     grad,
@@ -178,3 +179,15 @@ def test_another_array_outside_is_read_anew(emulated):
     np.testing.assert_allclose(np.asarray(f(V)), 4 * V)
     scale = functrans.device_put(2.0)
     np.testing.assert_allclose(np.asarray(jit(lambda x: x * scale)(V)), 2 * V)
+
+
+def squared(x):
+    return lax.while_loop(lambda y: y < 10, lambda y: y * y + 1, x)
+
+
+def test_steps_of_a_batch_of_loops_are_kept_on_the_host_if_it_is_allowed(emulated, monkeypatch):
+    monkeypatch.setattr(config, "cuda_fallback", "host")
+    slope, x = vmap(grad(squared)), np.array([1.0, 2.0, 0.5, 11.0])
+    found = jit(slope)(functrans.device_put(x))
+    assert isinstance(found, DeviceArray)
+    np.testing.assert_allclose(np.asarray(found), slope(x))
