@@ -23,7 +23,7 @@ from functrans.api.arguments import (
 )
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
-from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, structure_of_leaves
+from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, no_containers, structure_of_leaves
 from functrans.api.lowered import Lowered
 from functrans.api.methods import JitMethod
 from functrans.api.options import (
@@ -47,7 +47,7 @@ from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
 from functrans.errors import DtypeError
 from functrans.ir.graph import Graph
-from functrans.ir.on_device import is_any_on_device, kinds
+from functrans.ir.on_device import is_any_on_device
 from functrans.ir.primitive import current
 from functrans.trace.axes import scope
 from functrans.trace.stage import Staged, stage
@@ -128,8 +128,7 @@ class Jitted(Remembering[P, R]):
         else:
             static = NO_STATIC
         state, closed_over = self._outside.state()
-        known = NO_CONTAINERS if self._where.is_host else NO_CONTAINERS | kinds
-        if not kwargs and known.issuperset(map(type, args)):
+        if not kwargs and no_containers(self._where.is_host).issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ NUMBERS = frozenset({float, int, bool, complex})
 
 NO_CONTAINERS = NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 """Types of common arguments that need not be searched for leaves."""
+
+
+def no_containers(on_host: bool) -> Set[type]:
+    """Such types; arrays on a device are leaves, too, if they need not come to the host."""
+    return NO_CONTAINERS if on_host else NO_CONTAINERS | kinds
 
 
 @cached(256)

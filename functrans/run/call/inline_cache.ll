@@ -67,6 +67,8 @@ look:
     i64 5, label %number
     i64 6, label %integer
     i64 7, label %truth
+    i64 8, label %on.device
+    i64 9, label %object
   ]
 same:
   %is.same = icmp eq ptr %one, %first
@@ -185,15 +187,69 @@ written:                                           ; the program takes its addre
   %room.p = getelementptr ptr, ptr %slots, i64 %second
   store ptr %room, ptr %room.p
   br label %small
+object:                                            ; of Python's: it is passed on as it is
+  %object.ok = icmp eq ptr %type, %first
+  br i1 %object.ok, label %object.put, label %no
+object.put:
+  %object.p = getelementptr ptr, ptr %slots, i64 %second
+  store ptr %one, ptr %object.p
+  br label %small
+on.device:                                         ; an array: what is called sees on which device
+  %there.ok = icmp eq ptr %type, %first
+  br i1 %there.ok, label %there.dtype, label %no
+there.dtype:
+  %there.dtype.w = getelementptr i64, ptr %at, i64 3
+  %there.dtype.at = load i64, ptr %there.dtype.w
+  %there.dtype.p = getelementptr i8, ptr %one, i64 %there.dtype.at
+  %there.dtype.is = load ptr, ptr %there.dtype.p
+  %there.wanted.w = getelementptr i64, ptr %at, i64 4
+  %there.wanted = load ptr, ptr %there.wanted.w
+  %there.alike = icmp eq ptr %there.dtype.is, %there.wanted
+  br i1 %there.alike, label %there.shape, label %no
+there.shape:
+  %there.shape.w = getelementptr i64, ptr %at, i64 5
+  %there.shape.at = load i64, ptr %there.shape.w
+  %there.shape.p = getelementptr i8, ptr %one, i64 %there.shape.at
+  %there.shape.is = load ptr, ptr %there.shape.p
+  %there.has.shape = icmp ne ptr %there.shape.is, null
+  br i1 %there.has.shape, label %there.size, label %no
+there.size:
+  %there.axes.w = getelementptr i64, ptr %at, i64 6
+  %there.axes = load i64, ptr %there.axes.w
+  %there.has = call i64 @PyTuple_Size(ptr %there.shape.is)
+  %there.fits = icmp eq i64 %there.has, %there.axes
+  br i1 %there.fits, label %there.extent, label %forget
+there.extent:
+  %e = phi i64 [ 0, %there.size ], [ %e.next, %there.extent.ok ]
+  %e.more = icmp slt i64 %e, %there.axes
+  br i1 %e.more, label %there.extent.look, label %there.put
+there.extent.look:
+  %extent = call ptr @PyTuple_GetItem(ptr %there.shape.is, i64 %e)
+  %extent.is = call i64 @PyLong_AsLongLongAndOverflow(ptr %extent, ptr %overflow)
+  %extent.place = add i64 %e, 7
+  %extent.w = getelementptr i64, ptr %at, i64 %extent.place
+  %extent.wanted = load i64, ptr %extent.w
+  %extent.alike = icmp eq i64 %extent.is, %extent.wanted
+  br i1 %extent.alike, label %there.extent.ok, label %forget
+there.extent.ok:
+  %e.next = add i64 %e, 1
+  br label %there.extent
+there.put:
+  %there.p = getelementptr ptr, ptr %slots, i64 %second
+  store ptr %one, ptr %there.p
+  %there.words = add i64 %there.axes, 7
+  %after.there = getelementptr i64, ptr %at, i64 %there.words
+  br label %next
 small:
   %small.end = phi i64 [ %end, %same ], [ %items.end, %small.items ], [ %end, %number.put ],
-                       [ %end, %written ]
+                       [ %end, %written ], [ %end, %object.put ]
   %after.small = getelementptr i64, ptr %at, i64 3
   br label %next
 next:
   %at.next = phi ptr [ %after.small, %small ], [ %after.dict, %dict.done ],
-                     [ %after.array, %array.put ]
-  %end.next = phi i64 [ %small.end, %small ], [ %dict.end, %dict.done ], [ %end, %array.put ]
+                     [ %after.array, %array.put ], [ %after.there, %there.put ]
+  %end.next = phi i64 [ %small.end, %small ], [ %dict.end, %dict.done ], [ %end, %array.put ],
+                      [ %end, %there.put ]
   %i.next = add i64 %i, 1
   br label %node
 forget:
@@ -462,6 +518,42 @@ done:
   ret ptr %whole
 }
 
+; What Python makes of the leaves; null if that fails.
+define internal ptr @by_python(ptr %callable, ptr %leaves, i64 %count) {
+  br label %hold
+hold:                                              ; before anything else may run
+  %h = phi i64 [ 0, %0 ], [ %h.next, %hold.one ]
+  %h.more = icmp slt i64 %h, %count
+  br i1 %h.more, label %hold.one, label %make
+hold.one:
+  %held.w = getelementptr ptr, ptr %leaves, i64 %h
+  %held = load ptr, ptr %held.w
+  call void @Py_IncRef(ptr %held)
+  %h.next = add i64 %h, 1
+  br label %hold
+make:
+  %given = call ptr @PyTuple_New(i64 %count)
+  %got = icmp ne ptr %given, null
+  br i1 %got, label %one, label %failed
+one:                                               ; which takes over the references
+  %i = phi i64 [ 0, %make ], [ %i.next, %put ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %put, label %go
+put:
+  %leaf.w = getelementptr ptr, ptr %leaves, i64 %i
+  %leaf = load ptr, ptr %leaf.w
+  call i32 @PyTuple_SetItem(ptr %given, i64 %i, ptr %leaf)
+  %i.next = add i64 %i, 1
+  br label %one
+go:
+  %answer = call ptr @PyObject_CallObject(ptr %callable, ptr %given)
+  call void @Py_DecRef(ptr %given)
+  ret ptr %answer
+failed:
+  call void @drop(ptr %leaves, i64 %count)
+  ret ptr null
+}
+
 ; The call by one table. Null with %missed set: it is not for this one.
 define internal ptr @attempt(ptr %table, ptr %args, ptr %kwargs, ptr %missed) {
   %state = load ptr, ptr %table
@@ -539,7 +631,27 @@ as.guarded:
   %captured = load ptr, ptr %captured.w
   store ptr %captured, ptr %captured.p
   %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers)
-  br i1 %fitting, label %allocating, label %free.missed
+  br i1 %fitting, label %fitted, label %free.missed
+fitted:
+  %is.native = icmp ne ptr %program, null
+  br i1 %is.native, label %allocating, label %calling
+calling:                                           ; None: it is not for this one
+  %callable.w = getelementptr i64, ptr %table, i64 9
+  %callable = load ptr, ptr %callable.w
+  %returned = call ptr @by_python(ptr %callable, ptr %slots, i64 %slot.words)
+  %declined = icmp eq ptr %returned, %none
+  br i1 %declined, label %not.taken, label %taken
+not.taken:
+  call void @Py_DecRef(ptr %returned)
+  br label %free.missed
+taken:
+  store i1 0, ptr %missed
+  br i1 %is.small, label %returning, label %free.returned
+free.returned:
+  call void @PyMem_RawFree(ptr %scratch)
+  br label %returning
+returning:
+  ret ptr %returned
 allocating:
   %allocated = call i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch)
   br i1 %allocated, label %hold, label %free.missed

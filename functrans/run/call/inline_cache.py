@@ -10,12 +10,13 @@ An entry of the cache is a tuple of a table and of what the table has addresses 
 array of 64-bit words:
 
     word  0  address of the state, which is the same for all
-          1  guards, or 0          2  address of the program (`functrans.run.call.steps`)
+          1  guards, or 0          2  address of the program (`functrans.run.call.steps`), or 0
           3  words of the frame    4  those of them that the program takes
           5  number of nodes       6  number of results
           7  the word where the results begin, and
           8  the word where the program that puts them together does
-          9  the allocator for large results, or 0
+          9  the allocator for large results, or 0; where there is no program, what is called
+             with the leaves: its result is the call's, if that is not None
          10  what the program takes behind the arguments: a tuple
          11  what stands for keyword arguments where there are none
          12  number of inputs that the guards find (`functrans.run.call.guards`)
@@ -32,8 +33,10 @@ stack.
 from __future__ import annotations
 
 import ctypes
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -44,6 +47,7 @@ from optree import PyTreeKind
 
 from functrans import caches, config
 from functrans.caches import once
+from functrans.ir.on_device import kinds
 from functrans.ir.primitive import current
 from functrans.ir.types import Aval
 from functrans.locks import lock
@@ -52,6 +56,7 @@ from functrans.run.call.guards import Guards
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
+from functrans.tracebacks import hide
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
@@ -60,7 +65,7 @@ MOST_RECENT = 4
 
 Entry = tuple[Any, ...]
 
-_SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH = range(8)
+_SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH, _ON_DEVICE, _OBJECT = range(10)
 _END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
 
 NODES = 13
@@ -166,9 +171,27 @@ _holders = _Holders()
 add_holder = _holders.add
 
 
-def takes(program: Any) -> TypeGuard[NativeProgram]:
+class PythonProgram:
+    """A program that is called in Python, once native code has found that a call is like the last.
+
+    It is for calls with arrays on a device among their leaves.
+    """
+
+    @abstractmethod
+    def attempt(self, *leaves: Any) -> Sequence[Any] | None:
+        """The results; None, and nothing is done, if the call has to be looked at again.
+
+        Parameters
+        ----------
+        *leaves
+            Of the types that they had when the entry was made: arrays on devices, of the same
+            shapes and dtypes, and Python's numbers.
+        """
+
+
+def takes(program: Any) -> TypeGuard[NativeProgram | PythonProgram]:
     """Whether there may be entries for calls of a program."""
-    return type(program) is NativeProgram
+    return type(program) is NativeProgram or isinstance(program, PythonProgram)
 
 
 def with_first(entry: Entry, recent: tuple[Entry, ...]) -> tuple[Entry, ...]:
@@ -178,7 +201,7 @@ def with_first(entry: Entry, recent: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def entry_of(
-    program: NativeProgram,
+    program: NativeProgram | PythonProgram,
     call: Structure,
     leaves: Sequence[Any],
     captures: Sequence[Any],
@@ -189,7 +212,7 @@ def entry_of(
 
     Parameters
     ----------
-    program : NativeProgram
+    program : NativeProgram or PythonProgram
         What was called with the leaves and what is captured.
     call : Structure
         Of the positional arguments and the keyword arguments.
@@ -204,6 +227,8 @@ def entry_of(
     if state is None:
         return None
     try:
+        if isinstance(program, PythonProgram):
+            return _python_entry(state, program, call, leaves, tuple(captures), result, guarded)
         return _entry(state, program, call, leaves, tuple(captures), result, guarded)
     except _Unknown:
         return None
@@ -226,7 +251,11 @@ def _entry(
         raise _Unknown
     if len(values) != len(avals) or result.num_leaves != len(results):
         raise _Unknown
-    nodes = list(_nodes(_roots(call, inputs, len(captures)), values, avals, kept))
+    looks = [
+        partial(_leaf, x, slot, aval)
+        for slot, (x, aval) in enumerate(zip(values, avals, strict=True))
+    ]
+    nodes = list(_nodes(_roots(call, inputs, len(captures)), looks, kept))
     records = [
         [id(_builtin(aval)), len(aval.shape), len(avals) + number, *aval.shape]
         for number, aval in enumerate(results)
@@ -247,6 +276,41 @@ def _entry(
     return (np.array([*head, *chain(*nodes, *records, *operations)], np.int64), *kept)
 
 
+def _python_entry(
+    state: np.ndarray[Any, Any],
+    program: PythonProgram,
+    call: Structure,
+    leaves: Sequence[Any],
+    captures: tuple[Any, ...],
+    result: Structure,
+    guarded: Guards | None,
+) -> Entry:
+    inputs = 0 if guarded is None else guarded.inputs
+    # (results are where arguments are: on a device, if one of these is)
+    if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):
+        raise _Unknown
+
+    def called(*leaves: Any) -> Any:
+        try:
+            found = program.attempt(*leaves, *captures)
+            return None if found is None else result.unflatten(found)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    nothing: tuple[Any, ...] = ()
+    kept: list[Any] = [called, nothing, guarded]
+    looks = [partial(_object, x, slot, kept) for slot, x in enumerate(leaves)]
+    nodes = list(_nodes(_roots(call, inputs, 0), looks, kept))
+    end = NODES + sum(map(len, nodes))
+    guard = 0 if guarded is None else guarded.program.ctypes.data
+    head = [
+        state.ctypes.data, guard, 0, 2 * len(nodes) + len(leaves) + 1, len(leaves), len(nodes),
+        0, end, end, id(called), id(nothing), id(None), inputs,
+    ]  # fmt: skip
+    return (np.array([*head, *chain(*nodes), _END], np.int64), *kept)
+
+
 def _builtin(aval: Aval) -> np.dtype[Any]:
     dtype = np.dtype(aval.dtype.type)
     if dtype.isbuiltin != 1:
@@ -265,7 +329,7 @@ def _roots(call: Structure, inputs: int, captured: int) -> list[Structure]:
 
 
 def _nodes(
-    roots: Sequence[Structure], values: Sequence[Any], avals: Sequence[Aval], kept: list[Any]
+    roots: Sequence[Structure], leaves: Sequence[Callable[[], list[int]]], kept: list[Any]
 ) -> Iterator[list[int]]:
     waiting: deque[tuple[Structure, int]] = deque()
 
@@ -278,7 +342,7 @@ def _nodes(
     while waiting:
         structure, first = waiting.popleft()
         if structure.is_leaf():
-            yield _leaf(values[first], first, avals[first])
+            yield leaves[first]()
             continue
         if structure.kind is PyTreeKind.NONE:
             yield [_SAME, id(None), 0]
@@ -333,6 +397,20 @@ def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
     record = entry.input_record(aval)
     # Python's numbers, whose types are weak, make another program
     return [_ARRAY, 0, slot, *record[:2], 0, *record[3:]]
+
+
+def _object(value: Any, slot: int, kept: list[Any]) -> list[int]:
+    """A leaf that is passed on to Python."""
+    kind = type(value)
+    if kind in _NUMBERS:
+        return [_OBJECT, id(kind), slot]
+    places = [layouts.slot(kind, name) for name in ("dtype", "shape")] if kind in kinds else [None]
+    if None in places:
+        raise _Unknown
+    kept.append(value.dtype)
+    dtype_at, shape_at = places
+    shape = value.shape
+    return [_ON_DEVICE, id(kind), slot, dtype_at, id(value.dtype), shape_at, len(shape), *shape]
 
 
 # -- the result -----------------------------------------------------------------------------------

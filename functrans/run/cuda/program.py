@@ -31,6 +31,7 @@ from functrans.ops.control.layout import has_fixed_sizes
 from functrans.optimise import legalised, optimise
 from functrans.run.call.compiled import on_host
 from functrans.run.call.failures import explained
+from functrans.run.call.inline_cache import PythonProgram
 from functrans.run.call.program import converted
 from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
@@ -303,15 +304,31 @@ def runnable(
 
     With a device array among these, results are device arrays; else they are NumPy's.
     """
-    made = program(graph, device, donated)
+    return Placed(program(graph, device, donated))
 
-    def call(*arrays: Any) -> Sequence[Any]:
-        results = made(*arrays)
+
+class Placed(PythonProgram):
+    """A program whose results are where its arguments are."""
+
+    def __init__(self, made: DeviceProgram) -> None:
+        self._made = made
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        results = self._made(*arrays)
         if DeviceArray in map(type, arrays):
             return results
         return [x if x.ndim else x[()] for x in to_host(results)]
 
-    return call
+    def attempt(self, *arrays: Any) -> Sequence[Any] | None:
+        """The results for arrays of this device and numbers; None if some are of another."""
+        made = self._made
+        for x in arrays:
+            if type(x) is DeviceArray and x.memory.driver is not made.driver:
+                return None
+        try:
+            return made(*arrays)
+        except OverflowError:  # of an integer: who calls then says of which argument
+            return None
 
 
 def _evaluated(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
