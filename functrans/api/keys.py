@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ NO_CONTAINERS = NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 """Types of common arguments that need not be searched for leaves."""
 
 
-def no_containers(on_host: bool) -> Set[type]:
+def no_containers(on_host: bool) -> frozenset[type]:
     """Such types; arrays on a device are leaves, too, if they need not come to the host."""
     return NO_CONTAINERS if on_host else NO_CONTAINERS | kinds
 
