@@ -14,6 +14,7 @@ which packages this machine lacks, and fetches or installs them.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from tests.gpu_hour import wheels
 from tests.gpu_hour.cases import Here
-from tests.gpu_hour.runner import NothingToRunOn, Report, Waiting, run
+from tests.gpu_hour.runner import BAD, NothingToRunOn, Report, Waiting, run
 
 PARTS = ("basics", "correctness", "speed", "thresholds")
 
@@ -35,6 +36,12 @@ def workers_for(part: str, stand_in: bool) -> int:
     return 1 if alone else max(1, min(12, (os.cpu_count() or 1) - 2))
 
 
+def unsettled(path: Path) -> set[str]:
+    """The cases that a file of rows says were bad, or left out."""
+    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return {row["case"] for row in rows if row["outcome"] in (*BAD, "left out")}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["wheels"]:  # which must run where nothing is installed yet
@@ -44,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=570.0, help="for each part")
     parser.add_argument("--out", type=Path, default=os.environ.get("OUT"), metavar="FOLDER")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose names have it")
+    parser.add_argument(
+        "--again", type=Path, metavar="FOLDER", help="cases that were bad, or left out, in there"
+    )
     parser.add_argument("--workers", type=int, help="processes that share the GPU")
     parser.add_argument("--stand-in", action="store_true", help="small, on an emulated GPU")
     parser.add_argument("--full", action="store_true", help="on a stand-in, too, all cases")
@@ -60,11 +70,15 @@ def hour(asked: argparse.Namespace) -> int:
     os.environ.update(wheels.toolkit())
     here = Here(asked.stand_in, None if asked.out is None else Path(asked.out).resolve())
 
-    def keep(case: Waiting) -> bool:
-        return asked.only in case.name and not (here.stand_in and case.finer and not asked.full)
-
     reports = []
     for part in asked.parts or PARTS:
+        names = None if asked.again is None else unsettled(asked.again / f"{part}.jsonl")
+
+        def keep(case: Waiting, names: set[str] | None = names) -> bool:
+            if names is not None:
+                return case.name in names
+            return asked.only in case.name and not (here.stand_in and case.finer and not asked.full)
+
         print(f"\n{part}, {asked.seconds:.0f} s", flush=True)
         reports.append(Report(part, here.out))
         workers = asked.workers or workers_for(part, here.stand_in)

@@ -14,7 +14,7 @@ from functrans.errors import DeviceError
 from functrans.run.cuda import driver
 from tests import amount
 from tests.gpu_hour import basics, correctness, marked_tests, speed, thresholds
-from tests.gpu_hour.__main__ import PARTS
+from tests.gpu_hour.__main__ import PARTS, unsettled
 from tests.gpu_hour.cases import Cannot, Here
 from tests.gpu_hour.programs import ORDER
 from tests.gpu_hour.rows import ROWS
@@ -156,6 +156,14 @@ def test_a_wrong_number_is_wrong():
     for found in (right * 1.001, np.where(right == right[-1, -1], np.nan, right)):
         with pytest.raises(AssertionError, match="a relative error of"):
             speed.error(STAND_IN, row, found, expected)
+
+
+def test_what_was_bad_or_left_out_is_run_again(tmp_path):
+    rows = {"first: sum": "failed", "first: sort": "left out", "loop: donated": "right"}
+    text = "".join(json.dumps({"case": case, "outcome": x}) + "\n" for case, x in rows.items())
+    (tmp_path / "basics.jsonl").write_text(text)
+    assert unsettled(tmp_path / "basics.jsonl") == {"first: sum", "first: sort"}
+    assert unsettled(tmp_path / "speed.jsonl") == set()
 
 
 def test_the_slowest_rows_are_those_farthest_from_a_copy(tmp_path):

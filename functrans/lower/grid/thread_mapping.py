@@ -20,6 +20,7 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import children, walk
+from functrans.lower.grid.batching import batched
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.slicing import Slicer
@@ -42,6 +43,10 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
+    nest = batched(nest, loops, team, grid)
+    loops = band(nest.body)
+    inside = loops[-1].body if loops else nest.body
+    spans = Spans(grid, set(nest.scratch))
     deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)))
     body = _in_band(loops, deal.statements(inside))
     return replace(nest, body=body, scratch=(*nest.scratch, *deal.slicer.rows.values()), team=team)
