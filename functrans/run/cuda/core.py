@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from importlib import import_module
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,8 +32,10 @@ from functrans.run.cuda.driver import (
     MemoryState,
     OutOfMemory,
     Properties,
+    inherited,
     stream_name,
 )
+from functrans.run.cuda.free_lists import FreeLists
 from functrans.trace.source import located, user_source
 
 _INSTALL = 'pip install "functrans[cuda]"'
@@ -144,13 +148,24 @@ def _told(method: Method) -> Method:
 class CoreStream:
     """A stream, as cuda.core and as the driver API have it."""
 
-    __slots__ = ("driver", "handle", "native", "raw")
+    __slots__ = ("__weakref__", "driver", "handle", "kept", "native", "raw")
 
     def __init__(self, driver: CoreDriver, native: Any, raw: Any) -> None:
         self.driver = driver
         self.native = native
         self.raw = raw
         self.handle = int(raw)
+        self.kept = FreeLists()
+
+    def free_kept(self) -> None:
+        """Give what is kept for it back to the pool."""
+        for each in self.kept.clear():
+            self.driver._free(each, self)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing() and not inherited():
+            with suppress(DeviceError):  # of a device that has failed
+                self.free_kept()
 
 
 class CoreKernel:
@@ -195,6 +210,8 @@ class CoreDriver:
         self._threads = threading.local()
         self._capturing = lock()
         self._foreign: Table[int, CoreStream] = Table(64)
+        self._streams: WeakSet[CoreStream] = WeakSet()
+        """Those that memory is allocated on."""
 
     # ---- streams and events
 
@@ -207,7 +224,7 @@ class CoreDriver:
         try:
             return self._threads.streams[name]  # type: ignore[no-any-return]
         except (AttributeError, KeyError):
-            made = self._wrapped(self._device.create_stream())
+            made = self._made()
             vars(self._threads).setdefault("streams", {})[name] = made
             return made
 
@@ -216,8 +233,14 @@ class CoreDriver:
         try:
             return self._threads.transfers  # type: ignore[no-any-return]
         except AttributeError:
-            made = self._threads.transfers = self._wrapped(self._device.create_stream())
+            made = self._threads.transfers = self._made()
             return made
+
+    def _made(self) -> CoreStream:
+        made = self._wrapped(self._device.create_stream())
+        with self._capturing:  # others may go over them
+            self._streams.add(made)
+        return made
 
     @_told
     def foreign_stream(self, handle: int) -> CoreStream:
@@ -283,6 +306,9 @@ class CoreDriver:
 
     def allocate(self, nbytes: int, stream: CoreStream) -> int:
         """Memory of the pool."""
+        kept = stream.kept.take(nbytes)
+        if kept:
+            return kept
         status, address = self._api.cuMemAllocFromPoolAsync(nbytes, self._pool, stream.raw)
         if status:
             if status == self._api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
@@ -290,24 +316,35 @@ class CoreDriver:
             raise _failed(self._api, status)
         return int(address)
 
-    def free(self, address: int, stream: CoreStream, after: Sequence[Event] = ()) -> None:
-        """Give memory back to the pool."""
+    def free(
+        self, address: int, stream: CoreStream, after: Sequence[Event] = (), nbytes: int = 0
+    ) -> None:
+        """Give memory back to the pool, or keep it for the stream."""
         for event in after:
             self.wait(stream, event)
-        api = self._api
-        # (as `_current` does it, which takes longer than the call that it is for)
-        self._call(api.cuCtxPushCurrent(self._context))
-        try:
-            self._call(api.cuMemFreeAsync(address, stream.raw))
-        finally:
-            api.cuCtxPopCurrent()
+        for each in stream.kept.keep(address, nbytes):
+            self._free(each, stream)
+
+    def _free(self, address: int, stream: CoreStream) -> None:
+        with self._current():
+            self._call(self._api.cuMemFreeAsync(address, stream.raw))
+
+    def _free_kept(self) -> None:
+        """Give what is kept for streams back to the pool, and wait until it is there."""
+        with self._capturing:
+            streams = list(self._streams)
+        for stream in streams:
+            stream.free_kept()
+        self.synchronize()
 
     def trim(self) -> None:
         """Give what is not used back to the system."""
+        self._free_kept()
         self._call(self._api.cuMemPoolTrimTo(self._pool, 0))
 
     def memory_state(self) -> MemoryState:
         """How much memory there is."""
+        self._free_kept()
         status, free, total = self._api.cuMemGetInfo()
         self._call((status,))
         return MemoryState(total, free, self._resource.attributes.used_mem_current)

@@ -142,10 +142,13 @@ class Driver(Protocol):
             If there is none. The pool is as it was.
         """
 
-    def free(self, address: int, stream: Stream, after: Sequence[Event] = ()) -> None:
+    def free(
+        self, address: int, stream: Stream, after: Sequence[Event] = (), nbytes: int = 0
+    ) -> None:
         """Give memory back to the pool once the stream comes there, after some events.
 
-        Nothing waits for it. Memory that is allocated on that stream from now on may be the same.
+        Nothing waits for it. Memory that is allocated on that stream from now on may be the same;
+        if it is said how much it is, it may be kept for that.
         """
 
     def trim(self) -> None:

@@ -124,7 +124,7 @@ class Memory:
             _borrowed.append((self.driver, events, owner))
             return
         if not (self._readers or self._shown):
-            self.driver.free(address, self.stream)
+            self.driver.free(address, self.stream, nbytes=self.nbytes)
             return
         last, *others = (self.stream, *self._readers)
         if self._written is not None and others and others[0].driver is self.driver:
@@ -135,7 +135,7 @@ class Memory:
                 self.driver.wait(last, event)
             _shown.append((self.driver, address, self.nbytes, last))
             return
-        self.driver.free(address, last, after)
+        self.driver.free(address, last, after, self.nbytes)
 
     def __del__(self) -> None:
         if sys.is_finalizing():  # the process gives all of it back

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import functrans
-from functrans.errors import DeviceError
-from functrans.run.cuda import driver
+from functrans.errors import DeviceError, DeviceMemoryError
+from functrans.run.cuda import driver, free_lists
 from functrans.run.cuda.core import count
 from functrans.run.cuda.staging import PIECE
 from tests.run.cuda import scenarios
@@ -93,9 +93,8 @@ def the_driver_is_asked_for_no_more_than_is_needed(machine):
     x = np.arange(4.0)
     put = functrans.device_put(x)
     # nothing is waited for
-    assert machine.log(lambda: functrans.device_put(x)) == [
-        f"allocate 32 {own}", "in 32", f"free 32 {own}",
-    ]  # fmt: skip
+    assert machine.log(lambda: functrans.device_put(x)) == [f"allocate 32 {own}", "in 32"]
+    assert machine.log(lambda: functrans.device_put(x)) == ["in 32"]
     large = np.zeros(1 << 20)
     functrans.device_put(large)
     found = [line.split()[:2] for line in machine.log(lambda: functrans.device_put(large))]
@@ -127,7 +126,39 @@ def reading_on_another_stream_is_ordered_by_events(machine):
         ["record"], ["wait", "1"],
     ]  # fmt: skip
     assert machine.log(lambda: x.memory.read(legacy)) == []
-    assert machine.log(x.memory.release) == ["record", f"wait {own}", f"free 32 {own}"]
+    assert machine.log(x.memory.release) == ["record", f"wait {own}"]
+
+
+def small_pieces_that_a_stream_has_freed_are_its_next_ones(machine):
+    there = driver.driver()
+    there.trim()
+    used = there.memory_state().used
+    x, y = scenarios.words(there, 4), scenarios.words(there, 4)
+    addresses = {x.memory.address, y.memory.address}
+    assert machine.log(x.memory.release) == machine.log(y.memory.release) == []
+    assert {scenarios.words(there, 4).memory.address for _ in range(3)} <= addresses
+    other = scenarios.words(there, 5)  # of another size
+    assert other.memory.address not in addresses
+    # and each of them is the system's again when it is asked for
+    freed = [line for line in machine.log(there.trim) if line.startswith("free")]
+    assert len(freed) == 2
+    assert there.memory_state().used == used + 40
+    large = functrans.device_put(np.zeros(ROOM // 8 - 2048))
+    small = scenarios.words(there, 4)
+    del small
+    with pytest.raises(DeviceMemoryError):
+        functrans.device_put(np.zeros(ROOM // 8))
+    del large, other
+    assert there.memory_state().used == used
+
+
+def a_thread_that_ends_gives_back_what_its_stream_has_kept(machine):
+    there = driver.driver()
+    used = there.memory_state().used
+    thread = threading.Thread(target=scenarios.words, args=(there, 4))
+    thread.start()
+    thread.join()
+    assert there.memory_state().used == used
 
 
 def what_the_driver_refuses_is_an_error_with_its_name(machine):
@@ -214,11 +245,13 @@ def arrays_move_between_gpus(machine):
 
 
 def freeing_another_gpus_memory_leaves_this_one_current(machine):
-    x = scenarios.words(driver.driver("cuda:1"), 2)
+    x = scenarios.words(driver.driver("cuda:1"), free_lists.LARGEST // 8 + 1)
     here = driver.driver("cuda:0")
     stream = here.stream()
     # (an array that goes hides what the driver says of it)
-    assert [line.split()[:2] for line in machine.log(x.memory.release)] == [["free", "16"]]
+    assert [line.split()[:2] for line in machine.log(x.memory.release)] == [
+        ["free", str(x.memory.nbytes)]
+    ]
     here.synchronize(stream)  # would be refused if the other one were current
 
 
@@ -226,6 +259,8 @@ OWN = [
     what_is_missing_is_told_apart,
     a_gpu_says_what_it_is,
     the_driver_is_asked_for_no_more_than_is_needed,
+    small_pieces_that_a_stream_has_freed_are_its_next_ones,
+    a_thread_that_ends_gives_back_what_its_stream_has_kept,
     reading_on_another_stream_is_ordered_by_events,
     what_the_driver_refuses_is_an_error_with_its_name,
     a_device_that_has_failed_says_so_at_the_users_line,

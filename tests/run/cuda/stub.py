@@ -267,7 +267,7 @@ class Stub:
                 return block
         return None
 
-    def free(self, address, stream, after=()):
+    def free(self, address, stream, after=(), nbytes=0):
         self.calls.append("free")
         with self._lock:
             for event in after:

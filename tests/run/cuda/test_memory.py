@@ -55,7 +55,7 @@ def test_no_memory_at_all(gpu):
 
 
 def test_a_device_that_has_failed_is_not_complained_about_at_each_array(gpu, monkeypatch):
-    def refuses(*arguments):
+    def refuses(*arguments, **named):
         raise DeviceError("an illegal address")
 
     made, said = written(gpu), []
