@@ -13,10 +13,10 @@ way" and "What did not pay"; the others were chosen, and not measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from functrans.caches import cached
+from functrans.caches import cached, cached_property
 
 if TYPE_CHECKING:
     # a CPU has none: nothing of it is loaded for one
@@ -107,6 +107,13 @@ class Target:
     in_loop: bool = False
     grid: Grid | None = None
     thresholds: tuple[tuple[type[Any], Any], ...] = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
+
+    def __hash__(self) -> int:  # each operation on a device array looks its program up
+        return self._hash
 
     def __getitem__(self, record: type[T]) -> T:
         """The thresholds of a kind, for this machine."""

@@ -39,7 +39,7 @@ from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import Explain, Pending, brief, pending
-from functrans.run.cuda.scalars import kept
+from functrans.run.cuda.scalars import kept, kept_float
 from functrans.trace.source import located, user_source
 from functrans.trace.stage import rewrite
 
@@ -141,7 +141,7 @@ class DeviceProgram:
         return [
             self._there(number, x, aval)
             if isinstance(x, DeviceArray)
-            else self._put(number, converted(number, x, aval))
+            else self._put(number, x, aval)
             for number, (x, aval) in enumerate(zip(arrays, self._avals, strict=True))
         ]
 
@@ -160,9 +160,13 @@ class DeviceProgram:
             )
         return x
 
-    def _put(self, number: int, value: np.ndarray[Any, Any]) -> DeviceArray:
+    def _put(self, number: int, x: Any, aval: Aval) -> DeviceArray:
         """An input from the host; a number that was given before is there still."""
-        if value.ndim or number in self._donated:
+        is_kept = number not in self._donated
+        if type(x) is float and not aval.shape and aval.dtype.kind == "f" and is_kept:
+            return kept_float(x, aval.dtype, self.driver)
+        value = converted(number, x, aval)
+        if value.ndim or not is_kept:
             return put([value], self.driver)[0]
         return kept(value, self.driver)
 

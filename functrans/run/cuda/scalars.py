@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from functrans.run.cuda.driver import Driver
 MOST = 1024
 """The number of host numbers that stay on the devices: each takes 512 bytes, what a pool gives at
 least."""
+
+_bits = struct.Struct("d").pack
 
 _placed: Table[Any, DeviceArray] = Table(MOST)
 
@@ -28,6 +31,16 @@ def kept(value: np.ndarray[Any, Any], there: Driver) -> DeviceArray:
     found = _placed.get(key)
     if found is None or not found.memory.address:
         [found] = put([value], there)
+        _placed.remember(key, found)
+    return found
+
+
+def kept_float(x: float, dtype: np.dtype[Any], there: Driver) -> DeviceArray:
+    """A Python float as a number of a dtype of floats, as by `kept`: told by its own bits."""
+    key = (there, dtype, _bits(x))
+    found = _placed.get(key)
+    if found is None or not found.memory.address:
+        found = kept(np.asarray(x, dtype), there)
         _placed.remember(key, found)
     return found
 
