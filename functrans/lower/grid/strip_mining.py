@@ -22,7 +22,14 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Kernel, MatrixMultiply, Reduce, Statement
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import walk, with_bodies
-from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
+from functrans.lower.grid.contiguity import (
+    WIDEST,
+    Access,
+    accesses,
+    is_apart,
+    is_by_data,
+    neighbours,
+)
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
@@ -62,8 +69,8 @@ class _Strips:
     def width(self, counter: Scalar, found: Sequence[Access]) -> int:
         """How many iterations of a loop make a strip.
 
-        All that is stored lies side by side. So does what is loaded, if it does not lie where data
-        say: what neighbouring threads load should not lie further apart than it does.
+        All lies side by side that does not lie where data say: what neighbouring threads load and
+        store should not lie further apart than it does.
         """
         sides = {each: neighbours(each, counter, self.sizes.numbers) for each in set(found)}
         in_memory = {each: n for each, n in sides.items() if each.buffer in self.given.buffers}
@@ -72,7 +79,8 @@ class _Strips:
         if any(n <= 1 and is_apart(each, counter) for each, n in sides.items()):
             return 1
         widest = max(each.buffer.dtype.itemsize for each, n in in_memory.items() if n > 1)
-        return min([WIDEST // widest, *(n for each, n in sides.items() if each.is_store)])
+        stores = [each for each in sides if each.is_store and not is_by_data(each, counter)]
+        return min([WIDEST // widest, *(sides[each] for each in stores)])
 
     def limited(self, width: int, work: int) -> int:
         """A narrower strip, if there is much to do for each iteration."""
