@@ -213,9 +213,9 @@ class Grid(NamedTuple):
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
     """Bytes of shared memory of a block."""
-    crowded: int = 2048
-    """So few elements that all update are updated in shared memory first: threads would wait for
-    each other at every update."""
+    crowded: int = 8 << 10
+    """So few elements that all update are updated in shared memory first, if that holds them:
+    threads would wait for each other at every update."""
     updates: int = 4096
     """The least number of updates of a team in its shared memory."""
     threads: int = 132 * 2048

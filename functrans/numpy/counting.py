@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import TracerIndexError
-from functrans.numpy.arrays import INDEX, array, astype, axes_of, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, filled, flat, known
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
-from functrans.ops.arrays.structural import expand_axes, full_p, zeros
+from functrans.ops.arrays.structural import expand_axes
 from functrans.ops.elementwise.choice import minimum
 from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import scatter_add
@@ -167,10 +167,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         size = operator.index(length)
         positions = minimum(positions, size)
     if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
-        added = full_p(shape=positions.shape, value=1, dtype=INDEX)
+        added = filled(positions.shape, 1, INDEX)
     else:
         added = astype(array(weights), np.float64)
-    counts = zeros((size + (length is not None),), added.dtype)
+    counts = filled((size + (length is not None),), 0, added.dtype)
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 
 

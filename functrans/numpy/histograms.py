@@ -13,13 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import INDEX, array, astype, common_dtype, flat, inexact, known, operand
+from functrans.numpy.arrays import (
+    INDEX,
+    array,
+    astype,
+    common_dtype,
+    filled,
+    flat,
+    inexact,
+    known,
+    operand,
+)
 from functrans.numpy.creation import linspace
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import searchsorted
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import max, min, sum
-from functrans.ops.arrays.structural import full_p, reshape, zeros
+from functrans.ops.arrays.structural import full_p, reshape
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.indexing.gather import scatter_add
@@ -107,13 +117,13 @@ def _added(place: Any, size: int, shape: tuple[int, ...], weights: Any) -> Any:
     A NaN is after everything else, and its place the last one.
     """
     if weights is None:
-        ones = full_p(shape=shape, value=1, dtype=INDEX)
-        return scatter_add(zeros((size,), ones.dtype), ones, place, axes=(0,), unique=False)
+        ones = filled(shape, 1, INDEX)
+        return scatter_add(filled((size,), 0, INDEX), ones, place, axes=(0,), unique=False)
     given = flat(array(weights))
     if given.shape != shape:
         raise ValueError("weights should have the same shape as a.")
     exact = astype(given, np.promote_types(given.dtype, np.float64))
-    sums = scatter_add(zeros((size,), exact.dtype), exact, place, axes=(0,), unique=False)
+    sums = scatter_add(filled((size,), 0, exact.dtype), exact, place, axes=(0,), unique=False)
     return astype(sums, given.dtype)
 
 

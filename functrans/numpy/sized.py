@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from functrans.ir.types import is_float
-from functrans.numpy.arrays import INDEX, array, astype, flat
+from functrans.numpy.arrays import INDEX, array, astype, counting, filled, flat
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import (
     broadcast_to,
     expand_axes,
     full_p,
-    iota,
     reduce_sum,
     reshape,
     zeros,
@@ -54,9 +53,9 @@ def places_of(truths: Any, size: Any) -> Places:
     chosen = astype(truths, INDEX)
     # those that are not true, or too many, are all written to one more place, which is cut off
     place = select(truths, minimum(cumsum(chosen, axis=0, reverse=False) - 1, size), size)
-    each = iota(size=truths.shape[0], dtype=INDEX)
-    written = scatter_set(zeros((size + 1,), INDEX), each, place, axes=(0,), unique=False)
-    taken = less(iota(size=size, dtype=INDEX), reduce_sum(chosen, axes=(0,)))
+    each = counting(truths.shape[0])
+    written = scatter_set(filled((size + 1,), 0, INDEX), each, place, axes=(0,), unique=False)
+    taken = less(counting(size), reduce_sum(chosen, axes=(0,)))
     return Places(read_along(written, 0, 0, size), taken)
 
 
@@ -115,10 +114,10 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
     if fill_value is not None:
         values = places.or_else(values, fill_value)
     group = cumsum(astype(starts, INDEX), axis=0, reverse=False) - 1
-    spare = zeros((operator.index(size) + 1,), INDEX)
-    ones = full_p(shape=group.shape, value=1, dtype=INDEX)
+    spare = filled((operator.index(size) + 1,), 0, INDEX)
+    ones = filled(group.shape, 1, INDEX)
     counts = scatter_add(spare, ones, minimum(group, operator.index(size)), axes=(0,), unique=False)
-    inverse = scatter_set(zeros(row.shape, INDEX), group, order, axes=(0,), unique=True)
+    inverse = scatter_set(filled(row.shape, 0, INDEX), group, order, axes=(0,), unique=True)
     return Different(
         values,
         gather(order, places.positions, axes=(0,)),

@@ -3,21 +3,26 @@
 Expects a step. Leaves one whose band has fewer loops: where each array that two neighbouring loops
 go over lies in memory as they go, or they do not go over it at all, they count one and the same
 iteration. Its place in the grid then takes no division, and what is neighbouring is so to the end
-of the arrays, not of their rows.
+of the arrays, not of their rows. So do the loops of a sum that a team shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
+from typing import NamedTuple
 
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import ZERO, index
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Kernel, Statement, Store
-from functrans.loop.walk import expressions, walk
+from functrans.loop.statements import Buffer, For, Kernel, Let, Reduce, Statement, Store
+from functrans.loop.walk import expressions, stored, walk
 from functrans.lower.grid.sizes import Position, Rewriting, Sizes, called
 from functrans.lower.plan import Step
+
+Body = tuple[Statement, ...]
 
 
 def coalesced(step: Step, largest: int) -> Step:
@@ -33,6 +38,7 @@ def coalesced(step: Step, largest: int) -> Step:
         if axes is not None:
             kernel = _joined(kernel, number - 1, axes, sizes)
         number -= 1
+    kernel = _with_joined_sums(kernel, sizes)
     return step if kernel is step.kernel else called(step, kernel, sizes.numbers)
 
 
@@ -117,3 +123,123 @@ def _with_one_axis(one: Buffer, axis: int, sizes: Sizes) -> Buffer:
     if axis:
         joined = sizes.of(sizes.value(one.shape[axis]) * sizes.value(one.shape[axis + 1]))
     return Buffer(one.name, one.dtype, (*one.shape[:axis], joined, *one.shape[axis + 2 :]))
+
+
+# -- the loops of sums -----------------------------------------------------------------------------
+
+
+class Joins(NamedTuple):
+    """The sums of a kernel, and which of their loops can be one.
+
+    Parameters
+    ----------
+    loops : mapping of Reduce to int
+        How many of the last loops of each.
+    axes : mapping of Buffer to (int, int)
+        The axes of each array that they go over: the first of them, and how many.
+    """
+
+    loops: Mapping[Reduce, int]
+    axes: Mapping[Buffer, tuple[int, int]]
+
+
+def joined_sums(inside: Body, scratch: Sequence[Buffer]) -> Joins:
+    """What can be joined in a kernel that has nothing but sums.
+
+    Where there are other loops, too, those of sums stay as they are, so that what both read is
+    found at the same place by the same thread.
+    """
+    loops: dict[Reduce, int] = {}
+    axes: dict[Buffer, tuple[int, int]] = {}
+    nothing = Joins({}, {})
+    if scratch or not all(isinstance(each, (Let, Reduce, Store)) for each in inside):
+        return nothing
+    for each in inside:
+        if not isinstance(each, Reduce):
+            continue
+        loops[each] = 1
+        for count in range(len(each.loops), 1, -1):
+            found = _axes_of_loops(each, count)
+            if found is not None:
+                loops[each] = count
+                if any(axes.setdefault(one, own) != own for one, own in found.items()):
+                    return nothing
+                break
+    return Joins(loops, axes)
+
+
+def _axes_of_loops(statement: Reduce, count: int) -> dict[Buffer, tuple[int, int]] | None:
+    """The axes of arrays that the last loops of a sum go over; None if not as they are nested."""
+    (first, *_), *inner = loops = statement.loops[-count:]
+    counters = [counter for counter, *_ in inner]
+    if any(start is not ZERO for _, start, _ in loops) or stored((statement,)):
+        return None
+    if first.attribute[2] is None:
+        return None
+    if any(stop.op not in ("const", "size") for *_, stop in inner):
+        return None
+    axes: dict[Buffer, tuple[int, int]] = {}
+    depends: dict[Scalar, bool] = {}
+    for one, position in _elements((statement,), {first, *counters}, depends):
+        if one is None:
+            return None
+        axis = next((i for i, each in enumerate(position) if depends[each]), None)
+        if axis is None:
+            continue
+        around, *others = position[axis:]
+        extents = [stop for *_, stop in inner]
+        if others[: count - 1] != counters or list(one.shape[axis + 1 : axis + count]) != extents:
+            return None
+        # the first loop may begin anywhere in its axis
+        if Coefficients(first).of(around) != 1 or not {*counters}.isdisjoint(postorder([around])):
+            return None
+        if any(depends[each] for each in others[count - 1 :]):
+            return None
+        if axes.setdefault(one, (axis, count)) != (axis, count):
+            return None
+    return axes or None
+
+
+def _with_joined_sums(kernel: Kernel, sizes: Sizes) -> Kernel:
+    """The kernel of a team with one loop for those of each sum that can be one."""
+    inside = kernel.band[-1].body if kernel.band else kernel.body
+    joins = joined_sums(inside, kernel.scratch)
+    if kernel.team <= 1 or not joins.axes:
+        return kernel
+    simplify = Simplifier()
+    flat: dict[Scalar, Scalar] = {}
+    sums: dict[Statement, Statement] = {}
+    for each, count in joins.loops.items():
+        if count == 1:
+            continue
+        (first, _, stop), *inner = each.loops[-count:]
+        extent = prod(sizes.value(stop) for *_, stop in inner)
+        one = index(inner[-1][0].attribute[0], first.attribute[2] * extent)
+        flat |= {counter: one for counter, *_ in each.loops[-count:]}
+        known = stop.op in ("const", "size")
+        end = sizes.of(sizes.value(stop) * extent) if known else simplify(stop * sizes.of(extent))
+        sums[each] = replace(each, loops=(*each.loops[:-count], (one, ZERO, end)))
+    buffers = {array: array for array in kernel.buffers}
+    for array, (axis, count) in joins.axes.items():
+        for _ in range(count - 1):
+            buffers[array] = _with_one_axis(buffers[array], axis, sizes)
+
+    def element(old: Buffer, position: Position) -> tuple[Buffer, Position]:
+        position = tuple(rewriting.expressions(position))
+        if old not in joins.axes:
+            return buffers.get(old, old), position
+        axis, count = joins.axes[old]
+        place, *others = position[axis : axis + count]
+        for i, extent in zip(others, old.shape[axis + 1 :], strict=False):
+            place = place * extent + i
+        counted = {node: ZERO for node in postorder([place]) if node in flat}
+        (place,) = simplify.substitute([place], counted)
+        if counted:
+            place = simplify(place + flat[next(iter(counted))])
+        return buffers[old], (*position[:axis], place, *position[axis + count :])
+
+    rewriting = Rewriting({}, element, simplify)
+    body = rewriting.statements([sums.get(each, each) for each in inside])
+    for around in reversed(kernel.band):
+        body = (replace(around, body=body),)
+    return replace(kernel, buffers=tuple(buffers.values()), body=body)

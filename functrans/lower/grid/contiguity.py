@@ -109,14 +109,21 @@ def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:
 
 
 def is_apart(access: Access, index: Scalar) -> bool:
-    """Whether iterations store, or load by their number and not by data, what is not neighbouring.
+    """Whether iterations touch, by their number and not by data, what is not neighbouring.
 
     Of an access for which `neighbours` gives 0 or 1.
     """
-    if access.is_store:
-        return True
     data = [node for node in postorder(access.position) if node.op == "load"]
-    return index in postorder(access.position, known=data) and not _has_unit_stride(access, index)
+    if index in postorder(access.position, known=data):
+        return access.is_store or not _has_unit_stride(access, index)
+    return access.is_store and not is_by_data(access, index)
+
+
+def is_by_data(access: Access, index: Scalar) -> bool:
+    """Whether data alone say where an element is: something read, or computed of that."""
+    nodes = postorder(access.position)
+    data = [node for node in nodes if node.op in ("load", "local")]
+    return bool(data) and index not in postorder(access.position, known=data)
 
 
 def _has_unit_stride(access: Access, index: Scalar) -> bool:

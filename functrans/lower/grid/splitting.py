@@ -70,5 +70,5 @@ def _is_busy(root: Root, steps: int, target: Target) -> bool:
     return iterations(root) >= min((limits.few_iterations + 1) * grid.block, limits.most_columns)
 
 
-ON_A_GRID = Splitting(_blocks, _is_busy, blocks_first=True)
-"""Neighbouring threads store to neighbouring places."""
+ON_A_GRID = Splitting(_blocks, _is_busy, blocks_first=True, together=64)
+"""Neighbouring threads store to neighbouring places, and load 16 bytes each."""

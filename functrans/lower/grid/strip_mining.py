@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from functrans.loop.affine import divisor
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
@@ -22,13 +23,23 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, If, Kernel, MatrixMultiply, Reduce, Statement
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import walk, with_bodies
-from functrans.lower.grid.contiguity import WIDEST, Access, accesses, is_apart, neighbours
+from functrans.lower.grid.contiguity import (
+    WIDEST,
+    Access,
+    accesses,
+    is_apart,
+    is_by_data,
+    neighbours,
+)
 from functrans.lower.grid.dealing import bounds, dealt, is_dealt
 from functrans.lower.grid.sizes import Sizes, called, with_products
 from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 
 Body = tuple[Statement, ...]
+
+_FEW = 4
+"""So many rounds of a row are written out, as the compiler does with the rounds of a loop."""
 
 
 def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
@@ -62,8 +73,8 @@ class _Strips:
     def width(self, counter: Scalar, found: Sequence[Access]) -> int:
         """How many iterations of a loop make a strip.
 
-        All that is stored lies side by side. So does what is loaded, if it does not lie where data
-        say: what neighbouring threads load should not lie further apart than it does.
+        All lies side by side that does not lie where data say: what neighbouring threads load and
+        store should not lie further apart than it does.
         """
         sides = {each: neighbours(each, counter, self.sizes.numbers) for each in set(found)}
         in_memory = {each: n for each, n in sides.items() if each.buffer in self.given.buffers}
@@ -72,7 +83,8 @@ class _Strips:
         if any(n <= 1 and is_apart(each, counter) for each, n in sides.items()):
             return 1
         widest = max(each.buffer.dtype.itemsize for each, n in in_memory.items() if n > 1)
-        return min([WIDEST // widest, *(n for each, n in sides.items() if each.is_store)])
+        stores = [each for each in sides if each.is_store and not is_by_data(each, counter)]
+        return min([WIDEST // widest, *(sides[each] for each in stores)])
 
     def limited(self, width: int, work: int) -> int:
         """A narrower strip, if there is much to do for each iteration."""
@@ -167,6 +179,11 @@ class _OfThreads(_Strips):
         return For(counter, ZERO, stop, body)
 
 
+def _is_known(stop: Scalar) -> bool:
+    """Whether it is known at the call where a loop stops."""
+    return stop.op in ("size", "const")
+
+
 class _OfTeams(_Strips):
     """Strips of the loops and sums that are dealt to the threads of teams."""
 
@@ -189,7 +206,7 @@ class _OfTeams(_Strips):
     def _width(self, statement: For | Reduce) -> int:
         """The strips that a loop allows."""
         counter, start, stop = bounds(statement)
-        if start is not ZERO or stop.op not in ("size", "const"):
+        if start is not ZERO or (isinstance(statement, For) and not _is_known(stop)):
             return 1
         values = statement.values if isinstance(statement, Reduce) else ()
         found = list(accesses(statement.body, values))
@@ -197,14 +214,18 @@ class _OfTeams(_Strips):
         if any(each.buffer in self.given.buffers for each in found):
             width = self.width(counter, found)
         width = self.limited(width, self._work(statement))
-        count = self.sizes.value(stop)
-        while width > 1 and (count % width or count // width < self.given.team):
+        count, least = self._count(counter, stop), divisor(stop, self.sizes.numbers)
+        while width > 1 and (least % width or count // width < self.given.team):
             width //= 2
         try:
             self._in_strips(statement, min(width, 2))
         except NotUniform:
             return 1
         return width
+
+    def _count(self, counter: Scalar, stop: Scalar) -> int:
+        """How many iterations there are, or are at most."""
+        return self.sizes.value(stop) if _is_known(stop) else counter.attribute[2] or 0
 
     def _work(self, statement: For | Reduce) -> int:
         """The operations of one iteration."""
@@ -216,26 +237,43 @@ class _OfTeams(_Strips):
 
     def _statement(self, statement: Statement) -> Statement:
         if isinstance(statement, (For, Reduce)) and is_dealt(statement, self.given.team):
-            return self._in_strips(statement, self.widths[bounds(statement)[2]])
+            return self._in_rounds(self._in_strips(statement, self.widths[bounds(statement)[2]]))
         return with_bodies(statement, self._statements)
+
+    def _in_rounds(self, statement: For | Reduce) -> For | Reduce:
+        """A sum over rows of few rounds each, which are written out: rows then follow each other.
+
+        What several of them need is then under way at once.
+        """
+        _, start, stop = bounds(statement)
+        inside = isinstance(statement, Reduce) and len(statement.loops) > 1
+        if not inside or statement.rounds or start is not ZERO or not _is_known(stop):
+            return statement
+        count, team = self.sizes.value(stop), self.given.team
+        rounds = -(-count // team)
+        if not 0 < rounds <= _FEW:
+            return statement
+        return replace(statement, rounds=rounds, whole=count % team == 0)
 
     def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:
         counter, start, stop = bounds(statement)
         if width == 1:
             return statement
-        count = self.sizes.value(stop) // width
+        count = self._count(counter, stop) // width
         strip = index(counter.attribute[0], count)
         jam = Jam([{counter: lane} for lane in self.lanes(strip, width)], self.simplify)
         body = jam.statements(statement.body)
         if statement.rounds:
             rounds, whole = -(-count // statement.lanes), count % statement.lanes == 0
             statement = replace(statement, rounds=rounds, whole=whole)
+        parts = Scalar("idiv", (stop, const(width, INDEX)), INDEX)
+        end = self.sizes.of(count) if _is_known(stop) else self.simplify(parts)
         if isinstance(statement, For):
-            return replace(statement, index=strip, stop=self.sizes.of(count), body=body)
+            return replace(statement, index=strip, stop=end, body=body)
         lanes = jam.values(statement.values)
         values = tuple(
             self.simplify(combine_pairwise(op, list(terms)))
             for op, terms in zip(statement.ops, zip(*lanes, strict=True), strict=True)
         )
-        loops = (*statement.loops[:-1], (strip, start, self.sizes.of(count)))
+        loops = (*statement.loops[:-1], (strip, start, end))
         return replace(statement, loops=loops, body=body, values=values)

@@ -8,19 +8,21 @@ the loops and sums inside are dealt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.reductions import Reductions
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import children, walk
 from functrans.lower.grid.batching import batched
+from functrans.lower.grid.coalescing import joined_sums
+from functrans.lower.grid.contiguity import accesses, neighbours
 from functrans.lower.grid.cost import Spans
 from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
 from functrans.lower.grid.slicing import Slicer
@@ -47,7 +49,9 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     loops = band(nest.body)
     inside = loops[-1].body if loops else nest.body
     spans = Spans(grid, set(nest.scratch))
-    deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)))
+    # what the host repeats keeps the axes of its arrays
+    joined = {} if nest.turns else joined_sums(inside, nest.scratch).loops
+    deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)), joined)
     body = _in_band(loops, deal.statements(inside))
     return replace(nest, body=body, scratch=(*nest.scratch, *deal.slicer.rows.values()), team=team)
 
@@ -84,14 +88,32 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
         longest = max(longest, *map(spans.threads, shared))
     each = grid.iterations if loops else 1
     iterations = prod(map(extent, loops))
+    most = min([grid.largest_team, *_side_by_side(inside, scratch, grid)])
     team = grid.warp
-    while team < grid.largest_team and (
+    while team < most and (
         2 * team * each <= longest or (2 * team <= longest and team * iterations < grid.busy)
     ):
         if in_steps and not _gains(iterations, team, inside, spans):
             break
         team *= 2
     return team
+
+
+def _side_by_side(inside: Body, scratch: Sequence[Buffer], grid: Grid) -> Iterator[int]:
+    """For sums over several long rows, how many threads read 16 bytes each of one.
+
+    More of them would read less at once; and for shorter rows, a team is one of several at once.
+    """
+    for each, count in joined_sums(inside, scratch).loops.items():
+        if count == len(each.loops):
+            continue
+        counters = [counter for counter, *_ in each.loops[-count:]]
+        found = set(accesses(each.body, each.values))
+        read = [one for one in found if counters[-1] in postorder(one.position)]
+        width = min((neighbours(one, counters[-1], ()) for one in read), default=0)
+        strips = prod(counter.attribute[2] or 1 for counter in counters) // max(width, 1)
+        if width > 1 and 2 * strips >= grid.block:
+            yield 1 << strips.bit_length() - 1
 
 
 def _gains(iterations: int, team: int, inside: Body, spans: Spans) -> bool:
@@ -145,9 +167,12 @@ class _Deal:
     spans : Spans
     slicer : Slicer
         Of the team.
+    joined : mapping of Reduce to int
+        How many of the last loops of sums will be one.
     """
 
-    def __init__(self, spans: Spans, slicer: Slicer) -> None:
+    def __init__(self, spans: Spans, slicer: Slicer, joined: Mapping[Reduce, int]) -> None:
+        self.joined = joined
         self.team = slicer.team
         self.slicer = slicer
         self.grid = spans.grid
@@ -212,7 +237,8 @@ class _Deal:
         alone = replace(statement, body=body, lanes=1, whole=False)
         if terms(statement) < self.grid.shortest:
             return alone
-        innermost = statement.loops[-1][0].attribute[2] or 1
+        last = statement.loops[-self.joined.get(statement, 1) :]
+        innermost = prod(counter.attribute[2] or 1 for counter, *_ in last)
         constant = all(start is ZERO and stop.op == "const" for _, start, stop in statement.loops)
         if len(statement.loops) == 1 or innermost >= self.team or not constant:
             return replace(alone, lanes=self.team)

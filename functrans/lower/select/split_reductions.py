@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple, TypeVar
 
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import INDEX, combine_pairwise, index
 from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -38,11 +38,15 @@ class Splitting(NamedTuple):
         threads as it is.
     blocks_first : bool
         Whether the partial results of a block lie next to each other in memory.
+    together : int
+        Blocks of sums along memory begin at multiples of this many terms, if they are long: threads
+        load several at once. A few terms that are left over are no part of any block.
     """
 
     blocks: Callable[[Root, Target], int]
     is_busy: Callable[[Root, int, Target], bool]
     blocks_first: bool
+    together: int = 1
 
 
 def iterations(root: Root) -> int:
@@ -96,6 +100,7 @@ def split_reductions(
     inner = loops([blocks, *extents])
     shifted = dict(zip(root.loops, inner[1:], strict=True))
     first = splitting.blocks_first
+    together = splitting.together if root.vectorises_folds(target) else 1
 
     def element(position: Sequence[T], number: T) -> tuple[T, ...]:
         return (number, *position) if first else (*position, number)
@@ -113,12 +118,15 @@ def split_reductions(
             # moved to the inner loops first: the blocks may have an index that it has used
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
-            elements.append((element(inner, at), simplify(_partial(moved, inner[0], blocks))))
+            blocked = _partial(moved, inner[0], blocks, together)
+            elements.append((element(inner, at), simplify(blocked)))
             block = index("block", blocks)
             term = load(partial, element((block, *root.loops), at))
             op = fold.attribute[0]
             count = const(blocks, INDEX)
-            known[fold] = Scalar("fold", (term, count), dtype, (op, (block,)))
+            total = Scalar("fold", (term, count), dtype, (op, (block,)))
+            rest = _rest(fold, blocks, together)
+            known[fold] = total if rest is None else combine_pairwise(op, [total, rest])
         axes = tuple(range(first, first + len(inner)))
         new.append(Elements(partial, inner, axes, tuple(elements)))
     values = simplify.substitute([value for _, value in root.elements], known)
@@ -142,22 +150,72 @@ def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
     return nodes.isdisjoint(others) and nodes.isdisjoint(bound)
 
 
-def _partial(fold: Scalar, block: Scalar, blocks: int) -> Scalar:
+class Cut(NamedTuple):
+    """How one extent of a fold is cut into blocks.
+
+    Parameters
+    ----------
+    axis : int
+    length : int
+        Of a block; the last ones may have fewer terms, or none.
+    whole : int
+        How many terms are in blocks; the rest are not.
+    """
+
+    axis: int
+    length: int
+    whole: int
+
+
+_LARGEST_REST = 1 << 12
+"""Terms that a team sums up beside the partial results."""
+
+
+def _cut(fold: Scalar, blocks: int, together: int) -> Cut:
+    extents = fold.args[1:]
+    # the outermost one that is long enough: what is next to each other in memory stays together
+    axis = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= blocks)
+    extent = int(extents[axis].attribute)
+    length = -(-extent // blocks)
+    while together > 1 and 16 * together > length:
+        together //= 2
+    length = -(-length // together) * together
+    inside = prod(
+        int(n.attribute) if n.op == "const" else _LARGEST_REST + 1
+        for i, n in enumerate(extents)
+        if i != axis
+    )
+    rest = extent % together
+    return Cut(axis, length, extent - rest if rest * inside <= _LARGEST_REST else extent)
+
+
+def _partial(fold: Scalar, block: Scalar, blocks: int, together: int) -> Scalar:
     """The fold over one block of one of its extents."""
+    cut = _cut(fold, blocks, together)
+    within = index("k", cut.length)
+    start = Scalar("mul", (block, const(cut.length, INDEX)), INDEX)
+    left = Scalar("sub", (const(cut.whole, INDEX), start), INDEX)
+    whole = const(cut.length, INDEX)
+    count = Scalar("min", (whole, Scalar("max", (left, const(0, INDEX)), INDEX)), INDEX)
+    return _along(fold, cut.axis, within, Scalar("add", (start, within), INDEX), count)
+
+
+def _rest(fold: Scalar, blocks: int, together: int) -> Scalar | None:
+    """The fold over what is in no block."""
+    cut = _cut(fold, blocks, together)
+    count = int(fold.args[1 + cut.axis].attribute) - cut.whole
+    if not count:
+        return None
+    one = index("k", count)
+    place = Scalar("add", (const(cut.whole, INDEX), one), INDEX)
+    return _along(fold, cut.axis, one, place, const(count, INDEX))
+
+
+def _along(fold: Scalar, axis: int, one: Scalar, place: Scalar, count: Scalar) -> Scalar:
+    """The fold with another index along one of its extents."""
     op, indices = fold.attribute
     value, *extents = fold.args
-    # the outermost one that is long enough: what is next to each other in memory stays together
-    cut = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= blocks)
-    extent = int(extents[cut].attribute)
-    length = -(-extent // blocks)
-    within = index("k", length)
-    start = Scalar("mul", (block, const(length, INDEX)), INDEX)
-    (moved,) = Simplifier().substitute(
-        [value], {indices[cut]: Scalar("add", (start, within), INDEX)}
-    )
-    left = Scalar("sub", (const(extent, INDEX), start), INDEX)
-    whole = const(length, INDEX)
-    count = Scalar("min", (whole, Scalar("max", (left, const(0, INDEX)), INDEX)), INDEX)
-    new_indices = (*indices[:cut], within, *indices[cut + 1 :])
-    new_extents = (*extents[:cut], count, *extents[cut + 1 :])
+    (moved,) = Simplifier().substitute([value], {indices[axis]: place})
+    new_indices = (*indices[:axis], one, *indices[axis + 1 :])
+    new_extents = (*extents[:axis], count, *extents[axis + 1 :])
     return Scalar("fold", (moved, *new_extents), fold.dtype, (op, new_indices))

@@ -21,12 +21,13 @@ from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
 from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import expand_axes, place, reshape
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, place, repeated, reshape
 from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases, integers
 from functrans.trace.foreign import check_plain
+from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -211,6 +212,26 @@ def holds_tracer(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(holds_tracer, x))
     return isinstance(x, Tracer)
+
+
+def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:
+    """A value broadcast to the elements that it is assigned to; superfluous unit axes go.
+
+    ``traced`` says whether anything that takes part in the assignment is.
+    """
+    own = value.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    tail = shape[len(shape) - len(own) :]
+    if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
+        raise ValueError(
+            f"could not broadcast input array from shape {value.shape} into shape {shape}"
+            f"{located(user_source())}"
+        )
+    value = reshape(value, shape=own)
+    if not traced or own == shape:
+        return broadcast_to(value, shape=shape)
+    return repeated(value, shape=shape)
 
 
 # -- one axis --------------------------------------------------------------------------------------

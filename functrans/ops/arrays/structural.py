@@ -378,6 +378,18 @@ def made(primitive: Primitive, **params: Any) -> Any:
     return trace.create(primitive, {**params, "dtype": dtype_of(params["dtype"])})
 
 
+def repeated(x: Any, *, shape: Shape) -> Any:
+    """As `broadcast_to`, for an operation on something traced.
+
+    One number that is not traced itself would become an array at once, and that array an input.
+    """
+    trace = current.get()
+    if isinstance(x, (Tracer, OnDevice)) or x.size != 1 or not isinstance(trace, Trace):
+        return broadcast_to(x, shape=shape)
+    (found,) = trace.record(broadcast_to_p, (np.asarray(x).reshape(())[()],), {"shape": shape})
+    return found
+
+
 def zeros(shape: Shape, dtype: Any) -> Any:
     """An array of zeros, or of False."""
     return full_p(shape=shape, value=0, dtype=np.dtype(dtype))

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.ir.on_device import OnDevice
 from functrans.ops.arrays.promotion import dtype_key
-from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.shape import asarray, fitted, holds_tracer
 from functrans.ops.arrays.structural import astype
 from functrans.ops.elementwise.arithmetic import add, divide, multiply, negative
 from functrans.ops.elementwise.choice import maximum, minimum
@@ -21,8 +21,8 @@ from functrans.ops.indexing.gather import (
     scatter_multiply,
 )
 from functrans.ops.indexing.index import (
+    Plan,
     Scatter,
-    fitted,
     has_unique,
     plan_of,
     read,
@@ -81,7 +81,7 @@ class AtIndex:
         if not unique:
             return self._placed(setitem(self._x, self._index, value))
         plan = plan_of(self._x.shape, self._index)
-        fit = fitted(astype(asarray(value), self._x.dtype), plan.result_shape)
+        fit = self._fitted(astype(asarray(value), self._x.dtype), plan)
         return self._placed(write(self._x, plan, fit, unique=True))
 
     def add(self, value: Any, *, unique: bool = False) -> Any:
@@ -132,9 +132,12 @@ class AtIndex:
         plan = plan_of(x.shape, self._index)
         value = _same_kind(value, x.dtype)
         if index_shape(plan.arrays) == ():
-            new = operation(read(x, plan), fitted(value, plan.result_shape))
+            new = operation(read(x, plan), self._fitted(value, plan))
             return self._placed(write(x, plan, new))
-        return self._placed(write(x, plan, fitted(value, plan.result_shape), scatter, unique))
+        return self._placed(write(x, plan, self._fitted(value, plan), scatter, unique))
+
+    def _fitted(self, value: Any, plan: Plan) -> Any:
+        return fitted(value, plan.result_shape, holds_tracer([self._x, *plan.arrays]))
 
 
 def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:

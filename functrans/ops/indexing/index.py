@@ -16,9 +16,9 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe
-from functrans.ops.arrays.shape import asarray, holds_tracer
+from functrans.ops.arrays.shape import asarray, fitted, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
-from functrans.ops.arrays.structural import astype, broadcast_to, drop_axes, reshape, transpose
+from functrans.ops.arrays.structural import astype, drop_axes, reshape, transpose
 from functrans.ops.compiled.places import Index as BasicIndex
 from functrans.ops.compiled.places import Range, sliced_shape, whole
 from functrans.ops.elementwise.choice import select
@@ -444,20 +444,6 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
         # it may become the array's value as it is: a view has to be up to date
         value._refresh()
     return astype(asarray(value), dtype)
-
-
-def fitted(value: Any, shape: Shape) -> Any:
-    """A value broadcast to the elements that it is assigned to; superfluous unit axes go."""
-    own = value.shape
-    while len(own) > len(shape) and own[0] == 1:
-        own = own[1:]
-    tail = shape[len(shape) - len(own) :]
-    if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
-        raise ValueError(
-            f"could not broadcast input array from shape {value.shape} into shape {shape}"
-            f"{located(user_source())}"
-        )
-    return broadcast_to(reshape(value, shape=own), shape=shape)
 
 
 def _is_mask(index: Any) -> bool:

@@ -55,3 +55,26 @@ def test_values_are_numpys(name, shape):
     for machine in (EAGER, CUDA):
         for found in in_both_ways(plan(REDUCTIONS[name], x, machine=machine), [x], machine.grid):
             np.testing.assert_allclose(found[0], REDUCTIONS[name](x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 1000, 1023, 1024, 1025, 2049, 4099])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int8])
+def test_what_is_in_no_block_is_part_of_the_sum(count, dtype):
+    x = (7 * np.random.default_rng(count).normal(size=count)).astype(dtype)
+    functions = [np.sum, lambda x: np.sum(x * x, dtype=np.float64)]
+    functions += [np.max, np.argmin, lambda x: np.any(x > 20)] if count else []
+    for function in functions:
+        made = plan(function, x, machine=EAGER)
+        for (found,) in in_both_ways(made, [x], EAGER.grid):
+            rtol = {2: 1e-2, 4: 1e-5}.get(x.dtype.itemsize, 1e-12)
+            np.testing.assert_allclose(found, function(x), rtol=rtol, atol=50 * rtol)
+
+
+@pytest.mark.parametrize("shape", [(67, 3), (130, 5), (257, 33), (1030, 7), (4097, 3)])
+def test_rows_that_are_in_no_block(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    x[-1, -1] = np.nan
+    for function in (np.sum, np.max, np.nansum, np.nanmin):
+        made = plan(function, x, machine=EAGER)
+        for (found,) in in_both_ways(made, [x], EAGER.grid):
+            np.testing.assert_allclose(found, function(x), rtol=1e-12)

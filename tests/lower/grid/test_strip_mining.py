@@ -62,7 +62,7 @@ def wide(made, machine=EAGER):
         (lambda x: x.sum(axis=(1, 2)), [(64, 16, 32)], np.float32, {"read4": 1}),
         (lambda x: x.sum(axis=(1, 2)), [(64, 32, 32)], np.float16, {"read8": 1}),
         (lambda x: x.sum(axis=(1, 2)), [(64, 32, 12)], np.float16, {"read4": 1}),
-        (lambda x: x.sum(axis=(1, 2)), [(64, 16, 30)], np.float32, {"read2": 2}),
+        (lambda x: x.sum(axis=(1, 2)), [(64, 16, 30)], np.float32, {"read4": 1}),
         (lambda x: x[:, ::2].sum(axis=(1, 2)), [(64, 32, 32)], np.float32, {"read4": 1}),
         (lambda x: x[:, :, 1:].sum(axis=(1, 2)), [(64, 16, 33)], np.float32, {}),
         (lambda x: x[:, :, ::2].sum(axis=(1, 2)), [(64, 16, 64)], np.float32, {}),
@@ -134,3 +134,39 @@ def test_results_in_the_place_of_inputs():
     assert wide(made)["load4"] == wide(made)["store4"] > 0
     found = emulated(made, [x])
     np.testing.assert_array_equal(found[0], x * 2 + x)
+
+
+def test_sums_over_rows_of_rows_have_loads_of_several_under_way():
+    """Threads are as many as read a row by 16 bytes each, and nothing is between two rows."""
+    x = np.broadcast_to(np.float32(1), (64, 4096, 1024))
+    (step,) = plan(lambda x: x.sum(axis=(0, 2)), x, machine=CUDA).steps
+    assert step.kernel.team == 256
+    lines = emit(step.kernel, CUDA.grid).splitlines()
+    (loop,) = [n for n, line in enumerate(lines) if line.strip().startswith("for ")]
+    (load,) = [n for n, line in enumerate(lines) if "read4(" in line]
+    assert lines[loop].index("for") + 4 == len(lines[load]) - len(lines[load].lstrip())
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 3, 1000), (5, 3, 1023), (3, 2, 4, 260), (2, 2, 64), (7, 1, 8)]
+)
+def test_sums_over_rows_of_rows(shape):
+    x = drawn(shape)
+    axes = (0, len(shape) - 1)
+    for machine in (EAGER, CUDA):
+        made = plan(lambda x: x.sum(axis=axes), x, machine=machine)
+        for found in in_both_ways(made, [x], machine.grid):
+            np.testing.assert_allclose(found[0], x.sum(axis=axes), rtol=1e-5)
+
+
+LONG = (1 << 24, (1 << 24) + 1, (1 << 24) - 1, 10_000_000, 10_000_019)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", LONG)
+def test_sums_of_any_length_read_16_bytes_at_once(count, dtype):
+    x = np.broadcast_to(np.zeros((), dtype), (count,))
+    made = plan(lambda x: np.any(x) if dtype == np.bool_ else x.max(), x, machine=CUDA)
+    width = 16 // np.dtype(dtype).itemsize
+    assert wide(made, CUDA)[f"read{width}"] == 1
+    verify(made)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import functrans
+from functrans.emit.cuda.kernel import emit
 from functrans.loop.statements import Store
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
@@ -14,6 +16,7 @@ from functrans.ops.indexing.gather import (
     scatter_multiply,
     scatter_set,
 )
+from tests.emit.cuda.programs import in_both_ways, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.loop.plans import evaluate_plan, shuffled
 from tests.ops.on_a_grid import GRIDS, check, compile_all, emulate, graph_of, like, threads
@@ -118,6 +121,89 @@ def test_few_elements_are_updated_in_shared_memory_first(name, dtype):
     plan = pipeline.plan(graph_of(primitive, *operands, **params), GRIDS["small"])
     assert [one.name[-7:] for one in plan.steps[-1].kernel.scratch] == ["private"]
     check(primitive, *operands, on=GRIDS["small"], close=ROUNDING.get(dtype), **params)
+
+
+NATIVE = {
+    # a thread of a team adds up what fits into 32 bits
+    "one": (np.int64, lambda v: 1, np.int32),
+    "seven": (np.uint64, lambda v: 7, np.uint32),
+    "below zero": (np.int64, lambda v: -1000, np.int32),
+    "large": (np.int64, lambda v: 1 << 30, np.int64),
+    "unknown": (np.int64, lambda v: v, np.int64),
+    "bytes": (np.int8, lambda v: v * 31, np.int32),
+    "bytes without a sign": (np.uint8, lambda v: v, np.uint32),
+}
+
+
+def counting(dtype, added):
+    def run(x, i, v):
+        return functrans.numpy.at(x)[i].add(np.asarray(added(v)).astype(dtype))
+
+    return run
+
+
+@pytest.mark.parametrize("count", [29, 63, 64, 100, 1000, 1025])
+@pytest.mark.parametrize("name", NATIVE)
+def test_integers_are_counted_in_what_shared_memory_adds_by_itself(name, count):
+    dtype, added, private = NATIVE[name]
+    rng = np.random.default_rng(count)
+    operands = (
+        rng.integers(0, 9, 7).astype(dtype),
+        rng.integers(-7, 7, count),
+        rng.integers(0, 9, count).astype(np.int16),
+    )
+    made = plan(counting(dtype, added), *operands, machine=GRIDS["small"])
+    (row,) = made.steps[-1].kernel.scratch
+    assert row.dtype == private
+    expected = operands[0].copy()
+    np.add.at(expected, operands[1], np.asarray(added(operands[2])).astype(dtype))
+    for (found,) in in_both_ways(made, operands, GRIDS["small"].grid):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["scatter_max", "scatter_min", "scatter_multiply"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64])
+def test_integers_of_few_bytes_are_combined_in_four(name, dtype):
+    rng = np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    operands = (
+        drawn((5,), dtype, 1),
+        rng.integers(limits.min, limits.max, 300, dtype, endpoint=True),
+        indices(300, 5),
+    )
+    check((EXACT | COMBINED)[name], *operands, on=GRIDS["small"], axes=(0,), unique=False)
+
+
+def test_a_position_in_no_block_is_not_read():
+    for position in (0, 50, 255):
+        places = np.zeros(256, np.int64)
+        places[position] = 7
+        graph = graph_of(scatter_add, np.zeros(7), np.zeros(256), places, axes=(0,), unique=False)
+        operands = np.zeros(7), np.zeros(256), places
+        _, status = evaluate_plan(pipeline.plan(graph, GRIDS["small"]), operands, shuffled(0))
+        assert status == 1
+
+
+def test_counts_read_what_a_thread_counts_at_once():
+    made = plan(lambda i: np.bincount(i, minlength=256), like((1 << 26,), np.int64))
+    kernel = made.steps[-1].kernel
+    text = emit(kernel, CUDA.grid)
+    assert "read2(" in text
+    assert 'shared("int32", 256)' in text
+    assert len(made.inputs) == 1
+
+
+def test_elements_that_fill_shared_memory_are_updated_there():
+    for dtype, count, fits in (
+        (np.float32, 4000, True),
+        (np.float32, CUDA.grid.rows // 4, True),
+        (np.float32, CUDA.grid.rows // 4 + 1, False),
+        (np.float64, CUDA.grid.rows // 8, True),
+        (np.float64, CUDA.grid.rows // 8 + 1, False),
+    ):
+        operands = like((count,), dtype), like((1 << 26,), dtype), like((1 << 26,), np.int64)
+        graph = graph_of(scatter_add, *operands, axes=(0,), unique=False)
+        assert bool(pipeline.plan(graph, CUDA).steps[-1].kernel.scratch) == fits
 
 
 @needs_compiler

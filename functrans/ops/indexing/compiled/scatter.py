@@ -83,11 +83,17 @@ def store_of(
     own: Scatter, combine: str | None, loops: Position, atomic: bool = False
 ) -> tuple[list[Statement], Store]:
     """The store of an update in the copy, and the statements before it."""
+    target = own.at.copied(0)
+    before, value, position = update_of(own, loops)
+    return before, Store(target, position, value, combine, atomic)
+
+
+def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, Position]:
+    """An update, and where it goes, and the statements before that."""
     at = own.at
-    target = at.copied(0)
     values = [at.element(1, loops), *own.position(loops)]
     before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
-    return before, Store(target, tuple(position), value, combine, atomic)
+    return before, value, tuple(position)
 
 
 def _inside(own: Scatter) -> bool:

@@ -6,8 +6,8 @@ then taken from the one that has won.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, identity, index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar, const, convert, idiv, irem, minimum, ne
-from functrans.loop.statements import If, Store, load
+from functrans.loop.statements import Buffer, If, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Element, Emission
 from functrans.ops.compiled.statements import dealt, nest
-from functrans.ops.indexing.compiled.scatter import Scatter, scatter_of, store_of
+from functrans.ops.indexing.compiled.scatter import Scatter, scatter_of, store_of, update_of
 
 
 def emit(combine: str | None, at: Emission) -> None:
@@ -35,55 +35,94 @@ def at_once(own: Scatter, combine: str | None) -> None:
     loops = own.loops
     grid = own.at.target.grid
     assert grid is not None
-    blocks = own.updates.size // max(grid.updates, 2 * own.x.size)
-    if combine is not None and blocks > 1 and _is_crowded(own, grid):
-        in_shared_memory(own, combine, min(blocks, grid.busy // grid.warp, own.updates.shape[0]))
-        return
+    blocks = _blocks(own, grid)
+    if combine is not None and not own.at.eqn.params["unique"] and blocks > 1:
+        first, *rest = own.updates.shape
+        dtype = _combined_in(own, combine, -(-first // blocks) * prod(rest))
+        if own.x.size <= grid.crowded and own.x.size * dtype.itemsize <= grid.rows:
+            in_shared_memory(own, combine, blocks, dtype)
+            return
     before, store = store_of(own, combine, loops, atomic=True)
     own.at.call(nest(loops, (*before, store), parallel=True), work=own.work)
 
 
-def _is_crowded(own: Scatter, grid: Grid) -> bool:
-    """Whether elements are so few that updates often meet, and fit into shared memory."""
-    nbytes = own.x.size * own.x.dtype.itemsize
-    return not own.at.eqn.params["unique"] and (
-        own.x.size <= grid.crowded and nbytes <= grid.shared // 4
-    )
+def _blocks(own: Scatter, grid: Grid) -> int:
+    """How many teams have elements of their own, which each of them adds to the result."""
+    enough = own.updates.size // max(grid.updates, 2 * own.x.size)
+    return min(enough, grid.threads // grid.largest_team, *own.updates.shape[:1])
 
 
-def in_shared_memory(own: Scatter, combine: str, blocks: int) -> None:
+_NATIVE = 4
+"""Bytes of the integers that shared memory combines by itself: for others, threads compute and
+exchange, and do so again if another one was there in between."""
+
+
+def _combined_in(own: Scatter, combine: str, updates: int) -> np.dtype[Any]:
+    """The dtype in which a team combines so many updates.
+
+    Fewer bits wrap around alike. More of them may be left out where the same small number is added
+    with all updates, as in counts.
+    """
+    dtype = own.x.dtype
+    if dtype.kind not in "iu" or dtype.itemsize == _NATIVE:
+        return dtype
+    native = np.dtype(f"{dtype.kind}{_NATIVE}")
+    added = own.at.element(1, own.loops)
+    fits = added.op == "const" and abs(int(added.attribute)) * updates <= np.iinfo(native).max
+    return native if dtype.itemsize < _NATIVE or (combine == "add" and fits) else dtype
+
+
+def in_shared_memory(own: Scatter, combine: str, blocks: int, dtype: np.dtype[Any]) -> None:
     """Privatisation: each team combines a block of the updates first, then all that it has."""
-    at, dtype = own.at, own.x.dtype
-    first, *rest = own.updates.shape
-    length = -(-first // blocks)
-    block, k = index("block", -(-first // length)), index("u", length)
-    number = block * length + k
-    inside = number < first
+    at, first = own.at, own.updates.shape[0]
+    length = _aligned(first // blocks)
+    left = first - blocks * length
+    more = -(-left // blocks)
+    block, one, behind = index("block", blocks), index("u", length), index("u", more)
+    number = blocks * length + block * more + behind
     # a position that is not read for nothing: of an update that there is not, the last one's
-    loops = (minimum(number, as_index(first - 1)), *(index("u", n) for n in rest))
-    before, store = store_of(own, combine, loops)
-    private = at.scratch("private", dtype, own.x.shape)
-    start = const(identity(combine, dtype), dtype)
+    last = minimum(number, as_index(first - 1))
+    private, target = at.scratch("private", dtype, own.x.shape), at.copied(0)
+    start = const(identity(combine, own.x.dtype), dtype)
     fresh, done = (tuple(index("i", n) for n in own.x.shape) for _ in range(2))
     found = load(private, done)
-    statements = nest(
-        (block,),
-        (
-            *dealt(fresh, (Store(private, fresh, start),), at.target),
-            *dealt(
-                (k, *loops[1:]),
-                (If(inside, (*before, replace(store, target=private, atomic=True))),),
-                at.target,
-            ),
-            *dealt(
-                done,
-                (If(ne(found, start), (Store(store.target, done, found, combine, atomic=True),)),),
-                at.target,
-            ),
-        ),
-        parallel=True,
+    total = Store(target, done, convert(found, own.x.dtype), combine, atomic=True)
+    phases = (
+        *dealt(fresh, (Store(private, fresh, start),), at.target),
+        *_updates(own, combine, private, one, block * length + one),
+        *_updates(own, combine, private, behind, last, number < first),
+        *dealt(done, (If(ne(found, start), (total,)),), at.target),
     )
-    at.call(statements, work=own.work, stack=(private,))
+    at.call(nest((block,), phases, parallel=True), work=own.work, stack=(private,))
+
+
+def _updates(
+    own: Scatter,
+    combine: str,
+    private: Buffer,
+    counter: Scalar,
+    number: Scalar,
+    there: Scalar | None = None,
+) -> tuple[Statement, ...]:
+    """A team's updates of its own elements, those with a number that are ``there``.
+
+    Where an update goes, and what it is, have names: threads with several read all at once.
+    """
+    loops = (number, *(index("u", n) for n in own.updates.shape[1:]))
+    before, added, position = update_of(own, loops)
+    values = (*position, convert(added, private.dtype))
+    names = tuple(local(value.dtype, "update") for value in values)
+    store = Store(private, names[:-1], names[-1], combine, atomic=True)
+    body: tuple[Statement, ...] = (*before, Let(names, values), store)
+    if there is not None:
+        body = (If(there, body),)
+    return dealt((counter, *loops[1:]), body, own.at.target)
+
+
+def _aligned(length: int) -> int:
+    """A bit less than a length, so that blocks of it begin at multiples of many elements."""
+    unit = 1 << max(length.bit_length() - 6, 0)
+    return length // unit * unit
 
 
 def last_of_each(own: Scatter) -> None:
