@@ -104,6 +104,15 @@ class Nest:
     exit: Exit | None = None
 
 
+def _in_turns(body: tuple[Statement, ...]) -> tuple[tuple[Scalar, ...], tuple[Statement, ...]]:
+    """The indices of the plain loops around what threads share, and what is inside of them."""
+    turns: list[Scalar] = []
+    while len(body) == 1 and isinstance(body[0], For) and not body[0].parallel:
+        turns.append(body[0].index)
+        body = body[0].body
+    return tuple(turns), body
+
+
 def limit_stack(nest: Nest, target: Target) -> Nest:
     """The nest with no more private rows than fit on the stack; the others become temporaries.
 
@@ -163,6 +172,8 @@ class NestBuilder:
             largest = first.largest_constant
             made = Nest(first.statements, first.scratch, first.work, largest_constant=largest)
             if isinstance(first, TeamKernel):
+                turns, body = _in_turns(first.statements)
+                made = replace(made, body=body, turns=turns)
                 return [replace(made, team=first.team, private=first.private)]
             return [replace(made, in_phases=True)]
         self._scalars = {}

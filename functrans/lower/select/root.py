@@ -100,6 +100,8 @@ class Emitted(Root):
 class TeamKernel(Emitted):
     """Values that a team of threads computes in a kernel of its own.
 
+    Loops around its band are the program's.
+
     Parameters
     ----------
     team : int

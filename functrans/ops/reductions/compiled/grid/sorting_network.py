@@ -1,0 +1,130 @@
+"""Sorting networks: which keys are compared, and which of them a thread has in registers.
+
+A thread has a power of two of keys, which Batcher's network of merging even and odd ones sorts
+("Sorting networks and their applications", 1968): that has fewer comparisons than a bitonic one.
+Runs become longer by bitonic merging, in which the second run is read from its end: all that is
+compared then differs in one bit of its place, from the highest down. A thread does as many of
+these steps at once as there are bits in its number of keys: it takes all keys whose places differ
+in a `Window` of bits. Between windows, keys go through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from functrans.loop.nodes import ZERO
+from functrans.loop.scalar import Scalar, idiv, irem
+from functrans.ops.reductions.compiled.grid.sort_keys import Words, in_order
+
+Comparison = tuple[int, int]
+
+
+class Window(NamedTuple):
+    """Bits of places, next to each other: the keys that differ in these alone are one thread's.
+
+    Memory has a gap behind as many keys as a thread has: so the threads of a warp find their keys
+    in different banks, wherever the window is.
+    """
+
+    low: int
+    """The lowest one of the bits."""
+    bits: int
+    """How many they are."""
+
+    @property
+    def keys(self) -> int:
+        return 1 << self.bits
+
+    def first(self, thread: Scalar) -> Scalar:
+        """The place of the first key of a thread."""
+        return self.above(thread) + self.below(thread)
+
+    def above(self, thread: Scalar) -> Scalar:
+        return idiv(thread, 1 << self.low) * (1 << (self.low + self.bits))
+
+    def below(self, thread: Scalar) -> Scalar:
+        return irem(thread, 1 << self.low) if self.low else ZERO
+
+    def in_memory(self, thread: Scalar) -> Scalar:
+        """Where the first key of a thread is in memory; the others are `apart` from it."""
+        return self._with_gaps(self.below(thread)) + self._far(thread)
+
+    def mirrored(self, thread: Scalar) -> Scalar:
+        """The same where bits below the window are reversed, as a run that is read from its end."""
+        return self._with_gaps((1 << self.low) - 1 - self.below(thread)) + self._far(thread)
+
+    def apart(self, number: int) -> int:
+        """How far a key of a thread is from its first one, in memory."""
+        place = number << self.low
+        return place + (place >> self.bits)
+
+    def _far(self, thread: Scalar) -> Scalar:
+        factor = (1 << (self.low + self.bits)) + (1 << self.low)
+        return idiv(thread, 1 << self.low) * factor
+
+    def _with_gaps(self, below: Scalar) -> Scalar:
+        return below + idiv(below, self.keys) if self.low > self.bits else below
+
+
+def room(keys: int, bits: int) -> int:
+    """The room in memory for so many keys, of which a thread has 2 to the power of ``bits``."""
+    return keys + (keys >> bits)
+
+
+class Pass(NamedTuple):
+    """The comparisons that threads do at once: in a window, of places that differ in some bits."""
+
+    window: Window
+    steps: tuple[int, ...]
+    """The bits, in the order in which they are gone through."""
+
+
+def merging(top: int, bits: int) -> Iterator[Pass]:
+    """The passes that make one run of two, which have 2 to the power of ``top`` keys together."""
+    while top > 0:
+        low = max(top - bits, 0)
+        yield Pass(Window(low, bits), tuple(reversed(range(low, top))))
+        top = low
+
+
+def merged(keys: Sequence[Words], one: Pass) -> list[Words]:
+    """The keys of a thread behind a pass."""
+    distances = [1 << (bit - one.window.low) for bit in one.steps]
+    return compared(
+        keys, [(i, i + far) for far in distances for i in range(len(keys)) if not i & far]
+    )
+
+
+def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[Words]:
+    """Keys, of which pairs have been put in order."""
+    found = list(keys)
+    for i, j in comparisons:
+        found[i], found[j] = in_order(found[i], found[j])
+    return found
+
+
+def sorting(count: int) -> list[Comparison]:
+    """The comparisons that sort so many keys, the lesser one always to the lower number."""
+    length = 1 << max(count - 1, 0).bit_length()
+    return [pair for pair in _sorting(0, length) if pair[1] < count]
+
+
+def _sorting(start: int, count: int) -> Iterator[Comparison]:
+    if count < 2:
+        return
+    half = count // 2
+    yield from _sorting(start, half)
+    yield from _sorting(start + half, half)
+    yield from _merging(start, count, 1)
+
+
+def _merging(start: int, count: int, step: int) -> Iterator[Comparison]:
+    """Merge every ``step``-th of so many keys, whose halves are in order."""
+    if 2 * step >= count:
+        yield start, start + step
+        return
+    yield from _merging(start, count, 2 * step)
+    yield from _merging(start + step, count, 2 * step)
+    for i in range(start + step, start + count - step, 2 * step):
+        yield i, i + step
