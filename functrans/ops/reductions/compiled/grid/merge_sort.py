@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 
@@ -28,10 +29,10 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
 from functrans.ops.reductions.compiled.grid.sort_keys import Keys, Words, chosen
 from functrans.ops.reductions.compiled.grid.sorting_network import (
+    Comparison,
     Pass,
     Window,
     compared,
-    merged,
     merging,
     room,
     sorting,
@@ -126,15 +127,17 @@ class _Sort:
 
     @cached_property
     def top(self) -> int:
-        """The number of keys of a tile, as a power of two."""
+        """The number of keys of a tile, as a power of two: of a warp's keys, if not of a line's."""
         top = self.bits + 1
         while 1 << top < self.extent and self._fits(top + 1):
             top += 1
         return top
 
     def _fits(self, top: int) -> bool:
-        room_for_two = 2 * room(1 << top, self.bits) * self.keys.nbytes
-        return room_for_two <= self.grid.shared and 1 << top - self.bits <= self.grid.largest_team
+        threads = 1 << top - self.bits
+        nbytes = room(1 << top, self.bits) * self.keys.nbytes
+        is_room = nbytes <= self.grid.shared and threads <= self.grid.largest_team
+        return threads <= self.grid.warp or is_room
 
     @cached_property
     def tile(self) -> int:
@@ -225,30 +228,26 @@ class _Sort:
         """A line is short enough for the registers of one thread."""
         line = self.loops()
         numbers = [as_index(number) for number in range(self.extent)]
-        named = _Named([self.keys.of(load(self.source, self.place(line, n)), n) for n in numbers])
-        found = compared(named.keys, sorting(self.extent))
+        keys = [self.keys.of(load(self.source, self.place(line, n)), n) for n in numbers]
+        found, sort = _through(keys, sorting(self.extent))
         stores = [
             each
             for number, key in zip(numbers, found, strict=True)
             for each in self.to_result(line, number, key)
         ]
-        self.call(nest(line, (*named.statements, *stores), parallel=True), (self.target,))
+        self.call(nest(line, (*sort, *stores), parallel=True), (self.target,))
 
     def sort_tiles(self, stores: Stores, writes: Rows | None = None) -> None:
         """A team has several lines, or a tile of one."""
         around, shares = self.tiles_of_lines() if self.lines == 1 else self.several_lines()
-        shape = (room(self.lines * self.tile, self.bits),)
-        old, new = (self.rows(name, shape) for name in ("old", "new"))
-        body = self.dealt(partial(self.load_and_sort, old, shares))
+        rows = self.rows("tile", (room(self.lines * self.tile, self.bits),))
+        body = self.dealt(partial(self.load_and_sort, rows, shares))
         for top in range(self.bits + 1, self.top + 1):
-            first, *following = merging(top, self.bits)
-            body += self.dealt(partial(_merge_mirrored, old, new, first))
-            for each in following:
-                body += self.dealt(partial(_merge, new, each))
-            old, new = new, old
-        body += self.dealt(partial(self.store, old, shares, stores))
+            for each in merging(top, self.bits, mirrored=True):
+                body += self.dealt(partial(_merge, rows, each))
+        body += self.dealt(partial(self.store, rows, shares, stores))
         statements = nest(around, body, parallel=True)
-        self.call(statements, writes or (self.target,), (*old, *new), self.team)
+        self.call(statements, writes or (self.target,), rows, self.team)
 
     def tiles_of_lines(self) -> tuple[Position, Shares]:
         line, tile = self.loops(), index("tile", self.tiles)
@@ -280,17 +279,16 @@ class _Sort:
             key = self.keys.of(load(self.source, place), here)
             inside = self.inside(share, here)
             keys.append(key if inside is None else chosen(inside, key, self.keys.last()))
-        named = _Named(keys)
-        found = compared(named.keys, sorting(len(keys)))
-        window = Window(0, self.bits)
-        stores = _put_all(rows, window, window.in_memory(thread), found)
-        return (*share.before, *named.statements, *stores)
+        found, sort = _through(keys, sorting(len(keys)))
+        let, places = Pass(Window(0, self.bits), ()).places(thread)
+        return (*share.before, *sort, let, *_put_all(rows, places, found))
 
     def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
         share = shares(thread)
-        named = _Named(_taken(rows, self.outermost, self.outermost.in_memory(thread)))
-        body: list[Statement] = [*share.before, *named.statements]
-        for number, key in enumerate(named.keys):
+        let, places = Pass(self.outermost, ()).places(thread)
+        found, take = _named(_taken(rows, places))
+        body: list[Statement] = [*share.before, let, take]
+        for number, key in enumerate(found):
             here = share.start + (number << self.outermost.low)
             statements = stores(share.line, here, key)
             inside = self.inside(share, here)
@@ -318,7 +316,7 @@ class _Sort:
         )
         taken = self.at.scratch("taken", INDEX, (2,))
         rows = self.rows("merged", (room(self.tile, self.bits),))
-        first, *following = merging(self.top, self.bits)
+        first, *following = merging(self.top, self.bits, mirrored=False)
         body: Body = (let, runs.taken_before(begin, self.tile, taken, self.team))
         body += self.dealt(partial(self.load_and_merge, rows, runs, begin, taken, first))
         for each in following:
@@ -333,17 +331,15 @@ class _Sort:
     def load_and_merge(
         self, rows: Rows, runs: Runs, begin: Scalar, taken: Buffer, one: Pass, thread: Scalar
     ) -> Body:
-        window = one.window
-        part = Part(runs, begin, self.tile, taken, window.first(thread))
+        part = Part(runs, begin, self.tile, taken, one.window.first(thread))
         keys = []
-        for number in range(window.keys):
-            key, exists = part.key(number << window.low)
+        for number in range(one.window.keys):
+            key, exists = part.key(number << one.window.low)
             whole = self.extent % self.tile == 0
             keys.append(key if whole else chosen(exists, key, self.keys.last()))
-        named = _Named(keys)
-        found = merged(named.keys, one)
-        stores = _put_all(rows, window, window.in_memory(thread), found)
-        return (part.let, *named.statements, *stores)
+        found, merge = _through(keys, one.comparisons)
+        let, places = one.places(thread)
+        return (part.let, *merge, let, *_put_all(rows, places, found))
 
     def dealt(self, body: Callable[[Scalar], Body]) -> Body:
         """What each thread of a team does, until keys change hands."""
@@ -354,44 +350,33 @@ class _Sort:
 # -- what a thread does ------------------------------------------------------------------------
 
 
-class _Named:
+def _named(values: Sequence[Words]) -> tuple[list[Words], Let]:
     """Keys in locals of a thread."""
+    names = [tuple(local(word.dtype, "key") for word in key) for key in values]
+    return names, Let(tuple(chain(*names)), tuple(chain(*values)))
 
-    def __init__(self, values: Sequence[Words]) -> None:
-        self.keys = [tuple(local(word.dtype, "key") for word in key) for key in values]
-        self.statements = tuple(Let(*pair) for pair in zip(self.keys, values, strict=True))
+
+def _through(values: Sequence[Words], network: Sequence[Comparison]) -> tuple[list[Words], Body]:
+    """Keys that have been through a network, and the statements for that."""
+    given, take = _named(values)
+    found, compare = _named(compared(given, network))
+    return found, (take, compare)
 
 
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
-    """A pass of merging."""
-    base = local(INDEX, "base")
-    let = Let((base,), (one.window.in_memory(thread),))
-    named = _Named(_taken(rows, one.window, base))
-    return (let, *named.statements, *_put_all(rows, one.window, base, merged(named.keys, one)))
+    """A pass of merging, in place."""
+    let, places = one.places(thread)
+    found, merge = _through(_taken(rows, places), one.comparisons)
+    return (let, *merge, *_put_all(rows, places, found))
 
 
-def _merge_mirrored(source: Rows, target: Rows, one: Pass, thread: Scalar) -> Body:
-    """The first pass of merging two runs, of which the second one is read from its end."""
-    window, half = one.window, one.window.keys // 2
-    base, reverse = local(INDEX, "base"), local(INDEX, "reverse")
-    let = Let((base, reverse), (window.in_memory(thread), window.mirrored(thread)))
-    second = _taken(source, window, reverse)[half:]
-    named = _Named([*_taken(source, window, base)[:half], *reversed(second)])
-    return (let, *named.statements, *_put_all(target, window, base, merged(named.keys, one)))
-
-
-def _taken(rows: Rows, window: Window, base: Scalar) -> list[Words]:
-    """The keys of a thread in memory."""
-    places = [base + window.apart(number) for number in range(window.keys)]
+def _taken(rows: Rows, places: Sequence[Scalar]) -> list[Words]:
     return [tuple(load(row, (place,)) for row in rows) for place in places]
 
 
-def _put_all(rows: Rows, window: Window, base: Scalar, keys: Sequence[Words]) -> Body:
-    return tuple(
-        each
-        for number, key in enumerate(keys)
-        for each in _put(rows, (base + window.apart(number),), key)
-    )
+def _put_all(rows: Rows, places: Sequence[Scalar], keys: Sequence[Words]) -> Body:
+    pairs = zip(places, keys, strict=True)
+    return tuple(chain(*(_put(rows, (place,), key) for place, key in pairs)))
 
 
 def _put(rows: Rows, place: Position, key: Words) -> tuple[Store, ...]:

@@ -2,19 +2,22 @@
 
 A thread has a power of two of keys, which Batcher's network of merging even and odd ones sorts
 ("Sorting networks and their applications", 1968): that has fewer comparisons than a bitonic one.
-Runs become longer by bitonic merging, in which the second run is read from its end: all that is
-compared then differs in one bit of its place, from the highest down. A thread does as many of
-these steps at once as there are bits in its number of keys: it takes all keys whose places differ
-in a `Window` of bits. Between windows, keys go through shared memory.
+Runs become longer by bitonic merging, in which the lesser one of two keys always comes first: keys
+of the first run are compared with those of the second one from its end, and then all whose places
+differ in one bit, from the highest down. A thread does as many of these steps at once as there are
+bits in its number of keys: it takes all keys whose places differ in a `Window` of bits, and puts
+them back where they were. Between such passes, keys change hands in shared memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from functrans.loop.nodes import ZERO
+from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, idiv, irem
+from functrans.loop.statements import Let, local
 from functrans.ops.reductions.compiled.grid.sort_keys import Words, in_order
 
 Comparison = tuple[int, int]
@@ -51,7 +54,7 @@ class Window(NamedTuple):
         return self._with_gaps(self.below(thread)) + self._far(thread)
 
     def mirrored(self, thread: Scalar) -> Scalar:
-        """The same where bits below the window are reversed, as a run that is read from its end."""
+        """The same where bits below the window are reversed."""
         return self._with_gaps((1 << self.low) - 1 - self.below(thread)) + self._far(thread)
 
     def apart(self, number: int) -> int:
@@ -78,22 +81,42 @@ class Pass(NamedTuple):
     window: Window
     steps: tuple[int, ...]
     """The bits, in the order in which they are gone through."""
+    mirrored: bool = False
+    """Whether the first step compares the first half with the second one from its end: there, a
+    thread has the keys whose bits below the window are reversed."""
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """Those of a thread, of its keys."""
+        keys = range(self.window.keys)
+        distances = [1 << (bit - self.window.low) for bit in self.steps]
+        pairs = [[(i, i + far) for i in keys if not i & far] for far in distances]
+        if self.mirrored:
+            pairs[0] = [(i, keys[-1] - i) for i in keys[: len(keys) // 2]]
+        return list(chain(*pairs))
+
+    def places(self, thread: Scalar) -> tuple[Let, list[Scalar]]:
+        """Where the keys of a thread are in memory."""
+        window = self.window
+        base, reverse = local(INDEX, "base"), local(INDEX, "reverse")
+        apart = [window.apart(number) for number in range(window.keys)]
+        if not self.mirrored:
+            let = Let((base,), (window.in_memory(thread),))
+            return let, [base + each for each in apart]
+        let = Let((base, reverse), (window.in_memory(thread), window.mirrored(thread)))
+        half = window.keys // 2
+        return let, [*(base + x for x in apart[:half]), *(reverse + x for x in apart[half:])]
 
 
-def merging(top: int, bits: int) -> Iterator[Pass]:
-    """The passes that make one run of two, which have 2 to the power of ``top`` keys together."""
+def merging(top: int, bits: int, *, mirrored: bool) -> Iterator[Pass]:
+    """The passes that make one run of two, which have 2 to the power of ``top`` keys together.
+
+    If they are not ``mirrored``, the second run is in memory from its end.
+    """
     while top > 0:
         low = max(top - bits, 0)
-        yield Pass(Window(low, bits), tuple(reversed(range(low, top))))
-        top = low
-
-
-def merged(keys: Sequence[Words], one: Pass) -> list[Words]:
-    """The keys of a thread behind a pass."""
-    distances = [1 << (bit - one.window.low) for bit in one.steps]
-    return compared(
-        keys, [(i, i + far) for far in distances for i in range(len(keys)) if not i & far]
-    )
+        yield Pass(Window(low, bits), tuple(reversed(range(low, top))), mirrored)
+        top, mirrored = low, False
 
 
 def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[Words]:
