@@ -104,15 +104,6 @@ class Nest:
     exit: Exit | None = None
 
 
-def _in_turns(body: tuple[Statement, ...]) -> tuple[tuple[Scalar, ...], tuple[Statement, ...]]:
-    """The indices of the plain loops around what threads share, and what is inside of them."""
-    turns: list[Scalar] = []
-    while len(body) == 1 and isinstance(body[0], For) and not body[0].parallel:
-        turns.append(body[0].index)
-        body = body[0].body
-    return tuple(turns), body
-
-
 def limit_stack(nest: Nest, target: Target) -> Nest:
     """The nest with no more private rows than fit on the stack; the others become temporaries.
 
@@ -172,9 +163,9 @@ class NestBuilder:
             largest = first.largest_constant
             made = Nest(first.statements, first.scratch, first.work, largest_constant=largest)
             if isinstance(first, TeamKernel):
-                turns, body = _in_turns(first.statements)
-                made = replace(made, body=body, turns=turns)
-                return [replace(made, team=first.team, private=first.private)]
+                turns, body = first.in_turns
+                made = replace(made, body=body, turns=turns, private=first.private)
+                return [replace(made, team=first.team)]
             return [replace(made, in_phases=True)]
         self._scalars = {}
         self._rows = {}

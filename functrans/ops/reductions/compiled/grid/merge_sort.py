@@ -135,7 +135,7 @@ class _Sort:
 
     def _fits(self, top: int) -> bool:
         threads = 1 << top - self.bits
-        nbytes = room(1 << top, self.bits) * self.keys.nbytes
+        nbytes = prod(room(1 << top, self.bits)) * self.keys.nbytes
         is_room = nbytes <= self.grid.shared and threads <= self.grid.largest_team
         return threads <= self.grid.warp or is_room
 
@@ -188,7 +188,7 @@ class _Sort:
             work=16 * self.target.count,
             stack=stack,
             writes=writes,
-            largest_constant=room(self.lines * self.tile, self.bits),
+            largest_constant=prod(room(self.lines * self.tile, self.bits)),
             team=team,
         )
 
@@ -240,7 +240,7 @@ class _Sort:
     def sort_tiles(self, stores: Stores, writes: Rows | None = None) -> None:
         """A team has several lines, or a tile of one."""
         around, shares = self.tiles_of_lines() if self.lines == 1 else self.several_lines()
-        rows = self.rows("tile", (room(self.lines * self.tile, self.bits),))
+        rows = self.rows("tile", room(self.lines * self.tile, self.bits))
         body = self.dealt(partial(self.load_and_sort, rows, shares))
         for top in range(self.bits + 1, self.top + 1):
             for each in merging(top, self.bits, mirrored=True):
@@ -280,14 +280,13 @@ class _Sort:
             inside = self.inside(share, here)
             keys.append(key if inside is None else chosen(inside, key, self.keys.last()))
         found, sort = _through(keys, sorting(len(keys)))
-        let, places = Pass(Window(0, self.bits), ()).places(thread)
-        return (*share.before, *sort, let, *_put_all(rows, places, found))
+        positions = Pass(Window(0, self.bits), ()).positions(thread)
+        return (*share.before, *sort, *_put_all(rows, positions, found))
 
     def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
         share = shares(thread)
-        let, places = Pass(self.outermost, ()).places(thread)
-        found, take = _named(_taken(rows, places))
-        body: list[Statement] = [*share.before, let, take]
+        found, take = _named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
+        body: list[Statement] = [*share.before, take]
         for number, key in enumerate(found):
             here = share.start + (number << self.outermost.low)
             statements = stores(share.line, here, key)
@@ -315,7 +314,7 @@ class _Sort:
             self.extent,
         )
         taken = self.at.scratch("taken", INDEX, (2,))
-        rows = self.rows("merged", (room(self.tile, self.bits),))
+        rows = self.rows("merged", room(self.tile, self.bits))
         first, *following = merging(self.top, self.bits, mirrored=False)
         body: Body = (let, runs.taken_before(begin, self.tile, taken, self.team))
         body += self.dealt(partial(self.load_and_merge, rows, runs, begin, taken, first))
@@ -338,8 +337,7 @@ class _Sort:
             whole = self.extent % self.tile == 0
             keys.append(key if whole else chosen(exists, key, self.keys.last()))
         found, merge = _through(keys, one.comparisons)
-        let, places = one.places(thread)
-        return (part.let, *merge, let, *_put_all(rows, places, found))
+        return (part.let, *merge, *_put_all(rows, one.positions(thread), found))
 
     def dealt(self, body: Callable[[Scalar], Body]) -> Body:
         """What each thread of a team does, until keys change hands."""
@@ -365,18 +363,18 @@ def _through(values: Sequence[Words], network: Sequence[Comparison]) -> tuple[li
 
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
     """A pass of merging, in place."""
-    let, places = one.places(thread)
-    found, merge = _through(_taken(rows, places), one.comparisons)
-    return (let, *merge, *_put_all(rows, places, found))
+    positions = one.positions(thread)
+    found, merge = _through(_taken(rows, positions), one.comparisons)
+    return (*merge, *_put_all(rows, positions, found))
 
 
-def _taken(rows: Rows, places: Sequence[Scalar]) -> list[Words]:
-    return [tuple(load(row, (place,)) for row in rows) for place in places]
+def _taken(rows: Rows, positions: Sequence[Position]) -> list[Words]:
+    return [tuple(load(row, position) for row in rows) for position in positions]
 
 
-def _put_all(rows: Rows, places: Sequence[Scalar], keys: Sequence[Words]) -> Body:
-    pairs = zip(places, keys, strict=True)
-    return tuple(chain(*(_put(rows, (place,), key) for place, key in pairs)))
+def _put_all(rows: Rows, positions: Sequence[Position], keys: Sequence[Words]) -> Body:
+    pairs = zip(positions, keys, strict=True)
+    return tuple(chain(*(_put(rows, position, key) for position, key in pairs)))
 
 
 def _put(rows: Rows, place: Position, key: Words) -> tuple[Store, ...]:

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.scalar import Scalar, idiv, irem
-from functrans.loop.statements import Let, local
+from functrans.ops.compiled.emission import Position
 from functrans.ops.reductions.compiled.grid.sort_keys import Words, in_order
 
 Comparison = tuple[int, int]
@@ -26,8 +25,8 @@ Comparison = tuple[int, int]
 class Window(NamedTuple):
     """Bits of places, next to each other: the keys that differ in these alone are one thread's.
 
-    Memory has a gap behind as many keys as a thread has: so the threads of a warp find their keys
-    in different banks, wherever the window is.
+    In memory, keys are in lines of as many as a thread has, and a gap behind each: so the threads
+    of a warp find their keys in different banks, wherever the window is.
     """
 
     low: int
@@ -41,38 +40,25 @@ class Window(NamedTuple):
 
     def first(self, thread: Scalar) -> Scalar:
         """The place of the first key of a thread."""
-        return self.above(thread) + self.below(thread)
-
-    def above(self, thread: Scalar) -> Scalar:
-        return idiv(thread, 1 << self.low) * (1 << (self.low + self.bits))
+        return idiv(thread, 1 << self.low) * (self.keys << self.low) + self.below(thread)
 
     def below(self, thread: Scalar) -> Scalar:
-        return irem(thread, 1 << self.low) if self.low else ZERO
+        """The bits below the window of a thread's places."""
+        return irem(thread, 1 << self.low)
 
-    def in_memory(self, thread: Scalar) -> Scalar:
-        """Where the first key of a thread is in memory; the others are `apart` from it."""
-        return self._with_gaps(self.below(thread)) + self._far(thread)
-
-    def mirrored(self, thread: Scalar) -> Scalar:
-        """The same where bits below the window are reversed."""
-        return self._with_gaps((1 << self.low) - 1 - self.below(thread)) + self._far(thread)
-
-    def apart(self, number: int) -> int:
-        """How far a key of a thread is from its first one, in memory."""
-        place = number << self.low
-        return place + (place >> self.bits)
-
-    def _far(self, thread: Scalar) -> Scalar:
-        factor = (1 << (self.low + self.bits)) + (1 << self.low)
-        return idiv(thread, 1 << self.low) * factor
-
-    def _with_gaps(self, below: Scalar) -> Scalar:
-        return below + idiv(below, self.keys) if self.low > self.bits else below
+    def position(self, thread: Scalar, number: int, *, mirrored: bool = False) -> Position:
+        """Where a key of a thread is in memory; ``mirrored``: with the bits below reversed."""
+        below = self.below(thread)
+        if mirrored:
+            below = (1 << self.low) - 1 - below
+        line, within = divmod(number << self.low, self.keys)
+        above = idiv(thread, 1 << self.low) * (1 << self.low)
+        return above + idiv(below, self.keys) + line, irem(below, self.keys) + within
 
 
-def room(keys: int, bits: int) -> int:
+def room(keys: int, bits: int) -> tuple[int, int]:
     """The room in memory for so many keys, of which a thread has 2 to the power of ``bits``."""
-    return keys + (keys >> bits)
+    return keys >> bits, (1 << bits) + 1
 
 
 class Pass(NamedTuple):
@@ -95,17 +81,13 @@ class Pass(NamedTuple):
             pairs[0] = [(i, keys[-1] - i) for i in keys[: len(keys) // 2]]
         return list(chain(*pairs))
 
-    def places(self, thread: Scalar) -> tuple[Let, list[Scalar]]:
+    def positions(self, thread: Scalar) -> list[Position]:
         """Where the keys of a thread are in memory."""
-        window = self.window
-        base, reverse = local(INDEX, "base"), local(INDEX, "reverse")
-        apart = [window.apart(number) for number in range(window.keys)]
-        if not self.mirrored:
-            let = Let((base,), (window.in_memory(thread),))
-            return let, [base + each for each in apart]
-        let = Let((base, reverse), (window.in_memory(thread), window.mirrored(thread)))
-        half = window.keys // 2
-        return let, [*(base + x for x in apart[:half]), *(reverse + x for x in apart[half:])]
+        half = self.window.keys // 2
+        return [
+            self.window.position(thread, number, mirrored=self.mirrored and number >= half)
+            for number in range(self.window.keys)
+        ]
 
 
 def merging(top: int, bits: int, *, mirrored: bool) -> Iterator[Pass]:
