@@ -238,6 +238,10 @@ class Grid(NamedTuple):
     """The registers of a multiprocessor: of its largest block, a thread has no more than 64."""
     largest_unrolled: int = 1000
     """Operations in the rounds of loops over such rows, which are written out one by one."""
+    sort_registers: int = 32
+    """Registers of a thread for the keys that it sorts. With 32 keys it compares five times for
+    each time that it takes one from shared memory and puts it back, which takes as long as four
+    comparisons; there are as many registers again for the rest."""
     in_flight: int = 32
     """Bytes of loads that a thread has under way. By Little's law 4.8 TB/s in 800 ns of latency are
     29 KB for each of 132 multiprocessors, of 2048 threads 14 bytes each; twice as many, since not

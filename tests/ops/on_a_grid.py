@@ -21,6 +21,7 @@ SMALL = target(
         "shortest": 3,
         "iterations": 2,
         "busy": 6,
+        "sort_registers": 4,
         "shared": 256,
         "crowded": 20,
         "updates": 8,

@@ -163,7 +163,9 @@ class NestBuilder:
             largest = first.largest_constant
             made = Nest(first.statements, first.scratch, first.work, largest_constant=largest)
             if isinstance(first, TeamKernel):
-                return [replace(made, team=first.team, private=first.private)]
+                turns, body = first.in_turns
+                made = replace(made, body=body, turns=turns, private=first.private)
+                return [replace(made, team=first.team)]
             return [replace(made, in_phases=True)]
         self._scalars = {}
         self._rows = {}

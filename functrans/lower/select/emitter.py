@@ -12,7 +12,7 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Call, Statement, buffer
 from functrans.loop.walk import loaded
 from functrans.lower.select.assembly import assembled
-from functrans.lower.select.root import Contraction, Elements, Emitted
+from functrans.lower.select.root import Contraction, Elements, Emitted, TeamKernel
 from functrans.lower.select.root_builder import RootBuilder, Subprogram
 from functrans.ops.compiled.emission import Element, Inner, Position
 from functrans.ops.compiled.places import Index
@@ -72,6 +72,7 @@ class Emitter:
         pulled: bool = False,
         in_phases: bool = False,
         largest_constant: int = 0,
+        team: int = 0,
     ) -> None:
         if not statements:
             return
@@ -80,18 +81,19 @@ class Emitter:
             return
         first, *also = self._results.values() if writes is None else writes
         reads = sorted(loaded(statements), key=lambda each: each.name)
-        self._roots.all.append(
-            Emitted(
-                first,
-                tuple(statements),
-                operands=(*reads, *self._started),
-                work=work,
-                also_written=tuple(also),
-                scratch=tuple(stack),
-                in_phases=in_phases,
-                largest_constant=largest_constant,
-            )
+        made = Emitted(
+            first,
+            tuple(statements),
+            operands=(*reads, *self._started),
+            work=work,
+            also_written=tuple(also),
+            scratch=tuple(stack),
+            in_phases=in_phases,
+            largest_constant=largest_constant,
         )
+        if team and self._roots.whole:
+            made = TeamKernel(**vars(made), team=team)
+        self._roots.all.append(made)
 
     def _pulled(self, statements: tuple[Statement, ...], work: int) -> Elements:
         """The root of the one result, element by element, with a call to be made instead."""

@@ -13,7 +13,7 @@ from functrans.loop.functions import node_count
 from functrans.loop.linear_places import divides, linear_place
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Statement
+from functrans.loop.statements import Buffer, For, Statement
 from functrans.loop.target import Target
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.compiled.elements import Index
@@ -100,6 +100,8 @@ class Emitted(Root):
 class TeamKernel(Emitted):
     """Values that a team of threads computes in a kernel of its own.
 
+    Loops around its band are the program's.
+
     Parameters
     ----------
     team : int
@@ -110,6 +112,18 @@ class TeamKernel(Emitted):
 
     team: int = 0
     private: tuple[Buffer, ...] = ()
+
+    @property
+    def in_turns(self) -> tuple[tuple[Scalar, ...], tuple[Statement, ...]]:
+        """The indices of plain loops around a band, which are the program's, and what is inside."""
+        turns: list[Scalar] = []
+        body = self.statements
+        while len(body) == 1 and isinstance(loop := body[0], For) and loop.lanes == 1:
+            if loop.parallel:
+                return tuple(turns), body
+            turns.append(loop.index)
+            body = loop.body
+        return (), self.statements
 
 
 @dataclass(frozen=True, eq=False)

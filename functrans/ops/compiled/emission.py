@@ -99,6 +99,7 @@ class Emission(Protocol):
         pulled: bool = False,
         in_phases: bool = False,
         largest_constant: int = 0,
+        team: int = 0,
     ) -> None:
         """Do statements, which are a nest of their own.
 
@@ -108,7 +109,9 @@ class Emission(Protocol):
         instead, as a part of a larger kernel. If they are done ``in_phases``, threads share all
         parallel loops in them, also those inside of other loops, which come one after the other; no
         number is kept from one such loop to the next. Numbers up to the ``largest_constant`` are
-        about tiles, and stay in kernels.
+        about tiles, and stay in kernels. On a grid, so many threads of a ``team`` do an iteration
+        of a band of parallel loops together, and loops of as many lanes are dealt to these; what
+        is around the band goes in turns of the program. Inside of a loop, its own team does all.
         """
         ...
 

@@ -40,7 +40,8 @@ class _Writer(ast.NodeTransformer):
         if isinstance(node.value, bool):
             return self.constant(np.bool_(node.value))
         if isinstance(node.value, int):
-            return self.constant(np.int64(node.value))
+            wide = np.uint64 if node.value >> 63 > 0 else np.int64
+            return self.constant(wide(node.value))
         if isinstance(node.value, float):
             return self.constant(np.float64(node.value))
         return node

@@ -3,16 +3,22 @@
 import numpy as np
 import pytest
 
+from functrans import lax
+from functrans.emit.cuda.kernel import emit
 from functrans.ir.evaluate import evaluate as by_numpy
 from functrans.lower import pipeline
+from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
-from tests.emit.cuda.programs import emulated
+from tests.emit.cuda.programs import emulated, interpreted, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.ops.on_a_grid import GRIDS, SMALL, check, compile_all, emulate, graph_of, like, threads
 from tests.targets import target
+
+NARROW = target(CUDA, grid={"sort_registers": 4, "shared": 1024})
+"""A GPU that merges runs of few keys, and has warps as the emulator has them."""
 
 BUSY = target(SMALL, grid={"threads": 4})
 """A GPU that two lines keep busy."""
@@ -35,11 +41,12 @@ DTYPES = (np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8, np.b
 
 
 def drawn(shape, dtype):
-    """Numbers of which many are equal; of floats, NaN and infinities."""
+    """Numbers of which many are equal; of floats, NaN of both signs, infinities, zeros with one."""
     rng = np.random.default_rng([*shape, np.dtype(dtype).num])
-    x = rng.integers(0, 6, shape).astype(dtype)
+    least = 0 if np.dtype(dtype).kind in "ub" else -3
+    x = rng.integers(least, least + 6, shape).astype(dtype)
     if x.dtype.kind == "f":
-        for special in (np.nan, np.inf, -np.inf):
+        for special in (np.nan, -np.nan, np.inf, -np.inf, -0.0):
             x[rng.random(shape) < 0.05] = special
     return x
 
@@ -131,6 +138,74 @@ def test_what_is_added_to_a_block_is_behind_what_is_equal_to_it(name):
         check(SORTS[name], last, axis=0)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((700,), 0), ((3, 300), 1), ((90, 2), 0), ((512,), 0), ((2, 3, 20), 1)]
+)
+@pytest.mark.parametrize("name", SORTS)
+def test_merged_runs_as_they_are_printed(name, shape, axis, dtype):
+    x = drawn(shape, dtype)
+    graph = graph_of(SORTS[name], x, axis=axis)
+    (found,) = emulated(pipeline.plan(graph, NARROW), [x], NARROW.grid)
+    np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sort_keeps_all_bits(dtype):
+    """Whatever a NaN says stays, and zeros have an order among each other."""
+    x = drawn((50,), dtype)
+    bits = x.view(f"u{x.dtype.itemsize}")
+    bits[np.isnan(x)] += np.arange(np.isnan(x).sum(), dtype=bits.dtype)
+    (found,) = interpreted(pipeline.plan(graph_of(sort, x, axis=0), CUDA), [x])
+    np.testing.assert_array_equal(np.sort(found.view(bits.dtype)), np.sort(bits))
+    ordered = found[~np.isnan(found)]
+    key = np.lexsort((~np.signbit(ordered), ordered))
+    np.testing.assert_array_equal(key, np.arange(len(ordered)))
+
+
+@pytest.mark.parametrize(
+    ("extent", "dtype", "team", "block"),
+    [(20, np.float32, 1, 256), (1024, np.float32, 32, 256), (1000, np.float64, 64, 64),
+     (8192, np.float32, 256, 256)],
+)  # fmt: skip
+def test_lines_that_a_team_keeps_are_read_once(extent, dtype, team, block):
+    made = pipeline.plan(graph_of(sort, like((100, extent), dtype), axis=1), CUDA)
+    (step,) = made.steps
+    assert step.kernel.team == team
+    assert launch(step.kernel, CUDA.grid).threads == block
+    assert not made.offsets
+
+
+def test_a_thread_compares_without_branches_and_waits_once_for_each_pass():
+    """32 keys: two passes of at most five steps for each doubling of the runs beyond that."""
+    (kernel,) = pipeline.plan(graph_of(sort, like((64, 1024)), axis=1), CUDA).kernels
+    text = emit(kernel, CUDA.grid)
+    assert text.count("warp_barrier()") == 2 * 5 + 1
+    assert text.count("while") == text.count("where") == 0
+    assert text.count("uint32(min(") == 191 + 16 * (6 + 7 + 8 + 9 + 10)
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_a_long_sort_is_three_kernels_however_long_it_is(name):
+    for size in (1 << 16, 10_000_000):
+        made = pipeline.plan(graph_of(SORTS[name], like((size,)), axis=0), CUDA)
+        assert len(made.kernels) == 3
+        assert [len(step.turns) for step in made.steps] == [0, 1, 0]
+
+
+def test_a_long_sort_in_a_loop_keeps_many_threads_busy():
+    def step(x, y):
+        x = np.sort(x * y)
+        return x, x[0]
+
+    x = like((40_000,))
+    made = plan(lambda x, y: lax.scan(step, x, y), x, like((3, 40_000)))
+    sorts = [one for one in made.steps if one.kernel.team > 1]
+    assert {one.kernel.team for one in sorts} == {256}
+    assert max(len(one.turns) for one in sorts) == 2
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64])
 @pytest.mark.parametrize(("shape", "axis"), [((300,), 0), ((2, 300), 1), ((300, 2), 0)])
 @pytest.mark.parametrize("name", POSITIONS)
@@ -172,7 +247,13 @@ def test_kernels_of_several_blocks_as_they_are_printed(name, size):
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "size", "dtype"),
-    [("cummax", 40_000, np.float64), ("sort", 5000, np.bool_), ("argsort", 2000, np.float64)],
+    [
+        ("cummax", 40_000, np.float64),
+        ("sort", 10_000, np.bool_),
+        ("sort", 1000, np.float32),
+        ("argsort", 20_000, np.float32),
+        ("argsort", 2000, np.float64),
+    ],
 )
 def test_kernels_become_machine_code_without_spills(name, size, dtype):
     params = {"reverse": False} if name in RUNNING else {}

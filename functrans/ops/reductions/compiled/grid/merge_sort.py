@@ -1,46 +1,47 @@
-"""Merge sort on a grid: blocks in shared memory, then pairs of runs, as wide as they have become.
+"""Merge sort on a grid: rows, or tiles of them, by networks in a team; then pairs of runs.
 
-Each element of a merged run is found by itself: a binary search says how many of those before it
-come from the first run (Odeh, Green, Mwassi, Shmueli and Birk, "Merge path: parallel merging made
-simple", 2012). Equal elements keep their order, and NaN comes last, as NumPy has it.
+A team loads keys (`sort_keys.py`), sorts them by a network, of which each thread does several steps
+in registers before keys change hands in shared memory (`sorting_network.py`), and stores what they
+stand for. A row that is longer than that is sorted in tiles, whose runs are merged, as wide as they
+have become: each tile of a merged run is a team's, which finds by a binary search how many of its
+keys come from the first run (`merge_path.py`), and merges them by the same network.
+
+Equal elements keep their order where anybody could tell, in an argsort, and NaN comes last, as
+NumPy has it. A sort puts -0.0 before 0.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
+from itertools import chain
+from math import prod
+from typing import NamedTuple
 
 from functrans.caches import cached_property
-from functrans.ir.types import is_float
 from functrans.loop.grid import Grid
-from functrans.loop.nodes import INDEX, ZERO, as_index, bounded, guard, index
-from functrans.loop.scalar import (
-    BOOL,
-    Scalar,
-    const,
-    convert,
-    eq,
-    idiv,
-    maximum,
-    minimum,
-    ne,
-    where,
-)
-from functrans.loop.statements import (
-    Assign,
-    Buffer,
-    If,
-    Let,
-    Statement,
-    Store,
-    While,
-    load,
-    local,
-)
+from functrans.loop.nodes import INDEX, ZERO, as_index, index, separated
+from functrans.loop.scalar import Scalar, idiv, irem, minimum
+from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, load, local
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.compiled.statements import dealt, nest
+from functrans.ops.compiled.statements import nest
+from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
+from functrans.ops.reductions.compiled.grid.sort_keys import Keys, Words, chosen
+from functrans.ops.reductions.compiled.grid.sorting_network import (
+    Comparison,
+    Pass,
+    Window,
+    compared,
+    merging,
+    room,
+    sorting,
+)
+
+Body = tuple[Statement, ...]
+
+Rows = tuple[Buffer, ...]
+"""Memory for keys: a buffer for each of their words."""
 
 
 def sort(at: Emission) -> None:
@@ -58,14 +59,35 @@ def _emit(at: Emission, numbered: bool) -> None:
     assert grid is not None
     source, target = at.operand(0), at.result()
     if target.count:
-        _Sort(at, grid, at.eqn.params["axis"], source, target, numbered).run()
+        axis = at.eqn.params["axis"]
+        keys = Keys(source.dtype, target.extents[axis], numbered)
+        _Sort(at, grid, axis, source, target, keys).run()
 
 
-Rows = tuple[Buffer, ...]
-"""The keys, and the number of each, if they are asked for."""
+Stores = Callable[[Position, Scalar, Words], tuple[Store, ...]]
+"""Stores of a key, to a place of a line."""
 
-Elements = Callable[[Scalar], list[Scalar]]
-"""The elements at a place of a line: of each of the `Rows`."""
+
+class _Merge(NamedTuple):
+    """The statements that merge runs, and the rows that they need."""
+
+    body: Body
+    stack: Rows
+
+
+class _Share(NamedTuple):
+    """What a thread loads, and stores: which places of which line."""
+
+    before: Body
+    line: Position
+    start: Scalar
+    """The first of its places."""
+    exists: Scalar | None = None
+    """Whether there is such a line; None if there is in any case."""
+
+
+Shares = Callable[[Scalar], _Share]
+"""The share of each thread."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +100,7 @@ class _Sort:
     grid : Grid
     axis : int
     source, target : Buffer
-    numbered : bool
-        Whether the target is for the numbers of the elements, and not for themselves.
+    keys : Keys
     """
 
     at: Emission
@@ -87,189 +108,274 @@ class _Sort:
     axis: int
     source: Buffer
     target: Buffer
-    numbered: bool
+    keys: Keys
+
+    # -- sizes ----------------------------------------------------------------------------------
 
     @cached_property
     def extent(self) -> int:
         return self.target.extents[self.axis]
 
     @cached_property
-    def dtypes(self) -> tuple[np.dtype[np.generic], ...]:
-        small = self.extent <= np.iinfo(np.int32).max
-        numbers = (np.dtype(np.int32 if small else INDEX),) if self.numbered else ()
-        return (self.source.dtype, *numbers)
+    def others(self) -> tuple[int, ...]:
+        return tuple(n for axis, n in enumerate(self.target.extents) if axis != self.axis)
 
     @cached_property
-    def block(self) -> int:
-        """How many elements are sorted in shared memory: a power of two."""
-        room = self.grid.shared // 2
-        each = 2 * sum(dtype.itemsize for dtype in self.dtypes)
-        length = 2
-        while length < self.extent and 2 * length * each <= room:
-            length *= 2
-        return length
+    def bits(self) -> int:
+        """The number of keys of a thread, as a power of two."""
+        return max((self.grid.sort_registers * 4 // self.keys.nbytes).bit_length() - 1, 1)
 
-    def lines(self) -> Position:
-        extents = self.target.extents
-        return tuple(index("line", n) for axis, n in enumerate(extents) if axis != self.axis)
+    @cached_property
+    def top(self) -> int:
+        """The number of keys of a tile, as a power of two: of a warp's keys, if not of a line's."""
+        top = self.bits + 1
+        while 1 << top < self.extent and self._fits(top + 1):
+            top += 1
+        return top
+
+    def _fits(self, top: int) -> bool:
+        threads = 1 << top - self.bits
+        nbytes = prod(room(1 << top, self.bits)) * self.keys.nbytes
+        is_room = nbytes <= self.grid.shared and threads <= self.grid.largest_team
+        return threads <= self.grid.warp or is_room
+
+    @cached_property
+    def tile(self) -> int:
+        return 1 << self.top
+
+    @cached_property
+    def tiles(self) -> int:
+        """How many a line has."""
+        return -(-self.extent // self.tile)
+
+    @cached_property
+    def lines(self) -> int:
+        """How many a team has: a warp has several, if one of them is for fewer threads."""
+        return max(self.grid.warp >> self.top - self.bits, 1)
+
+    @cached_property
+    def team(self) -> int:
+        return self.lines << self.top - self.bits
+
+    @cached_property
+    def outermost(self) -> Window:
+        """The highest bits of places in a tile: neighbouring threads have neighbouring keys."""
+        return Window(self.top - self.bits, self.bits)
+
+    # -- where things are -----------------------------------------------------------------------
+
+    def loops(self) -> Position:
+        """Indices of all lines."""
+        return tuple(index("line", n) for n in self.others)
 
     def place(self, line: Position, number: Scalar) -> Position:
         return (*line[: self.axis], number, *line[self.axis :])
 
-    def memory(self, name: str) -> Rows:
-        """Lines one after the other."""
-        others = [n for axis, n in enumerate(self.target.extents) if axis != self.axis]
-        return self.rows(name, (*others, self.extent))
+    def memory(self, *shape: int) -> Rows:
+        """Keys of lines that lie one after the other."""
+        return self.rows("runs", (*shape, *self.others, self.extent))
 
     def rows(self, name: str, shape: Sequence[int]) -> Rows:
-        labels = (f"{name}_keys", f"{name}_numbers")
+        labels = [f"{name}_keys", f"{name}_numbers"]
         return tuple(
             self.at.scratch(label, dtype, shape)
-            for label, dtype in zip(labels, self.dtypes, strict=False)
+            for label, dtype in zip(labels, self.keys.dtypes, strict=False)
         )
 
-    def call(self, statements: tuple[Statement, ...], writes: Rows, stack: Rows = ()) -> None:
-        work = 16 * self.target.count
-        self.at.call(statements, work=work, stack=stack, writes=writes)
+    def call(self, body: Body, writes: Rows, stack: Rows = (), team: int = 0) -> None:
+        self.at.call(
+            body,
+            work=16 * self.target.count,
+            stack=stack,
+            writes=writes,
+            largest_constant=prod(room(self.lines * self.tile, self.bits)),
+            team=team,
+        )
 
     # -- passes ---------------------------------------------------------------------------------
 
     def run(self) -> None:
-        width = self.block
-        memory = (self.memory("even"), self.memory("odd"))
-        self.sort_blocks(memory[0] if width < self.extent else None)
-        while width < self.extent:
-            last = 2 * width >= self.extent
-            self.merge_runs(memory[0], None if last else memory[1], width)
-            memory = memory[::-1]
-            width *= 2
+        if self.extent <= 1 << self.bits:
+            self.sort_lines_of_threads()
+        elif self.tiles == 1:
+            self.sort_tiles(self.to_result)
+        else:
+            self.sort_and_merge_tiles()
 
-    def stores(self, target: Rows | None, line: Position, number: Scalar,
-               values: Sequence[Scalar]) -> tuple[Statement, ...]:  # fmt: skip
-        """Stores of a place's elements to memory, or, in the last pass, to the result."""
-        if target is None:
-            value = convert(values[-1], self.target.dtype)
-            return (Store(self.target, self.place(line, number), value),)
-        return tuple(
-            Store(one, (*line, number), value) for one, value in zip(target, values, strict=True)
+    def sort_and_merge_tiles(self) -> None:
+        """Runs go to and fro between two halves of memory, and become twice as long each time."""
+        turns = (self.tiles - 1).bit_length() - 1
+        runs = self.memory(2)
+        self.sort_tiles(self.to_memory(runs, ZERO), runs)
+        if turns:
+            turn = index("turn", turns)
+            half, other = irem(turn, 2), irem(turn + 1, 2)
+            merge = self.merge_runs(runs, half, turn, self.to_memory(runs, other))
+            self.call((For(turn, ZERO, as_index(turns), merge.body),), runs, merge.stack, self.team)
+        last = self.merge_runs(runs, as_index(turns % 2), as_index(turns), self.to_result)
+        self.call(last.body, (self.target,), last.stack, self.team)
+
+    def to_memory(self, rows: Rows, half: Scalar) -> Stores:
+        return lambda line, number, key: _put(rows, (half, *line, number), key)
+
+    def to_result(self, line: Position, number: Scalar, key: Words) -> tuple[Store, ...]:
+        value = self.keys.result(key, self.target.dtype)
+        return (Store(self.target, self.place(line, number), value),)
+
+    # -- lines, or tiles of them ----------------------------------------------------------------
+
+    def sort_lines_of_threads(self) -> None:
+        """A line is short enough for the registers of one thread."""
+        line = self.loops()
+        numbers = [as_index(number) for number in range(self.extent)]
+        keys = [self.keys.of(load(self.source, self.place(line, n)), n) for n in numbers]
+        found, sort = _through(keys, sorting(self.extent))
+        stores = [
+            each
+            for number, key in zip(numbers, found, strict=True)
+            for each in self.to_result(line, number, key)
+        ]
+        self.call(nest(line, (*sort, *stores), parallel=True), (self.target,))
+
+    def sort_tiles(self, stores: Stores, writes: Rows | None = None) -> None:
+        """A team has several lines, or a tile of one."""
+        around, shares = self.tiles_of_lines() if self.lines == 1 else self.several_lines()
+        rows = self.rows("tile", room(self.lines * self.tile, self.bits))
+        body = self.dealt(partial(self.load_and_sort, rows, shares))
+        for top in range(self.bits + 1, self.top + 1):
+            for each in merging(top, self.bits, mirrored=True):
+                body += self.dealt(partial(_merge, rows, each))
+        body += self.dealt(partial(self.store, rows, shares, stores))
+        statements = nest(around, body, parallel=True)
+        self.call(statements, writes or (self.target,), rows, self.team)
+
+    def tiles_of_lines(self) -> tuple[Position, Shares]:
+        line, tile = self.loops(), index("tile", self.tiles)
+        begin = tile * self.tile
+        return (*line, tile), lambda thread: _Share((), line, begin + self.outermost.below(thread))
+
+    def several_lines(self) -> tuple[Position, Shares]:
+        """Threads next to each other have one line, if that has as many keys as they have."""
+        count = prod(self.others)
+        group = index("lines", -(-count // self.lines))
+
+        def share(thread: Scalar) -> _Share:
+            number = group * self.lines + idiv(thread, self.team // self.lines)
+            exists = number < count if count % self.lines else None
+            inside = number if exists is None else minimum(number, as_index(count - 1))
+            line = tuple(local(INDEX, "line") for _ in self.others)
+            let = Let(line, separated(inside, self.others))
+            return _Share((let,), line, self.outermost.below(thread), exists)
+
+        return (group,), share
+
+    def load_and_sort(self, rows: Rows, shares: Shares, thread: Scalar) -> Body:
+        """A thread's first run: whichever keys neighbouring threads read side by side."""
+        share = shares(thread)
+        keys = []
+        for number in range(1 << self.bits):
+            here = share.start + (number << self.outermost.low)
+            place = self.place(share.line, minimum(here, as_index(self.extent - 1)))
+            key = self.keys.of(load(self.source, place), here)
+            inside = self.inside(share, here)
+            keys.append(key if inside is None else chosen(inside, key, self.keys.last()))
+        found, sort = _through(keys, sorting(len(keys)))
+        positions = Pass(Window(0, self.bits), ()).positions(thread)
+        return (*share.before, *sort, *_put_all(rows, positions, found))
+
+    def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
+        share = shares(thread)
+        found, take = _named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
+        body: list[Statement] = [*share.before, take]
+        for number, key in enumerate(found):
+            here = share.start + (number << self.outermost.low)
+            statements = stores(share.line, here, key)
+            inside = self.inside(share, here)
+            body += statements if inside is None else (If(inside, statements),)
+        return tuple(body)
+
+    def inside(self, share: _Share, place: Scalar) -> Scalar | None:
+        """Whether there is such a place; None if there is in any case."""
+        if self.extent % self.tile == 0:
+            return share.exists
+        inside = place < self.extent
+        return inside if share.exists is None else share.exists & inside
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def merge_runs(self, source: Rows, half: Scalar, turn: Scalar, stores: Stores) -> _Merge:
+        """Each two runs of a line become one, a tile of which is a team's."""
+        line, tile = self.loops(), index("tile", self.tiles)
+        begin = tile * self.tile
+        let, runs = Runs.around(
+            begin,
+            turn + self.top,
+            lambda place: tuple(load(row, (half, *line, place)) for row in source),
+            self.extent,
         )
+        taken = self.at.scratch("taken", INDEX, (2,))
+        rows = self.rows("merged", room(self.tile, self.bits))
+        first, *following = merging(self.top, self.bits, mirrored=False)
+        body: Body = (let, runs.taken_before(begin, self.tile, taken, self.team))
+        body += self.dealt(partial(self.load_and_merge, rows, runs, begin, taken, first))
+        for each in following:
+            body += self.dealt(partial(_merge, rows, each))
 
-    def sort_blocks(self, target: Rows | None) -> None:
-        """Each block of a line is a team's, which merges runs of 1, 2, 4, ... elements."""
-        line = self.lines()
-        block = index("block", -(-self.extent // self.block))
-        begin = block * self.block
-        old, new = (self.rows(name, (self.block,)) for name in ("old", "new"))
-        stack = (*old, *new)
-        i = index("i", self.block)
-        inside = begin + i < self.extent
-        # what is added comes last, and behind what is equal to it
-        key = guard(inside, load(self.source, self.place(line, begin + i)), self.largest())
-        values = [key, *(convert(begin + i, dtype) for dtype in self.dtypes[1:])]
-        body = [*self.dealt(i, *self.put(old, i, values))]
-        width = 1
-        while width < self.block:
-            i = index("i", self.block)
-            start = idiv(i, 2 * width) * (2 * width)
-            merging = _Merging(self.reader(old, ()), start, i - start, width, self.block)
-            body += self.dealt(i, *merging.search(), *self.put(new, i, merging.values()))
-            old, new = new, old
-            width *= 2
-        i = index("i", self.block)
-        found = [load(row, (i,)) for row in old]
-        body += self.dealt(i, If(begin + i < self.extent,
-                                 self.stores(target, line, begin + i, found)))  # fmt: skip
-        writes = (self.target,) if target is None else target
-        self.call(nest((*line, block), body, parallel=True), writes, stack)
+        def share(thread: Scalar) -> _Share:
+            return _Share((), line, begin + self.outermost.below(thread))
 
-    def merge_runs(self, source: Rows, target: Rows | None, width: int) -> None:
-        """Each two runs of a line become one."""
-        line = self.lines()
-        pair, rank = index("pair", -(-self.extent // (2 * width))), index("rank", 2 * width)
-        start = pair * (2 * width)
-        here = start + rank
-        merging = _Merging(self.reader(source, line), start, rank, width, self.extent)
-        stores = self.stores(target, line, here, merging.values())
-        body = If(here < self.extent, (*merging.search(), *stores))
-        writes = (self.target,) if target is None else target
-        self.call(nest((*line, pair, rank), (body,), parallel=True), writes)
+        body += self.dealt(partial(self.store, rows, share, stores))
+        return _Merge(nest((*line, tile), body, parallel=True), (taken, *rows))
 
-    def largest(self) -> Scalar:
-        """A key that none comes after."""
-        dtype = self.source.dtype
-        if is_float(dtype):
-            return const(np.nan, dtype)
-        return const(True if dtype == BOOL else int(np.iinfo(dtype).max), dtype)
+    def load_and_merge(
+        self, rows: Rows, runs: Runs, begin: Scalar, taken: Buffer, one: Pass, thread: Scalar
+    ) -> Body:
+        part = Part(runs, begin, self.tile, taken, one.window.first(thread))
+        keys = []
+        for number in range(one.window.keys):
+            key, exists = part.key(number << one.window.low)
+            whole = self.extent % self.tile == 0
+            keys.append(key if whole else chosen(exists, key, self.keys.last()))
+        found, merge = _through(keys, one.comparisons)
+        return (part.let, *merge, *_put_all(rows, one.positions(thread), found))
 
-    def put(self, rows: Rows, i: Scalar, values: Sequence[Scalar]) -> tuple[Statement, ...]:
-        return tuple(Store(row, (i,), value) for row, value in zip(rows, values, strict=True))
-
-    def reader(self, rows: Rows, line: Position) -> Elements:
-        return lambda number: [load(row, (*line, number)) for row in rows]
-
-    def dealt(self, i: Scalar, *body: Statement) -> tuple[Statement, ...]:
-        """An independent loop, which the threads of a team share."""
-        return dealt((i,), body, self.at.target)
+    def dealt(self, body: Callable[[Scalar], Body]) -> Body:
+        """What each thread of a team does, until keys change hands."""
+        thread = index("thread", self.team)
+        return (For(thread, ZERO, as_index(self.team), body(thread), lanes=self.team),)
 
 
-class _Merging:
-    """The element of a rank in what two runs become: one that starts, and one behind it.
-
-    Parameters
-    ----------
-    elements : Elements
-    start : Scalar
-        Where the first run starts.
-    rank : Scalar
-    width : int
-        How long the runs are.
-    extent : int
-        Where they stop in any case.
-    """
-
-    def __init__(
-        self, elements: Elements, start: Scalar, rank: Scalar, width: int, extent: int
-    ) -> None:
-        self.elements = elements
-        self.start = start
-        self.rank = rank
-        self.extent = extent
-        self.middle = minimum(start + width, as_index(extent))
-        self.stop = minimum(start + 2 * width, as_index(extent))
-        self.taken = local(INDEX, "taken")
-
-    def read(self, number: Scalar) -> list[Scalar]:
-        return self.elements(bounded(number, self.extent, "clip"))
-
-    def search(self) -> tuple[Statement, ...]:
-        """How many of the elements before the one of this rank are taken from the first run."""
-        most = local(INDEX, "most")
-        first = self.middle - self.start
-        fewest = maximum(self.rank - (self.stop - self.middle), ZERO)
-        tried = idiv(self.taken + most, 2)
-        one, *_ = self.read(self.start + tried)
-        other, *_ = self.read(self.middle + (self.rank - 1 - tried))
-        more = ~_comes_before(other, one)
-        step = Assign(
-            (self.taken, most), (where(more, tried + 1, self.taken), where(more, most, tried))
-        )
-        return (
-            Let((self.taken, most), (fewest, minimum(self.rank, first))),
-            While((), self.taken < most, (step,)),
-        )
-
-    def values(self) -> list[Scalar]:
-        """The element, once it has been searched for."""
-        one, other = self.start + self.taken, self.middle + (self.rank - self.taken)
-        key, *_ = self.read(one)
-        other_key, *_ = self.read(other)
-        is_other = (other < self.stop) & ((one >= self.middle) | _comes_before(other_key, key))
-        return self.read(where(is_other, other, one))
+# -- what a thread does ------------------------------------------------------------------------
 
 
-def _comes_before(x: Scalar, y: Scalar) -> Scalar:
-    """Whether an element must stand before another one."""
-    if x.dtype == BOOL:
-        return ~x & y
-    less = x < y
-    return less | (ne(y, y) & eq(x, x)) if is_float(x.dtype) else less
+def _named(values: Sequence[Words]) -> tuple[list[Words], Let]:
+    """Keys in locals of a thread."""
+    names = [tuple(local(word.dtype, "key") for word in key) for key in values]
+    return names, Let(tuple(chain(*names)), tuple(chain(*values)))
+
+
+def _through(values: Sequence[Words], network: Sequence[Comparison]) -> tuple[list[Words], Body]:
+    """Keys that have been through a network, and the statements for that."""
+    given, take = _named(values)
+    found, compare = _named(compared(given, network))
+    return found, (take, compare)
+
+
+def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
+    """A pass of merging, in place."""
+    positions = one.positions(thread)
+    found, merge = _through(_taken(rows, positions), one.comparisons)
+    return (*merge, *_put_all(rows, positions, found))
+
+
+def _taken(rows: Rows, positions: Sequence[Position]) -> list[Words]:
+    return [tuple(load(row, position) for row in rows) for position in positions]
+
+
+def _put_all(rows: Rows, positions: Sequence[Position], keys: Sequence[Words]) -> Body:
+    pairs = zip(positions, keys, strict=True)
+    return tuple(chain(*(_put(rows, position, key) for position, key in pairs)))
+
+
+def _put(rows: Rows, place: Position, key: Words) -> tuple[Store, ...]:
+    return tuple(Store(row, place, word) for row, word in zip(rows, key, strict=True))
