@@ -10,6 +10,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -71,7 +72,7 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
         case MatrixMultiply():
             parts = (statement.sums, statement.left.corner, statement.right.corner)
             return tuple(i for part in parts for i in part.indices)
-        case Barrier():
+        case Barrier() | Await():
             return ()
 
 
@@ -255,5 +256,5 @@ def rebuilt(
             return MatrixMultiply(
                 moved(statement.sums), panel(statement.left), panel(statement.right)
             )
-        case Barrier():
+        case Barrier() | Await():
             return statement

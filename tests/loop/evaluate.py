@@ -25,6 +25,7 @@ from functrans.loop.scalar import OPERATIONS, Scalar, meaning, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -173,6 +174,8 @@ class Interpreter:
                 self._call(statement)
             case MatrixMultiply():
                 self._multiply(statement)
+            case Await():
+                self.wait(statement)
             case Barrier():
                 """One after another is what a barrier is about."""
 
@@ -199,6 +202,9 @@ class Interpreter:
         if statement.op is not None:
             value = combined(statement.op, self._written(statement.target, at), value)
         self._put(statement.target, at, value)
+
+    def wait(self, statement: Await) -> None:
+        """Of one thread, late stores are done at once."""
 
     def _put(self, one: Buffer, at: tuple[int, ...], value: Any) -> None:
         memory = self.memory[one]

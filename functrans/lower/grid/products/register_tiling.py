@@ -78,7 +78,7 @@ class Side:
             lies_along(each, product.counters[-1], loops[-1]) for each in operands
         ]
         self.rows = [
-            buffer(f"{label}_tile", each.dtype, (2, *self.lines(product, number)))
+            buffer(f"{label}_tile", each.dtype, (product.tile.stages, *self.lines(product, number)))
             for number, each in enumerate(operands)
         ]
 
@@ -183,15 +183,19 @@ class Tiling:
     def _start(self) -> tuple[Statement, ...]:
         """Sums of nothing, and the tiles for the first stretch of terms."""
         thread = index("thread", self.tile.threads)
-        op = self.product.fold.attribute[0]
-        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
-        body: list[Statement] = [
-            Store(self.sums, (thread, const(number, INDEX)), nothing)
-            for number in range(self.tile.sums)
-        ]
+        body = self._no_sums(thread)
         names, values = self._loaded(thread, ZERO)
         body += [Let(names, values), *self._put(thread, ZERO, names)]
         return (deal(thread, body, self.tile.threads),)
+
+    def _no_sums(self, thread: Scalar) -> list[Statement]:
+        """Stores of sums of nothing."""
+        op = self.product.fold.attribute[0]
+        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
+        return [
+            Store(self.sums, (thread, const(number, INDEX)), nothing)
+            for number in range(self.tile.sums)
+        ]
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
@@ -245,8 +249,8 @@ class Tiling:
         return quotient_and_rest(x, by, self.simplify)
 
     def _half(self, stretch: Scalar) -> Scalar:
-        """Which of the two tiles a stretch of terms is in."""
-        return self.simplify(Scalar("irem", (stretch, as_index(2)), INDEX))
+        """Which of the tiles a stretch of terms is in."""
+        return self.simplify(Scalar("irem", (stretch, as_index(self.tile.stages)), INDEX))
 
     # -- summing ----------------------------------------------------------------------------------
 

@@ -7,6 +7,13 @@ loaded, and then rounded to what tensor cores take. What differs:
 - a thread loads numbers that lie side by side, as many as 16 bytes have, and an operand lies in
   shared memory as it does in the array that it is read from: fragments are read either way;
 - the terms are added by `MatrixMultiply`, to sums in the registers of a warp's threads;
+- operands that are copied as they are come asynchronously, several stretches of terms ahead:
+
+      for each stretch of terms, each thread:
+          copies of a stretch further on, where the last one was, begin
+          this stretch's terms, added to the thread's sums
+          the next stretch's copies are waited for
+
 - the sums go through shared memory, a strip of 16 rows of each warp at a time: what is computed of
   them is written once for a strip, in a loop, and neighbouring threads store what is side by side.
 """
@@ -25,8 +32,10 @@ from functrans.loop.scalar import Scalar, bitcast, const, convert, minimum, wher
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Address,
+    Await,
     Buffer,
     For,
+    If,
     Let,
     MatrixMultiply,
     Panel,
@@ -42,6 +51,9 @@ from functrans.lower.grid.products.recognition import Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
+
+_BITS = np.dtype(np.uint16)
+"""Half floats, of which nothing is computed."""
 
 
 class _WarpSide(Side):
@@ -97,6 +109,52 @@ class WarpTiling(Tiling):
 
     # -- loading ----------------------------------------------------------------------------------
 
+    def _start(self) -> tuple[Statement, ...]:
+        if not self.tile.is_copied:
+            return super()._start()
+        thread = index("thread", self.tile.threads)
+        body: list[Statement] = self._no_sums(thread)
+        for stage in range(self.tile.stages - 1):
+            body += [*self._copied(thread, as_index(stage)), self._await()]
+        return (deal(thread, body, self.tile.threads),)
+
+    def _stretches(self) -> tuple[Statement, ...]:
+        if not self.tile.is_copied:
+            return super()._stretches()
+        stretch = index("stretch", -(-self.product.longest // self.tile.depth))
+        thread = index("thread", self.tile.threads)
+        ahead = self.simplify(stretch + (self.tile.stages - 1))
+        first, *others = self._terms(thread, stretch)
+        # what is copied goes where the terms before these were: all threads have passed a barrier
+        # since. (Products come first, which need not wait for addresses.)
+        copied = self._copied(thread, ahead) if stretch.attribute[2] >= self.tile.stages else ()
+        body = (first, *copied, *others, self._await())
+        return (For(stretch, ZERO, self.stretches, (deal(thread, body, self.tile.threads),)),)
+
+    def _await(self) -> Await:
+        """The next stretch has to be there, those behind it need not."""
+        return Await(self.tile.stages - 2)
+
+    def _copied(self, thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+        """A thread's share of the operands' elements on their way into shared memory."""
+        whole = int(self.count.attribute) % self.tile.depth == 0
+        exists = self.simplify(stretch < self.stretches)
+        if exists.op == "const" and not exists.attribute:
+            return ()
+        half = self._half(stretch)
+        body: list[Statement] = []
+        for side in self.sides:
+            (operand,), (tile,) = side.operands, side.rows
+            for row, term in self._runs(thread, side):
+                run = self._run(side, operand, row, stretch, term, whole)
+                for number, (value, inside) in enumerate(run):
+                    own, at = (row, term + number) if side.near else (row + number, term)
+                    place = tuple(map(self.simplify, side.place(half, own, at)))
+                    bits = self._or_zero(bitcast(value, _BITS), inside)
+                    body.append(Store(tile, place, bitcast(bits, tile.dtype), late=True))
+        # (of terms that do not exist, zeros are copied)
+        return [If(exists, tuple(body))] if whole and exists.op != "const" else body
+
     def _loaded(
         self, thread: Scalar, stretch: Scalar
     ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
@@ -110,7 +168,7 @@ class WarpTiling(Tiling):
         values: list[Scalar] = []
         for side in self.sides:
             (operand,) = side.operands
-            bits = np.dtype(np.uint16) if operand.dtype.itemsize == 2 else operand.dtype
+            bits = _BITS if operand.dtype.itemsize == 2 else operand.dtype
             for row, term in self._runs(thread, side):
                 values += [
                     self._or_zero(bitcast(value, bits), inside)
