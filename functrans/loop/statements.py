@@ -322,7 +322,8 @@ class MatrixMultiply:
     That is what tensor cores do. All threads of the warp come to it, with the same operands, which
     lie in the team's scratch. Each has some of the sums in registers (`functrans.loop.fragments`),
     in a row that is private to threads. Operands are multiplied exactly, and added up in float32,
-    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero.
+    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero, or they
+    are rounded here.
 
     Parameters
     ----------
@@ -330,11 +331,14 @@ class MatrixMultiply:
         Of the first one of the thread.
     left, right : Panel
         Of 16 rows, or a multiple, each; as many terms of both as are 32 bytes.
+    rounded : bool
+        Whether operands of float32 are rounded to tf32 first, as `fragments.as_tf32` does.
     """
 
     sums: Address
     left: Panel
     right: Panel
+    rounded: bool = False
 
     @property
     def count(self) -> int:

@@ -253,8 +253,7 @@ def rebuilt(
             def panel(one: Panel) -> Panel:
                 return replace(one, corner=moved(one.corner))
 
-            return MatrixMultiply(
-                moved(statement.sums), panel(statement.left), panel(statement.right)
-            )
+            left, right = panel(statement.left), panel(statement.right)
+            return replace(statement, sums=moved(statement.sums), left=left, right=right)
         case Barrier() | Await():
             return statement

@@ -244,15 +244,16 @@ class Interpreter:
         first = self._corner(statement.sums)
         quotient, rest = divmod(first[0] % fragments.WARP, 4)
         left, right = statement.left, statement.right
-        rows = self._rows(left, fragments.own_rows(quotient, left.rows))
-        columns = self._rows(right, fragments.own_columns(rest, right.rows))
+        rounded = statement.rounded
+        rows = self._rows(left, fragments.own_rows(quotient, left.rows), rounded)
+        columns = self._rows(right, fragments.own_columns(rest, right.rows), rounded)
         for number, own in enumerate(fragments.own_sums(left.rows, right.rows)):
             row, column = own
             at = (*first[:-1], first[-1] + number)
             total = self._load(statement.sums.target, at) + rows[row] @ columns[column]
             self._put(statement.sums.target, at, total)
 
-    def _rows(self, panel: Panel, numbers: Sequence[int]) -> Array:
+    def _rows(self, panel: Panel, numbers: Sequence[int], rounded: bool) -> Array:
         """Some rows of an operand."""
         one = panel.corner.target
         shape = self.memory[one].array.shape
@@ -270,6 +271,10 @@ class Interpreter:
         ]
         if one.dtype == np.float32:
             bits = np.asarray(found).view(np.uint32)
+            if rounded:
+                half = 1 << fragments.TF32_UNUSED >> 1
+                bits = np.where(np.isnan(found), bits, (bits + half) & (2**32 - 2 * half))
+                found = bits.astype(np.uint32).view(np.float32)
             if (bits & ((1 << fragments.TF32_UNUSED) - 1)).any():
                 raise Fault(f"tensor cores do not look at the last bits of {one}, which are set")
         return np.asarray(found).astype(np.float64)

@@ -187,6 +187,7 @@ TABLE: dict[str, Name] = {
     "half": Name("bits", _of("float32", "uint16"), numbers.half, meaning_of.half),
     "half_bits": _one(_of("uint16", "float32"), numbers.half_bits, meaning_of.half_bits),
     "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half, meaning_of.rounded_to_half),
+    "as_tf32": _one(_of("float32", "float32"), tensor_cores.as_tf32, meaning_of.as_tf32),
     "half_of_double": _one(
         _of("float32", "float64"), numbers.rounded_to_half, meaning_of.rounded_to_half
     ),

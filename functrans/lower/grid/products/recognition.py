@@ -143,10 +143,12 @@ def _on_tensor_cores(
         return None
     size = factors[0].dtype.itemsize
     counters = fold.attribute[1]
+    # float32 numbers are copied before they are rounded
+    plain = (left[0], right[0]) if factors[0].dtype == SINGLE else factors
     fitting: list[WarpTile] = []
     if fold.args[1].op == "const" and all(
         is_copied(each, loops, counters)
-        for each, loops in zip(factors, (sides.rows, sides.columns), strict=True)
+        for each, loops in zip(plain, (sides.rows, sides.columns), strict=True)
     ):
         tiles = [tile.of(size) for tile in grid.copied_tiles]
         fitting = [tile for tile in tiles if tile.bytes(size) <= grid.largest_shared]
@@ -156,6 +158,7 @@ def _on_tensor_cores(
     tile = _largest(fitting, sides, grid)
     if tile is None:
         return None
+    factors = plain if tile.is_copied else factors
     x, y = (convert(each, SINGLE) for each in factors)
     term = Scalar("mul", (x, y), SINGLE)
     return Product(fold, *sides, factors[:1], factors[1:], term, True, tile)

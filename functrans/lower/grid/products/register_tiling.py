@@ -169,7 +169,7 @@ class Tiling:
             sum(root.work for root in (*self.roots, *self.tile_sums)),
             team=tile.threads,
             private=self._private(),
-            largest_constant=max(tile.threads, *tile),
+            largest_constant=max(tile.threads, *tile, tile.stages * tile.depth),
         )
 
     def _scratch(self) -> tuple[Buffer, ...]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -52,8 +53,10 @@ from functrans.lower.grid.products.register_tiling import Side, Tiling, where_in
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
 
-_BITS = np.dtype(np.uint16)
-"""Half floats, of which nothing is computed."""
+
+def _bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """As what numbers are loaded with which nothing is computed: half floats as their bits."""
+    return np.dtype(np.uint16) if dtype.itemsize == 2 else dtype
 
 
 class _WarpSide(Side):
@@ -150,8 +153,8 @@ class WarpTiling(Tiling):
                 for number, (value, inside) in enumerate(run):
                     own, at = (row, term + number) if side.near else (row + number, term)
                     place = tuple(map(self.simplify, side.place(half, own, at)))
-                    bits = self._or_zero(bitcast(value, _BITS), inside)
-                    body.append(Store(tile, place, bitcast(bits, tile.dtype), late=True))
+                    value = self._or_zero(bitcast(value, _bits(tile.dtype)), inside)
+                    body.append(Store(tile, place, bitcast(value, tile.dtype), late=True))
         # (of terms that do not exist, zeros are copied)
         return [If(exists, tuple(body))] if whole and exists.op != "const" else body
 
@@ -168,7 +171,7 @@ class WarpTiling(Tiling):
         values: list[Scalar] = []
         for side in self.sides:
             (operand,) = side.operands
-            bits = _BITS if operand.dtype.itemsize == 2 else operand.dtype
+            bits = _bits(operand.dtype)
             for row, term in self._runs(thread, side):
                 values += [
                     self._or_zero(bitcast(value, bits), inside)
@@ -247,6 +250,8 @@ class WarpTiling(Tiling):
         half, corner = self._half(stretch), self._corner(thread)
         lengths = self.tile.warp_rows, self.tile.warp_columns
         sums = Address(self.sums, (thread, ZERO))
+        # what is copied has not been computed with
+        rounded = self.tile.is_copied and self.left.rows[0].dtype.itemsize > 2
 
         def product(term: int) -> MatrixMultiply:
             left, right = (
@@ -257,7 +262,7 @@ class WarpTiling(Tiling):
                 )
                 for side, first, length in zip(self.sides, corner, lengths, strict=True)
             )
-            return MatrixMultiply(sums, left, right)
+            return MatrixMultiply(sums, left, right, rounded)
 
         return tuple(product(term) for term in range(0, self.tile.depth, each))
 
