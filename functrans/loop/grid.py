@@ -288,18 +288,20 @@ class Grid(NamedTuple):
     512 bytes of shared memory for 16 instructions of `mma`, which take longer than the reading. In
     the largest a thread has 64 sums, and two blocks have room in a multiprocessor's registers."""
     copied_tiles: tuple[WarpTile, ...] = (
+        WarpTile(128, 256, 64, 64, 64, 3),
         WarpTile(128, 256, 32, 64, 64, 4),
         WarpTile(128, 128, 32, 64, 32, 4),
         WarpTile(64, 64, 32, 32, 32, 4),
         WarpTile(32, 32, 32, 16, 16, 4),
     )
-    """The same where operands are half floats that are copied as they are. (On an H100, with the
-    next 16 terms under way in registers, the largest of the others takes 570 cycles for what is 210
-    of `mma`, and 260 of shared memory.) Three stretches of 32 terms ahead are more than memory's
-    latency. A warp with 64 x 64 sums reads 8 times 512 bytes for 32 `mma`, so that shared memory is
-    used for 350 of 420 cycles, with the copies; and tiles of 128 x 256 ask the L2 cache for a byte
-    in 85 operations, which is 4.7 TB/s at 400 TFLOP/s. A thread has 128 sums then, and a
-    multiprocessor room for one block."""
+    """The same where operands are copied as they are. (On an H100, with the next 16 terms under way
+    in registers, the largest of the others takes 570 cycles for what is 210 of `mma`, and 260 of
+    shared memory.) Two stretches of 64 terms ahead are more than the latency of memory, as three of
+    32 are where there is less room; with longer stretches, warps wait for each other less often.
+    A warp with 64 x 64 sums reads 8 times 512 bytes for 32 `mma`, so that shared memory is used for
+    350 of 420 cycles, with the copies; and tiles of 128 x 256 ask the L2 cache for a byte in 85
+    operations, which is 4.7 TB/s at 400 TFLOP/s. A thread has 128 sums then, and a multiprocessor
+    room for one block."""
     narrowest_product: int = 8
     """A product with fewer rows or columns is not tiled: a thread has this many sums in a row."""
     blocks: int = 264

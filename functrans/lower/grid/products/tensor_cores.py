@@ -21,7 +21,7 @@ loaded, and then rounded to what tensor cores take. What differs:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,10 @@ from functrans.lower.select.root import Elements, extent_of
 def _bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """As what numbers are loaded with which nothing is computed: half floats as their bits."""
     return np.dtype(np.uint16) if dtype.itemsize == 2 else dtype
+
+
+_TOGETHER = 4
+"""Sums that a thread reads from shared memory at once: 16 bytes."""
 
 
 class _WarpSide(Side):
@@ -99,6 +103,7 @@ class WarpTiling(Tiling):
         largest_epilogue: int,
     ) -> None:
         super().__init__(product, roots, kept, simplify, largest_epilogue)
+        self.largest_epilogue = largest_epilogue
         assert isinstance(product.tile, WarpTile)
         self.tile: WarpTile = product.tile
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
@@ -308,21 +313,46 @@ class WarpTiling(Tiling):
     def _stored(self, strip: int) -> For:
         """The epilogue of a strip of sums: a thread has a strided share of its elements."""
         thread = index("thread", self.tile.threads)
-        columns, threads = self.tile.columns, self.tile.threads
-        count = prod((self.tile.warps[0], fragments.ROWS, columns)) // threads
+        width = self._side_by_side()
+        across, threads = self.tile.columns // width, self.tile.threads
+        count = self.tile.warps[0] * fragments.ROWS * across // threads
         turn = index("turn", count)
-        row, column = self._divided(thread, columns)
-        row = self.simplify(turn * (threads // columns) + row)
+        row, run = self._divided(thread, across)
+        row = self.simplify(turn * (threads // across) + row)
         warp, within = self._divided(row, fragments.ROWS)
         place = warp * self.tile.warp_rows + (within + strip * fragments.ROWS)
-        of_row, of_column = self._named(self.left, place), self._named(self.right, column)
-        total = local(self.sums.dtype, "total")
-        made = self._element(
-            {**of_row.known, **of_column.known}, convert(total, self.product.fold.dtype)
-        )
-        body = [of_row.declared, Let((total,), (load(self.strip, (row, column)),)), *made]
-        inside = where_inside(of_row, body)
-        loop = For(turn, ZERO, as_index(count), tuple(inside))
-        return deal(
-            thread, [of_column.declared, *where_inside(of_column, [loop])], self.tile.threads
-        )
+        of_row = self._named(self.left, place)
+        columns = [self.simplify(run * width + number) for number in range(width)]
+        of_column = self._named(self.right, columns[0])
+        named = [of_column.known]
+        if width > 1:
+            # (of expressions it is known that they are neighbours)
+            (loop,) = self.right.loops
+            named = [{loop: self.simplify(self.right.number(each))} for each in columns]
+        totals = tuple(local(self.sums.dtype, "total") for _ in columns)
+        loads = tuple(load(self.strip, (row, column)) for column in columns)
+        made = [
+            self._element({**of_row.known, **own}, convert(total, self.product.fold.dtype))
+            for own, total in zip(named, totals, strict=True)
+        ]
+        body = [of_row.declared, Let(totals, loads), *_stores_last(made)]
+        turns = For(turn, ZERO, as_index(count), tuple(where_inside(of_row, body)))
+        declared = [of_column.declared] if width == 1 else []
+        return deal(thread, [*declared, *where_inside(of_column, [turns])], threads)
+
+    def _side_by_side(self) -> int:
+        """How many neighbours of a row a thread stores at once, of which all are there or none.
+
+        They are written out; a long epilogue is written once for a strip.
+        """
+        nodes = sum(root.node_count for root in self.roots[1:])
+        if len(self.right.loops) > 1 or self.right.extent % _TOGETHER:
+            return 1
+        written = nodes * _TOGETHER * self.tile.copies
+        return _TOGETHER if written <= self.largest_epilogue else 1
+
+
+def _stores_last(elements: Sequence[Sequence[Statement]]) -> list[Statement]:
+    """The statements of several elements, all that is computed first: no element reads another."""
+    every = [statement for own in elements for statement in own]
+    return sorted(every, key=lambda each: isinstance(each, Store))

@@ -176,6 +176,25 @@ def test_other_operands_come_by_way_of_registers(function, shapes):
     check(function, x, y)
 
 
+def test_a_thread_stores_neighbours_at_once():
+    def text(n, function=lambda x, y: x @ y):
+        x, y = drawn(F16, 33, 40), drawn(F16, 40, n)
+        made = plan(function, x, y)
+        check(function, x, y)
+        return emit(products(made)[0], SMALL.grid)
+
+    several = re.compile(r"store4\((t0|out0)")
+    assert several.search(text(40))
+    assert several.search(text(44))
+    assert several.search(text(44, lambda x, y: np.maximum(x @ y, 0) * 2))
+    assert not several.search(text(41))
+    assert not several.search(text(42))
+    small = target(SMALL, grid={"largest_epilogue": 8})
+    x, y = drawn(F16, 33, 40), drawn(F16, 40, 44)
+    made = plan(lambda x, y: np.maximum(x @ y, 0) * 2, x, y, machine=small)
+    assert not several.search(emit(products(made)[0], small.grid))
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_infinities_that_are_copied_stay_in_their_rows(dtype):
     x, y = drawn(dtype, 17, 48), drawn(dtype, 48, 24)
@@ -401,7 +420,7 @@ def test_copies_go_past_the_registers(size, few, dtype):
     text, blocks = compiled(lambda x, y: x @ y, x, x, architecture="sm_90")
     assert blocks >= few
     assert "cp.async.cg.shared.global.L2::128B" in text
-    assert "cp.async.wait_group 2;" in text
+    assert f"cp.async.wait_group {1 if size == 4096 else 2};" in text
     assert "ld.global" not in text
 
 
