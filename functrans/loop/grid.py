@@ -302,6 +302,10 @@ class Grid(NamedTuple):
     350 of 420 cycles, with the copies; and tiles of 128 x 256 ask the L2 cache for a byte in 85
     operations, which is 4.7 TB/s at 400 TFLOP/s. A thread has 128 sums then, and a multiprocessor
     room for one block."""
+    tiles_together: int = 16
+    """Tiles below each other, of such products, that are computed at a time. 132 tiles of 128 x 256
+    read the fewest rows and columns as 16 below and 8 beside each other: half of what they do in
+    the order of rows, where a product of 8192 x 8192 has 32 tiles beside each other."""
     narrowest_product: int = 8
     """A product with fewer rows or columns is not tiled: a thread has this many sums in a row."""
     blocks: int = 264

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
-from functrans.loop.grid import ProductTile
+from functrans.loop.grid import Grid, ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
@@ -112,8 +112,7 @@ class Tiling:
     kept : sequence of Elements
         Those that are stored.
     simplify : Simplifier
-    largest_epilogue : int
-        Number of nodes that are at most written out for the sums of a thread.
+    grid : Grid
     """
 
     operand: type[Side] = Side
@@ -125,7 +124,7 @@ class Tiling:
         roots: Sequence[Elements],
         kept: Sequence[Elements],
         simplify: Simplifier,
-        largest_epilogue: int,
+        grid: Grid,
     ) -> None:
         self.product = product
         self.tile = product.tile
@@ -137,18 +136,24 @@ class Tiling:
         self.left = side("row", product.rows, tile.rows, product.left, product)
         self.right = side("column", product.columns, tile.columns, product.right, product)
         self.sides = (self.left, self.right)
+        self.blocks: tuple[Scalar, ...] = (self.left.block, self.right.block)
+        """The loops over tiles of the result."""
         self.count = simplify(count_of(product))
         """How many terms there are."""
         self.stretches = simplify(
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
-        self.in_turn = self._in_turn(largest_epilogue)
+        self.grid = grid
+        self.in_turn = self._in_turn()
 
-    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+    def _in_turn(self) -> Buffer | None:
         """The sums, where rows of a thread are gone through in a loop."""
         tile = self.tile
-        if sum(root.node_count for root in self.roots[1:]) * tile.sums <= largest_epilogue:
+        if (
+            sum(root.node_count for root in self.roots[1:]) * tile.sums
+            <= self.grid.largest_epilogue
+        ):
             return None
         return buffer("in_turn", self.sums.dtype, (tile.threads, tile.sums))
 
@@ -158,8 +163,7 @@ class Tiling:
             body = (*body, *self._results())
         if self.tile_sums:
             body = (*body, *self._totals())
-        loops = [*self.product.batch, self.left.block, self.right.block]
-        for each in reversed(loops):
+        for each in reversed((*self.product.batch, *self.blocks)):
             stop = const(each.attribute[2], INDEX)
             body = (For(each, ZERO, stop, body, parallel=True),)
         tile = self.tile

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop import fragments
-from functrans.loop.grid import WarpTile, lines
+from functrans.loop.grid import Grid, WarpTile, lines
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
 from functrans.loop.scalar import Scalar, bitcast, const, convert, minimum, where
 from functrans.loop.simplify import Simplifier
@@ -100,17 +100,31 @@ class WarpTiling(Tiling):
         roots: Sequence[Elements],
         kept: Sequence[Elements],
         simplify: Simplifier,
-        largest_epilogue: int,
+        grid: Grid,
     ) -> None:
-        super().__init__(product, roots, kept, simplify, largest_epilogue)
-        self.largest_epilogue = largest_epilogue
+        super().__init__(product, roots, kept, simplify, grid)
         assert isinstance(product.tile, WarpTile)
         self.tile: WarpTile = product.tile
+        self.blocks = self._blocks()
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
 
-    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+    def _in_turn(self) -> Buffer | None:
         # whatever is computed of the sums, they go through shared memory, a strip at a time
         return None
+
+    def _blocks(self) -> tuple[Scalar, ...]:
+        """The loops over tiles of the result, near each other if they are computed at a time.
+
+        A machine goes through rows of several tiles, column by column. So these read fewer rows and
+        columns of the operands, which the L2 cache then has for all of them.
+        """
+        count = extent_of(self.left.block)
+        together = max(n for n in range(1, self.grid.tiles_together + 1) if count % n == 0)
+        if together == 1 or not self.tile.is_copied:
+            return self.blocks
+        group, own = index("row_group", count // together), index("row_block", together)
+        self.left.block = self.simplify(group * together + own)
+        return group, self.right.block, own
 
     def _scratch(self) -> tuple[Buffer, ...]:
         return (*super()._scratch(), self.strip)
@@ -349,7 +363,7 @@ class WarpTiling(Tiling):
         if len(self.right.loops) > 1 or self.right.extent % _TOGETHER:
             return 1
         written = nodes * _TOGETHER * self.tile.copies
-        return _TOGETHER if written <= self.largest_epilogue else 1
+        return _TOGETHER if written <= self.grid.largest_epilogue else 1
 
 
 def _stores_last(elements: Sequence[Sequence[Statement]]) -> list[Statement]:

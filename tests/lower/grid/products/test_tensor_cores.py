@@ -176,6 +176,17 @@ def test_other_operands_come_by_way_of_registers(function, shapes):
     check(function, x, y)
 
 
+@pytest.mark.parametrize("together", [1, 2, 3, 16])
+def test_tiles_near_each_other_are_computed_at_a_time(together):
+    machine = target(SMALL, grid={"tiles_together": together})
+    x, y = drawn(F16, 100, 40), drawn(F16, 40, 72)
+    made = plan(lambda x, y: x @ y, x, y, machine=machine)
+    (kernel,) = products(made)
+    extents = [loop.index.attribute[2] for loop in kernel.band]
+    assert extents == {1: [4, 3], 16: [1, 3, 4]}.get(together, [2, 3, 2])
+    check(lambda x, y: x @ y, x, y, machine=machine)
+
+
 def test_a_thread_stores_neighbours_at_once():
     def text(n, function=lambda x, y: x @ y):
         x, y = drawn(F16, 33, 40), drawn(F16, 40, n)
