@@ -26,6 +26,7 @@ from functrans.loop.nodes import INDEX, identity
 from functrans.loop.scalar import BOOL, Scalar, postorder
 from functrans.loop.statements import (
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -120,6 +121,10 @@ class Printer:
         """Print what is done to an element in one step that no other thread comes into."""
         raise NotImplementedError
 
+    def wait(self, statement: Await) -> None:
+        """Print that a thread waits for what it has stored late."""
+        raise NotImplementedError
+
     def multiply(self, statement: MatrixMultiply) -> None:
         """Print a product that the threads of a warp do together."""
         raise NotImplementedError
@@ -203,6 +208,9 @@ class Printer:
                 self.forget()
             case Barrier():
                 self.barrier()
+                self.forget()
+            case Await():
+                self.wait(statement)
                 self.forget()
 
     def store(self, statement: Store) -> None:

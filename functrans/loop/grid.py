@@ -37,7 +37,12 @@ class ProductTile(NamedTuple):
 
     def bytes(self, itemsize: int) -> int:
         """Bytes of shared memory for one operand: two tiles, of which one is loaded meanwhile."""
-        return 2 * self.depth * (max(self.rows, self.columns) + self.padding) * itemsize
+        return self.stages * self.depth * (max(self.rows, self.columns) + self.padding) * itemsize
+
+    @property
+    def stages(self) -> int:
+        """How many tiles of each operand are in shared memory."""
+        return 2
 
     @property
     def copies(self) -> int:
@@ -64,6 +69,14 @@ class WarpTile(NamedTuple):
     """Terms of the sums that are in shared memory at a time."""
     warp_rows: int
     warp_columns: int
+    stages: int = 2
+    """How many tiles of each operand are in shared memory. Of two, one is loaded into registers
+    while the other is multiplied; more are copied asynchronously, all but one of them ahead."""
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether operands are copied asynchronously."""
+        return self.stages > 2
 
     def of(self, itemsize: int) -> WarpTile:
         """The tile for operands of an item size: its depth is for those of two bytes."""
@@ -102,7 +115,9 @@ class WarpTile(NamedTuple):
         """Bytes of shared memory, whichever way the operands lie in it."""
         sides = (self.rows, self.columns)
         return prod(self.strip) * 4 + sum(
-            2 * max(prod(lines(self.depth, n, itemsize, near)) for near in (True, False)) * itemsize
+            self.stages
+            * max(prod(lines(self.depth, n, itemsize, near)) for near in (True, False))
+            * itemsize
             for n in sides
         )
 
@@ -213,6 +228,8 @@ class Grid(NamedTuple):
     """Bytes of rows that a thread may have to itself."""
     shared: int = 48 << 10
     """Bytes of shared memory of a block."""
+    largest_shared: int = 227 << 10
+    """The same of a block that asks for it when it is launched."""
     crowded: int = 8 << 10
     """So few elements that all update are updated in shared memory first, if that holds them:
     threads would wait for each other at every update."""
@@ -274,6 +291,25 @@ class Grid(NamedTuple):
     """Tiles of products on tensor cores, the largest first. A warp with 64 x 32 sums reads 6 times
     512 bytes of shared memory for 16 instructions of `mma`, which take longer than the reading. In
     the largest a thread has 64 sums, and two blocks have room in a multiprocessor's registers."""
+    copied_tiles: tuple[WarpTile, ...] = (
+        WarpTile(128, 256, 64, 64, 64, 3),
+        WarpTile(128, 256, 32, 64, 64, 4),
+        WarpTile(128, 128, 32, 64, 32, 4),
+        WarpTile(64, 64, 32, 32, 32, 4),
+        WarpTile(32, 32, 32, 16, 16, 4),
+    )
+    """The same where operands are copied as they are. (On an H100, with the next 16 terms under way
+    in registers, the largest of the others takes 570 cycles for what is 210 of `mma`, and 260 of
+    shared memory.) Two stretches of 64 terms ahead are more than the latency of memory, as three of
+    32 are where there is less room; with longer stretches, warps wait for each other less often.
+    A warp with 64 x 64 sums reads 8 times 512 bytes for 32 `mma`, so that shared memory is used for
+    350 of 420 cycles, with the copies; and tiles of 128 x 256 ask the L2 cache for a byte in 85
+    operations, which is 4.7 TB/s at 400 TFLOP/s. A thread has 128 sums then, and a multiprocessor
+    room for one block."""
+    tiles_together: int = 16
+    """Tiles below each other, of such products, that are computed at a time. 132 tiles of 128 x 256
+    read the fewest rows and columns as 16 below and 8 beside each other: half of what they do in
+    the order of rows, where a product of 8192 x 8192 has 32 tiles beside each other."""
     narrowest_product: int = 8
     """A product with fewer rows or columns is not tiled: a thread has this many sums in a row."""
     blocks: int = 264

@@ -95,6 +95,9 @@ class Store:
         Whether no other thread comes between reading and writing, so that independent iterations
         may meet in one element, if all do the same to it: in an order that nobody knows. Of those
         without an ``op``, any may be the last.
+    late : bool
+        Whether the thread goes on before it is done: the element is there once the thread has come
+        to an `Await` that waits for it, and until then nobody may touch it.
     """
 
     target: Buffer
@@ -102,6 +105,7 @@ class Store:
     value: Scalar
     op: str | None = None
     atomic: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +281,19 @@ class Barrier:
 
 
 @dataclass(frozen=True, eq=False)
+class Await:
+    """The thread waits for its late stores: those since the last such statement are a group.
+
+    Parameters
+    ----------
+    behind : int
+        How many groups, the last ones, need not be there yet.
+    """
+
+    behind: int
+
+
+@dataclass(frozen=True, eq=False)
 class Panel:
     """An operand of a `MatrixMultiply`: its rows (or columns), and the terms along them.
 
@@ -305,7 +322,8 @@ class MatrixMultiply:
     That is what tensor cores do. All threads of the warp come to it, with the same operands, which
     lie in the team's scratch. Each has some of the sums in registers (`functrans.loop.fragments`),
     in a row that is private to threads. Operands are multiplied exactly, and added up in float32,
-    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero.
+    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero, or they
+    are rounded here.
 
     Parameters
     ----------
@@ -313,11 +331,14 @@ class MatrixMultiply:
         Of the first one of the thread.
     left, right : Panel
         Of 16 rows, or a multiple, each; as many terms of both as are 32 bytes.
+    rounded : bool
+        Whether operands of float32 are rounded to tf32 first, as `fragments.as_tf32` does.
     """
 
     sums: Address
     left: Panel
     right: Panel
+    rounded: bool = False
 
     @property
     def count(self) -> int:
@@ -330,7 +351,9 @@ class MatrixMultiply:
         return self.left.corner.target.dtype
 
 
-Statement = Store | Let | Assign | For | Reduce | If | While | Call | Barrier | MatrixMultiply
+Statement = (
+    Store | Let | Assign | For | Reduce | If | While | Call | Barrier | Await | MatrixMultiply
+)
 
 
 def band(body: Sequence[Statement]) -> tuple[For, ...]:

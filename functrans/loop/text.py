@@ -12,6 +12,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -91,7 +92,7 @@ class Printer:
             case Store():
                 *position, value = words
                 sign = "=" if statement.op is None else f"{statement.op}="
-                note = "  # atomic" if statement.atomic else ""
+                note = "".join(f"  # {x}" for x in ("atomic", "late") if getattr(statement, x))
                 yield f"{indent}{statement.target}[{', '.join(position)}] {sign} {value}{note}"
             case Let() | Assign():
                 word = "let" if isinstance(statement, Let) else "set"
@@ -123,6 +124,8 @@ class Printer:
                 yield f"{indent}{sums} += {left} @ {right}  # by a warp"
             case Barrier():
                 yield f"{indent}barrier"
+            case Await():
+                yield f"{indent}await all but {statement.behind}"
 
     def _reduce(self, statement: Reduce, words: list[str], depth: int) -> Iterator[str]:
         bounds, values = words[: 2 * len(statement.loops)], words[2 * len(statement.loops) :]

@@ -10,6 +10,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -71,7 +72,7 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
         case MatrixMultiply():
             parts = (statement.sums, statement.left.corner, statement.right.corner)
             return tuple(i for part in parts for i in part.indices)
-        case Barrier():
+        case Barrier() | Await():
             return ()
 
 
@@ -252,8 +253,7 @@ def rebuilt(
             def panel(one: Panel) -> Panel:
                 return replace(one, corner=moved(one.corner))
 
-            return MatrixMultiply(
-                moved(statement.sums), panel(statement.left), panel(statement.right)
-            )
-        case Barrier():
+            left, right = panel(statement.left), panel(statement.right)
+            return replace(statement, sums=moved(statement.sums), left=left, right=right)
+        case Barrier() | Await():
             return statement

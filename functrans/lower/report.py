@@ -12,6 +12,7 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -161,6 +162,8 @@ class _Outline:
                 return f"{statement.sums.target} += {self.name(left)} @ {self.name(right)}"
             case Barrier():
                 return "barrier"
+            case Await():
+                return f"wait for copies, but the last {statement.behind}"
 
     def name(self, one: Buffer) -> str:
         return self.names.get(one, one.name)

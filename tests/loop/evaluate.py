@@ -25,6 +25,7 @@ from functrans.loop.scalar import OPERATIONS, Scalar, meaning, postorder
 from functrans.loop.statements import (
     Address,
     Assign,
+    Await,
     Barrier,
     Buffer,
     Call,
@@ -173,6 +174,8 @@ class Interpreter:
                 self._call(statement)
             case MatrixMultiply():
                 self._multiply(statement)
+            case Await():
+                self.wait(statement)
             case Barrier():
                 """One after another is what a barrier is about."""
 
@@ -199,6 +202,9 @@ class Interpreter:
         if statement.op is not None:
             value = combined(statement.op, self._written(statement.target, at), value)
         self._put(statement.target, at, value)
+
+    def wait(self, statement: Await) -> None:
+        """Of one thread, late stores are done at once."""
 
     def _put(self, one: Buffer, at: tuple[int, ...], value: Any) -> None:
         memory = self.memory[one]
@@ -238,15 +244,16 @@ class Interpreter:
         first = self._corner(statement.sums)
         quotient, rest = divmod(first[0] % fragments.WARP, 4)
         left, right = statement.left, statement.right
-        rows = self._rows(left, fragments.own_rows(quotient, left.rows))
-        columns = self._rows(right, fragments.own_columns(rest, right.rows))
+        rounded = statement.rounded
+        rows = self._rows(left, fragments.own_rows(quotient, left.rows), rounded)
+        columns = self._rows(right, fragments.own_columns(rest, right.rows), rounded)
         for number, own in enumerate(fragments.own_sums(left.rows, right.rows)):
             row, column = own
             at = (*first[:-1], first[-1] + number)
             total = self._load(statement.sums.target, at) + rows[row] @ columns[column]
             self._put(statement.sums.target, at, total)
 
-    def _rows(self, panel: Panel, numbers: Sequence[int]) -> Array:
+    def _rows(self, panel: Panel, numbers: Sequence[int], rounded: bool) -> Array:
         """Some rows of an operand."""
         one = panel.corner.target
         shape = self.memory[one].array.shape
@@ -264,6 +271,10 @@ class Interpreter:
         ]
         if one.dtype == np.float32:
             bits = np.asarray(found).view(np.uint32)
+            if rounded:
+                half = 1 << fragments.TF32_UNUSED >> 1
+                bits = np.where(np.isnan(found), bits, (bits + half) & (2**32 - 2 * half))
+                found = bits.astype(np.uint32).view(np.float32)
             if (bits & ((1 << fragments.TF32_UNUSED) - 1)).any():
                 raise Fault(f"tensor cores do not look at the last bits of {one}, which are set")
         return np.asarray(found).astype(np.float64)

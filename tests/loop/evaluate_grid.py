@@ -23,6 +23,7 @@ from functrans.loop.domain import Fault
 from functrans.loop.fragments import WARP
 from functrans.loop.statements import (
     Assign,
+    Await,
     Barrier,
     Buffer,
     For,
@@ -206,6 +207,8 @@ class _Thread(Interpreter):
         self.number = number
         self.products: list[tuple[Any, ...]] = []
         """The products of matrices that this thread has come to since it waited, and of what."""
+        self.late: list[list[tuple[Buffer, tuple[int, ...], Any]]] = [[]]
+        """Groups of stores that are not done yet."""
 
     def team_statements(self, body: Sequence[Statement]) -> Thread:
         """Statements that the threads of the team do together."""
@@ -272,12 +275,23 @@ class _Thread(Interpreter):
         for number in range(first, first + statement.count):
             self.team.touch(self.number, statement.sums.target, (*before, number), "write")
 
+    def wait(self, statement: Await) -> None:
+        self.late.append([])
+        while len(self.late) > statement.behind + 1:
+            for one, at, value in self.late.pop(0):
+                self._put(one, at, value)
+                self.team.touch(self.number, one, at, "write")
+
     def _load(self, one: Buffer, at: tuple[int, ...]) -> Any:
         self.team.touch(self.number, one, at, "read")
         return super()._load(one, at)
 
     def _store(self, statement: Store, value: Any) -> None:
         at = self._position(statement.target, [self.value(i) for i in statement.indices])
-        super()._store(statement, value)
+        if statement.late:
+            self.memory[statement.target].written[at] = False
+            self.late[-1].append((statement.target, at, value))
+        else:
+            super()._store(statement, value)
         how = f"atomic {statement.op}" if statement.atomic else "write"
         self.team.touch(self.number, statement.target, at, how)

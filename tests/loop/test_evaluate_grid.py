@@ -8,6 +8,7 @@ from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, eq
 from functrans.loop.statements import (
     Assign,
+    Await,
     Barrier,
     For,
     If,
@@ -119,6 +120,38 @@ def test_what_is_private_stays_from_loop_to_loop_without_a_barrier(seed):
 def test_what_is_private_is_nobody_elses():
     with pytest.raises(Fault, match="of a team touches own of thread 0"):
         run_private(of_threads(lambda i: [Store(OWN, (ZERO, ZERO), load(X, (i,)))]))
+
+
+def late(*between, behind=0):
+    """Each thread stores two elements late, and reads them."""
+
+    def body(i):
+        return [
+            Store(ROW, (i,), load(X, (i,)), late=True),
+            *between,
+            Await(behind),
+            Store(Y, (i,), load(ROW, (i,))),
+        ]
+
+    return dealt(body)
+
+
+def test_late_stores_are_done_once_they_are_waited_for():
+    found, _ = run(late(), order=shuffled(0))
+    np.testing.assert_array_equal(found, np.arange(COUNT))
+    found, _ = run(late(Await(1), behind=1), order=shuffled(0))
+    np.testing.assert_array_equal(found, np.arange(COUNT))
+    with pytest.raises(Fault, match="before it is written"):
+        run(late(behind=1))
+
+
+def test_late_stores_are_of_the_thread_that_waits():
+    here = [dealt(lambda i: [Store(ROW, (i,), load(X, (i,)), late=True)]), BARRIER]
+    with pytest.raises(Fault, match="before it is written"):
+        run(*here, dealt(lambda i: [Store(Y, (i,), load(ROW, (i,)))]))
+    here.insert(1, dealt(lambda i: [Await(0)]))
+    found, _ = run(*here, dealt(lambda i: [Store(Y, (i,), load(ROW, (i,)))]))
+    np.testing.assert_array_equal(found, np.arange(COUNT))
 
 
 def test_sums_are_combined_by_halves():

@@ -45,7 +45,7 @@ def multiplied(
         (statement.left, statement.right), tiles, corners, (ROWS, COLUMNS), strict=True
     ):
         found: list[list[str]] = []
-        yield from read(panel, height, tile, corner, lane, unique, found)
+        yield from read(panel, height, tile, corner, lane, unique, statement.rounded, found)
         operands.append(found)
     left, right = operands
     places = iter(range(0, len(sums), SUMS))
@@ -63,6 +63,7 @@ def _in_words(
     corner: str,
     lane: str,
     unique: Callable[[str], str],
+    rounded: bool,
     found: list[list[str]],
 ) -> Iterator[str]:
     """Fragments of numbers of 16 bits, two of which are a word."""
@@ -90,6 +91,7 @@ def _one_by_one(
     corner: str,
     lane: str,
     unique: Callable[[str], str],
+    rounded: bool,
     found: list[list[str]],
 ) -> Iterator[str]:
     """Fragments of numbers of 32 bits, each in a register."""
@@ -104,7 +106,8 @@ def _one_by_one(
             for row in range(first, first + height, _SIDE):
                 words.append(unique("a" if height == ROWS else "b"))
                 offset = row * panel.apart + term * panel.terms_apart
-                yield f"{words[-1]} = {tile}[{_behind(place, offset)}]"
+                word = f"{tile}[{_behind(place, offset)}]"
+                yield f"{words[-1]} = {f'as_tf32({word})' if rounded else word}"
         found.append(words)
 
 

@@ -14,19 +14,23 @@ from itertools import groupby
 
 import numpy as np
 
+from functrans.emit.cuda.asynchronous import Copy, conditional, copies
 from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import NAMES
+from functrans.emit.cuda.rows import registers_of, stored_as
 from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
-from functrans.emit.printer import Printer, computed, in_memory
+from functrans.emit.printer import Printer, computed
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
+    Await,
     Buffer,
     Call,
     For,
+    If,
     Kernel,
     MatrixMultiply,
     Reduce,
@@ -34,8 +38,8 @@ from functrans.loop.statements import (
     Store,
     While,
 )
-from functrans.loop.walk import always_loaded, expressions, may_fail, stored, walk
-from functrans.lower.grid.launch import Launch, launch
+from functrans.loop.walk import always_loaded, may_fail, stored
+from functrans.lower.grid.launch import Launch, ends, launch, shared_rows
 
 INT32 = np.dtype(np.int32)
 
@@ -56,28 +60,6 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
             if row not in kernel.private and row not in kernel.dealt
         }
     return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
-
-
-def _stored(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """The dtype of the elements of a row in memory."""
-    return np.dtype(np.uint8) if dtype == BOOL else in_memory(dtype)
-
-
-def _registers(kernel: Kernel) -> set[Buffer]:
-    """The rows of threads whose elements are always named by constants: a variable for each."""
-    varying: set[Buffer] = set()
-    for statement in walk(kernel.body):
-        elements = [
-            (node.attribute, node.args)
-            for node in postorder(expressions(statement))
-            if node.op == "load"
-        ]
-        if isinstance(statement, Store):
-            elements.append((statement.target, statement.indices))
-        if isinstance(statement, MatrixMultiply):
-            elements.append((statement.sums.target, statement.sums.indices))
-        varying |= {one for one, indices in elements if any(i.op != "const" for i in indices)}
-    return set(kernel.private) - varying
 
 
 class _Printer(Printer):
@@ -102,7 +84,7 @@ class _Printer(Printer):
         self.together = kernel.team > 1
         """Whether what is printed is for all threads of a team alike."""
         self.constant = set(kernel.buffers) - stored(kernel.body)
-        self.registers = _registers(kernel)
+        self.registers = registers_of(kernel)
         self.dealt_rows = set(kernel.dealt)
         self.round = 0
         """Which of the rounds of a dealt loop is printed."""
@@ -118,6 +100,8 @@ class _Printer(Printer):
         arguments = [self.names[one] for one in self.kernel.buffers]
         arguments += [f"n{slot}" for slot in range(self.kernel.sizes)]
         head = f"def {name}({', '.join(['flag', *arguments])}):"
+        rows = shared_rows(self.kernel) if self.shape.shared else []
+        starts = dict(zip(rows, (0, *ends(rows)), strict=False))
         for row in self.kernel.scratch:
             if row in self.registers:
                 continue
@@ -129,7 +113,11 @@ class _Printer(Printer):
             shared = self.together and row not in self.kernel.private
             count = row.count * (self.shape.teams if shared else 1)
             space = "shared" if shared else "local"
-            self.memory.append(f'    {self.names[row]} = {space}("{_stored(row.dtype)}", {count})')
+            if row in starts:
+                space, count = "dynamic_shared", starts[row]
+            self.memory.append(
+                f'    {self.names[row]} = {space}("{stored_as(row.dtype)}", {count})'
+            )
         with self._in_the_grid():
             band = self.kernel.band
             self.statements(band[-1].body if band else self.kernel.body)
@@ -138,7 +126,7 @@ class _Printer(Printer):
     @contextmanager
     def _in_the_grid(self) -> Iterator[None]:
         """Where a thread is in the grid: its iteration of the band, and its place in a team."""
-        threads, teams = self.shape
+        threads, teams, _ = self.shape
         iteration = self.unique("iteration")
         if self.together:
             within = teams > 1
@@ -208,11 +196,18 @@ class _Printer(Printer):
 
     def _stores(self, stores: Sequence[Store]) -> None:
         """Stores one after the other, those to neighbouring elements at once."""
+        copied, stores = copies(stores, self.constant, self.simplify)
+        self._copies(copied)
         for run in in_any_order(stores, self.simplify):
             if run[0].op is not None:
                 super().statements(run)
             else:
                 self._together(run)
+
+    def _copies(self, copied: Sequence[Copy]) -> None:
+        for each in copied:
+            operands = super().texts(each.operands)
+            self.line(each.line(self.names[each.target], self.names[each.source], *operands))
 
     def _together(self, stores: Sequence[Store]) -> None:
         """Stores that may be done in any order, once all values have been computed."""
@@ -333,6 +328,12 @@ class _Printer(Printer):
         self.together = before
 
     def statement(self, statement: Statement) -> None:
+        if isinstance(statement, If):
+            copied = conditional(statement, self.constant, self.simplify)
+            if copied:
+                self._copies(copied)
+                self.forget()
+                return
         if not isinstance(statement, (For, While)):
             super().statement(statement)
             return
@@ -358,6 +359,9 @@ class _Printer(Printer):
     def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
         (position,) = indices
         self.line(f"atomic_{op}({self.names[target]}, {position}, {value})")
+
+    def wait(self, statement: Await) -> None:
+        self.line(f"await_copies({statement.behind})")
 
     def multiply(self, statement: MatrixMultiply) -> None:
         corners = [each.corner for each in (statement.left, statement.right)]

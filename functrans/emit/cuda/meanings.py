@@ -151,6 +151,13 @@ def rounded_to_half(x: Any) -> Any:
     return half(half_bits(x))
 
 
+def as_tf32(x: Any) -> Any:
+    """The nearest float32 with 10 bits of mantissa, of two that further from zero."""
+    if np.isnan(x):
+        return x
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 def square_root(x: Any) -> Any:
     with np.errstate(invalid="ignore"):
         return np.sqrt(x)

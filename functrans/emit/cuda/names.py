@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import once
+from functrans.emit.cuda import asynchronous, memory, numbers, teams, tensor_cores
 from functrans.emit.cuda import meanings as meaning_of
-from functrans.emit.cuda import memory, numbers, teams, tensor_cores
 from functrans.emit.cuda.site import Site, numba_type
 
 FLOATS = ("float32", "float64")
@@ -96,6 +96,19 @@ def _store(count: int) -> Rule:
     return rule
 
 
+def _copy(target: str, position: str, source: str, start: str) -> str | None:
+    fine = target.endswith("*") and target == source
+    return "none" if fine and (position, start) == ("int64", "int64") else None
+
+
+def _copy_where(target: str, position: str, source: str, start: str, where: str) -> str | None:
+    return _copy(target, position, source, start) if where == "bool" else None
+
+
+def _await(behind: Any) -> str | None:
+    return "none" if isinstance(behind, int) and behind >= 0 else None
+
+
 def _atomic(op: str) -> Rule:
     takes = INTEGERS if op in ("and", "or", "xor") else (*INTEGERS, *FLOATS)
     lying = {"bool": "uint8"} | ({} if op in ("and", "or", "xor") else {"float32": "uint16"})
@@ -174,6 +187,7 @@ TABLE: dict[str, Name] = {
     "half": Name("bits", _of("float32", "uint16"), numbers.half, meaning_of.half),
     "half_bits": _one(_of("uint16", "float32"), numbers.half_bits, meaning_of.half_bits),
     "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half, meaning_of.rounded_to_half),
+    "as_tf32": _one(_of("float32", "float32"), tensor_cores.as_tf32, meaning_of.as_tf32),
     "half_of_double": _one(
         _of("float32", "float64"), numbers.rounded_to_half, meaning_of.rounded_to_half
     ),
@@ -211,6 +225,12 @@ TABLE: dict[str, Name] = {
         )
         for op in _ATOMIC
     },
+    "copy": Name("x position y start", _copy, asynchronous.copy(), None),
+    "copy_if": Name("x position y start condition", _copy_where, asynchronous.copy("if"), None),
+    "copy_or_zero": Name(
+        "x position y start condition", _copy_where, asynchronous.copy("or_zero"), None
+    ),
+    "await_copies": Name("behind", _await, asynchronous.await_copies, None, literal=True),
     "shared": Name("dtype count", _space, memory.shared, None, literal=True),
     "dynamic_shared": Name("dtype start", _dynamic, memory.dynamic_shared, None, literal=True),
     "local": Name("dtype count", _space, memory.local, None, literal=True),

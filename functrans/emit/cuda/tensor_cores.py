@@ -61,6 +61,17 @@ def matrices(transposed: bool) -> Code:
     return code
 
 
+def as_tf32(site: Site, x: Any) -> Any:
+    """A float32, rounded as tensor cores take it: to the nearest, of two to that further from 0.
+
+    What its last 13 bits are is not said.
+    """
+    build, word = site.builder, site.integer(32)
+    shape = site.ir.FunctionType(word, [x.type])
+    found = build.asm(shape, "cvt.rna.tf32.f32 $0, $1;", "=r,f", [x], False)
+    return build.bitcast(found, x.type)
+
+
 def mma(dtype: str) -> Code:
     """The product of two fragments, added to a third one, of which a thread has four numbers."""
     terms, kind, _ = SHAPES[dtype]

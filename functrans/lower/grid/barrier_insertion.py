@@ -3,7 +3,8 @@
 Expects the kernel of a team, without barriers. Leaves it with one wherever a thread might read
 memory too early, or write to it too late: between two statements of which one writes what the other
 reads or writes, unless the first thread alone does both. Nothing is known of elements: what two
-statements do to one buffer is in conflict.
+statements do to one buffer is in conflict. What is stored late is written where it is waited for,
+too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import (
+    Await,
     Barrier,
     Buffer,
     For,
@@ -26,7 +28,7 @@ from functrans.loop.statements import (
     While,
     local,
 )
-from functrans.loop.walk import children, expressions, loaded, stored
+from functrans.loop.walk import children, expressions, loaded, stored, walk
 
 Body = tuple[Statement, ...]
 
@@ -90,20 +92,25 @@ def _in_band(kernel: Kernel, body: Body, depth: int) -> Body:
         assert isinstance(loop, For)
         return (replace(loop, body=_in_band(kernel, loop.body, depth - 1)),)
     # a team does one iteration: what comes after is another kernel
-    return _Insertion(frozenset((*kernel.private, *kernel.dealt))).statements(body, _NOTHING)[0]
+    late = {x.target for x in walk(kernel.body) if isinstance(x, Store) and x.late}
+    insertion = _Insertion(frozenset((*kernel.private, *kernel.dealt)), frozenset(late))
+    return insertion.statements(body, _NOTHING)[0]
 
 
 class _Insertion:
     """Inserts barriers; what is private to threads needs none."""
 
-    def __init__(self, private: frozenset[Buffer]) -> None:
+    def __init__(self, private: frozenset[Buffer], late: frozenset[Buffer]) -> None:
         self.private = private
+        self.late = late
 
     def statements(self, body: Sequence[Statement], before: Touched) -> tuple[Body, Touched]:
         """The statements with barriers, and what has been touched since the last one."""
         done: list[Statement] = []
         for statement in chain.from_iterable(map(_bounds_before, body)):
             own = touched(statement).without(self.private)
+            if any(isinstance(each, Await) for each in walk((statement,))):
+                own = own | Touched(written=self.late)
             if before.meets(own):
                 done.append(_BARRIER)
                 before = _NOTHING

@@ -48,10 +48,11 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
     ``largest`` is the largest number that is a constant in kernels.
     """
     sizes = Sizes(step.sizes, largest)
-    if any(isinstance(each, MatrixMultiply) for each in walk(step.kernel.body)):
+    products = [each for each in walk(step.kernel.body) if isinstance(each, MatrixMultiply)]
+    if products:
         # its loads stand side by side already
-        halves = WIDEST // 2
-        kernel = with_products(step.kernel, sizes, halves, least=halves)
+        each = WIDEST // max(product.dtype.itemsize for product in products)
+        kernel = with_products(step.kernel, sizes, each, least=each)
         return called(step, kernel, sizes.numbers)
     if step.kernel.private or not step.kernel.team:
         # of a tile, each thread has its place already; a library has threads of its own

@@ -43,7 +43,11 @@ from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
 from functrans.run.cuda.pending import WORD, Explain, Flag, Pending
-from functrans.run.cuda.resources import within_reach
+from functrans.run.cuda.resources import (
+    LEAST_SHARED_OF_A_BLOCK,
+    MULTIPROCESSORS,
+    within_reach,
+)
 
 WORTH_A_GRAPH = 2
 """The least number of launches that are worth being captured."""
@@ -74,8 +78,12 @@ def _machine(
     base: Target, architecture: str, libraries: bool, deterministic: bool, tf32: bool
 ) -> Target:
     assert base.grid is not None
-    # (before Ampere, tensor cores multiply other tiles of fewer kinds of numbers)
-    grid = base.grid if capability(architecture) >= (8, 0) else base.grid._replace(warp_tiles=())
+    known = MULTIPROCESSORS.get(architecture)
+    room = known.shared_of_a_block if known is not None else LEAST_SHARED_OF_A_BLOCK
+    grid = base.grid._replace(largest_shared=room)
+    if capability(architecture) < (8, 0):
+        # tensor cores multiply other tiles of fewer kinds of numbers, and nothing is copied to them
+        grid = grid._replace(warp_tiles=(), copied_tiles=())
     return replace(base, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
 
 
@@ -106,12 +114,13 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
         *(f"{_in_memory(one)}*" for one in kernel.buffers),
         *["int64"] * kernel.sizes,
     )
-    threads, blocks = launch(kernel, grid).threads, least_blocks(kernel)
+    threads, _, shared = launch(kernel, grid)
+    blocks = least_blocks(kernel)
     made = compile_cubin(source, signature, architecture, threads, blocks)
     if made.resources.spills > FEW_SPILLS and blocks > 1:
         # one block with all registers in use is the lesser evil
         made = compile_cubin(source, signature, architecture, threads)
-    more = within_reach(made.resources, threads, architecture)
+    more = within_reach(made.resources, threads, architecture, shared)
     if more:
         denser = compile_cubin(source, signature, architecture, threads, more)
         if denser.resources.spills <= made.resources.spills:
@@ -140,6 +149,8 @@ class Launch(NamedTuple):
     buffers : tuple of int
         Which addresses it is given: of the inputs, the outputs, the temporaries.
     sizes : tuple of int
+    shared : int
+        Bytes of shared memory that the launch adds to what the kernel declares.
     """
 
     kernel: Any
@@ -147,6 +158,7 @@ class Launch(NamedTuple):
     threads: int
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
+    shared: int
 
 
 class LibraryCall(NamedTuple):
@@ -190,7 +202,7 @@ class Launches:
         driver.stream()  # whose device the kernels are loaded for
         kernels = [kernel for kernel in plan.kernels if kernel.team]
         loaded = {
-            kernel: driver.load(made.cubin.code, made.cubin.name)
+            kernel: driver.load(made.cubin.code, made.cubin.name, launch(kernel, grid).shared)
             for kernel, made in zip(kernels, all_compiled(kernels, grid, architecture), strict=True)
         }
         self.launches = [
@@ -271,7 +283,7 @@ class Launches:
 
     def _put(self, given: Sequence[int], stream: Stream, handles: Handles | None = None) -> None:
         flag, *addresses = given
-        launch = self.driver.launch
+        put = self.driver.launch
         if flag:
             self.driver.fill(flag, 0, WORD, stream)
         for each in self.launches:
@@ -280,9 +292,9 @@ class Launches:
                 with self._room(addresses, stream) as room:
                     each.step(handles or handles_for(stream.handle), room, of_call)
                 continue
-            kernel, blocks, threads, buffers, sizes = each
+            kernel, blocks, threads, buffers, sizes, shared = each
             arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
-            launch(kernel, blocks, threads, arguments, stream)
+            put(kernel, blocks, threads, arguments, stream, shared)
 
     @contextmanager
     def _room(self, addresses: Sequence[int], stream: Stream) -> Iterator[Workspace]:
@@ -330,4 +342,5 @@ def _launch(
         shape.threads,
         tuple(slots[one] for one in step.buffers),
         (*step.sizes, *turns),
+        shape.shared,
     )

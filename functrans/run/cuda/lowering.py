@@ -250,7 +250,7 @@ class Lowering:
             taken, shape = cubin.resources, launch(kernel, grid)
             held = None
             if self.architecture in MULTIPROCESSORS:
-                held = occupancy(taken, shape.threads, self.architecture)
+                held = occupancy(taken, shape.threads, self.architecture, shape.shared)
             yield KernelReport(
                 self._names[kernel],
                 len(steps),
@@ -260,7 +260,7 @@ class Lowering:
                 taken.registers,
                 taken.spills,
                 taken.stack,
-                taken.shared,
+                taken.shared + shape.shared,
                 None if held is None else held.fraction,
                 "" if held is None else held.limit,
                 sum(each.bytes_read for each in costs),

@@ -72,6 +72,9 @@ MULTIPROCESSORS = {
 }
 """The architectures that are known, by their names."""
 
+LEAST_SHARED_OF_A_BLOCK = 99 * 1024
+"""Bytes that a block may ask for on all architectures that have tensor cores."""
+
 _USED = re.compile(r"ptxas info +: Used (\d+) registers(.*)")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -140,12 +143,16 @@ FEW_REGISTERS = 8
 """Of a thread."""
 
 
-def within_reach(resources: Resources, threads: int, architecture: str) -> int:
+def within_reach(
+    resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0
+) -> int:
     """How many blocks would fit if threads had a few registers less, if that is more; else 0."""
     if architecture not in MULTIPROCESSORS:
         return 0
     fewer = resources._replace(registers=resources.registers - FEW_REGISTERS)
-    now, then = (occupancy(each, threads, architecture).blocks for each in (resources, fewer))
+    now, then = (
+        occupancy(each, threads, architecture, dynamic_shared).blocks for each in (resources, fewer)
+    )
     return then if now < then <= FEW_BLOCKS else 0
 
 

@@ -58,7 +58,7 @@ def emulate(source, arguments, blocks, threads, seed=0, written=None, dynamic_sh
 class Thread:
     """One thread of the block that is running."""
 
-    __slots__ = ("body", "index", "locals", "reply", "request", "stamp", "warp")
+    __slots__ = ("body", "copies", "index", "locals", "reply", "request", "stamp", "warp")
 
     def __init__(self, index, stamp):
         self.index = index
@@ -68,6 +68,7 @@ class Thread:
         self.request = None
         self.reply = None
         self.locals = {}
+        self.copies = [[]]
 
 
 class Machine:
@@ -138,6 +139,32 @@ class Machine:
     def _array(self, space, dtype, count, history):
         written = np.zeros(int(count), bool)
         return Memory(poisoned(dtype, int(count)), f"{space} {dtype}", history, written, space)
+
+    def copy(self, target, position, source, start, condition=True):
+        """A copy that is under way: nobody may touch its target until it is there."""
+        if target.space != "shared":
+            raise Mistake(f"{target.name} is {target.space} memory, and not shared")
+        count = 16 // target.size
+        for memory, place in ((target, position), (source, start)):
+            memory.aligned(place, count)
+        zero = target.type(0)
+        for i in map(np.int64, range(count)):
+            target[position + i] = source.constant(start + i) if condition else zero
+            self.running.copies[-1].append((target, position + i, target.array[position + i]))
+            target.written[position + i] = False
+
+    copy_or_zero = copy
+
+    def copy_if(self, target, position, source, start, condition):
+        if condition:
+            self.copy(target, position, source, start)
+
+    def await_copies(self, behind):
+        groups = self.running.copies
+        groups.append([])
+        while len(groups) > behind + 1:
+            for target, position, value in groups.pop(0):
+                target[position] = value
 
     def barrier(self):
         raise AssertionError("the text of the kernel yields instead")

@@ -86,7 +86,8 @@ def emulate_plan(plan, operands, grid=CUDA.grid, seed=0, run=emulate):
         given = [flag, *(arrays[one] for one in step.buffers), *step.sizes, *turns]
         known = {number: written[one] for number, one in enumerate(step.buffers, 1)}
         before = {one: written[one].copy() for one in step.buffers}
-        run(emit(kernel, grid), given, shape.blocks(count), shape.threads, seed, known)
+        blocks = shape.blocks(count)
+        run(emit(kernel, grid), given, blocks, shape.threads, seed, known, shape.shared)
         for one in step.buffers:
             if one in plan.offsets and not np.array_equal(before[one], written[one]):
                 _destroy(plan, one, written)

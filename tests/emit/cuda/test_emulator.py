@@ -265,6 +265,44 @@ def test_dynamic_shared_memory_is_of_the_size_that_the_launch_says():
         run(text.replace("256", "248"), dynamic_shared=768)
 
 
+def copying(kind, *await_and_use):
+    text = of_lines(
+        "t = shared('float32', 256)",
+        f"{kind}",
+        *await_and_use,
+        "barrier()",
+        "out[block() * 64 + thread()] = t[4 * (63 - thread())]",
+    )
+    return run(text)
+
+
+def test_copies_are_there_once_they_are_waited_for():
+    copy = "copy(t, 4 * thread(), x, 4 * irem(thread(), 16))"
+    expected = whole(64)[4 * (np.arange(64)[::-1] % 16)]
+    np.testing.assert_array_equal(copying(copy, "await_copies(0)")[:64], expected)
+    # two groups, of which the second, of nothing, may be late
+    found = copying(copy, "await_copies(1)", "await_copies(1)")
+    np.testing.assert_array_equal(found[:64], expected)
+    for late in ((), ("await_copies(1)",), ("barrier()", "v = t[0]", "await_copies(0)")):
+        with pytest.raises(KernelError, match="was never written"):
+            copying(copy, *late)
+    with pytest.raises(KernelError, match=r"race|never written"):
+        copying(copy, "await_copies(0)", "v = t[4 * irem(thread() + 1, 64)]")
+    with pytest.raises(KernelError, match="is no multiple of 4"):
+        copying(copy.replace("x, ", "x, 2 + "), "await_copies(0)")
+    with pytest.raises(KernelError, match="and not shared"):
+        copying(copy.replace("t, ", "out, "), "await_copies(0)")
+
+
+def test_copies_under_a_condition():
+    where = "t, 4 * thread(), x, 4 * irem(thread(), 16), thread() < 40"
+    expected = whole(64)[4 * (np.arange(64) % 16)] * (np.arange(64) < 40)
+    found = copying(f"copy_or_zero({where})", "await_copies(0)")
+    np.testing.assert_array_equal(found[:64], expected[::-1])
+    with pytest.raises(KernelError, match="was never written"):
+        copying(f"copy_if({where})", "await_copies(0)")
+
+
 def test_integers_are_those_of_the_compiler():
     text = """def kernel(flag, x, out):
     out[0] = np.int8(x[0] + x[0])

@@ -106,6 +106,12 @@ def test_operations_on_special_numbers(run, dtype):
             expected = np.array([TABLE[name].meaning(*row) for row in rows], result)
             if name == "half_bits":  # of a NaN, which bits are set is not said
                 found, expected = found.view(np.float16), expected.view(np.float16)
+            if name == "as_tf32":  # nor what is in bits that tensor cores do not look at
+                looked_at = np.uint32(2**32 - 2**13)
+                found, expected = (
+                    (each.view(np.uint32) & looked_at).view(np.float32)
+                    for each in (found, expected)
+                )
             assert_same(found, in_memory(expected), f"{name} of {dtype}")
 
 
@@ -246,7 +252,7 @@ def test_matrices_are_dealt_to_a_warp(run, name):
             np.testing.assert_array_equal(words[thread, number], own[row, first : first + 2])
 
 
-def product_of_a_warp(dtype, near):
+def product_of_a_warp(dtype, near, rounded=False):
     """The text of a product of 16 rows and 16 columns, which lie along terms, or across them."""
     count, kind = terms(dtype), "float32" if dtype.itemsize == 4 else "uint16"
     lines = (16, count) if near else (count, 16)
@@ -254,7 +260,8 @@ def product_of_a_warp(dtype, near):
     strides = (pitch, 1) if near else (1, pitch)
     tiles = [buffer(name, dtype, (lines[0] * pitch,)) for name in ("left", "right")]
     panels = (Panel(Address(tile, (ZERO,)), 16, *strides) for tile in tiles)
-    statement = MatrixMultiply(Address(buffer("sums", np.float32, (8,)), (ZERO,)), *panels)
+    sums = Address(buffer("sums", np.float32, (8,)), (ZERO,))
+    statement = MatrixMultiply(sums, *panels, rounded)
     names = iter(f"r{i}" for i in range(100))
     sums = [f"s{i}" for i in range(statement.count)]
     text = multiplied(
@@ -292,3 +299,23 @@ def test_a_warp_multiplies_matrices(run, dtype, near):
         rows, columns = own_rows(lane // 4, 16), own_columns(lane % 4, 16)
         for found, (row, column) in zip(out[8 * lane :], own_sums(16, 16), strict=False):
             assert found == expected[rows[row], columns[column]]
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_a_warp_rounds_what_it_multiplies(run, near):
+    dtype = np.dtype(np.float32)
+    x, y = np.random.default_rng(0).integers(-4, 4, (2, 16, 8)).astype(dtype)
+    # half of the last place that is looked at, and less
+    given = [(each + np.sign(each) * np.float32(2.0**-11)).reshape(-1) for each in (x, y)]
+    given[0][5], given[1][7] = 1 + 2.0**-11 - 2.0**-23, -1 - 2.0**-11 + 2.0**-23
+    out = np.zeros(256, np.float32)
+    run(product_of_a_warp(dtype, near, rounded=True), [flag(), *given, out], 1, 32)
+    rounded = [np.array([TABLE["as_tf32"].meaning(each) for each in one]) for one in given]
+    assert rounded[0][5] == 1 == -rounded[1][7]
+    assert not np.array_equal(rounded[0], given[0])
+    x, y = (each.reshape(16, 8).astype(np.float64) for each in rounded)
+    expected = (x @ y.T).astype(np.float32)
+    for lane in range(32):
+        rows, columns = own_rows(lane // 4, 16), own_columns(lane % 4, 16)
+        for found, (row, column) in zip(out[8 * lane :], own_sums(16, 16), strict=False):
+            np.testing.assert_allclose(found, expected[rows[row], columns[column]], 1e-6)

@@ -1,11 +1,14 @@
 """Barriers stand where threads of a team would race, and not where they cannot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import (
+    Await,
     Barrier,
     For,
     If,
@@ -55,6 +58,18 @@ def test_what_is_private_needs_no_barrier():
     for private, count in (((ROW,), 0), ((), 1)):
         kernel = Kernel((X, Y), 0, body, (ROW,), TEAM, private=private)
         assert barriers(with_barriers(kernel)) == count
+
+
+def test_what_is_stored_late_is_written_where_it_is_waited_for():
+    i = index("i", N)
+    late = For(i, ZERO, number(N), (Store(ROW, (i,), load(X, (i,)), late=True),), lanes=TEAM)
+    wait = For(index("i", N), ZERO, number(N), (Await(0),), lanes=TEAM)
+    kernel = with_barriers(Kernel((X, Y), 0, (late, wait, dealt(Y, ROW, 1)), (ROW,), TEAM))
+    assert [type(each) for each in kernel.body] == [For, Barrier, For, Barrier, For]
+    read_and_wait = replace(wait, body=(*dealt(Y, ROW, 1).body, Await(0)))
+    kernel = with_barriers(Kernel((X, Y), 0, (late, steps(2, read_and_wait)), (ROW,), TEAM))
+    (loop,) = (each for each in kernel.body if isinstance(each, For) and each.lanes == 1)
+    assert isinstance(loop.body[-1], Barrier)
 
 
 more = Scalar("lt", (const(3.0, F8), load(ROW, (ZERO,))), BOOL)

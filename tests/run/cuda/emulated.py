@@ -83,7 +83,8 @@ class Emulated(Stub):
             part = _written(block)[start : start + count * dtype.itemsize]
             parts.append((part, dtype.itemsize, number))
             known[number] = part.reshape(-1, dtype.itemsize).all(axis=1)
-        emulate(kernel.source, given, launch.blocks, launch.threads, self.seed, known)
+        shape = launch.blocks, launch.threads
+        emulate(kernel.source, given, *shape, self.seed, known, launch.shared_bytes)
         for part, size, number in parts:
             part |= np.repeat(known[number], size)
 

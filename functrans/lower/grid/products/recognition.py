@@ -22,6 +22,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
+from functrans.lower.grid.products.copying import is_copied
 from functrans.lower.select.root import Elements, Root, extent_of
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -141,10 +142,23 @@ def _on_tensor_cores(
     ):
         return None
     size = factors[0].dtype.itemsize
-    tiles = [tile.of(size) for tile in grid.warp_tiles]
-    tile = _largest([tile for tile in tiles if tile.bytes(size) <= grid.shared], sides, grid)
+    counters = fold.attribute[1]
+    # float32 numbers are copied before they are rounded
+    plain = (left[0], right[0]) if factors[0].dtype == SINGLE else factors
+    fitting: list[WarpTile] = []
+    if fold.args[1].op == "const" and all(
+        is_copied(each, loops, counters)
+        for each, loops in zip(plain, (sides.rows, sides.columns), strict=True)
+    ):
+        tiles = [tile.of(size) for tile in grid.copied_tiles]
+        fitting = [tile for tile in tiles if tile.bytes(size) <= grid.largest_shared]
+    if not fitting:
+        tiles = [tile.of(size) for tile in grid.warp_tiles]
+        fitting = [tile for tile in tiles if tile.bytes(size) <= grid.shared]
+    tile = _largest(fitting, sides, grid)
     if tile is None:
         return None
+    factors = plain if tile.is_copied else factors
     x, y = (convert(each, SINGLE) for each in factors)
     term = Scalar("mul", (x, y), SINGLE)
     return Product(fold, *sides, factors[:1], factors[1:], term, True, tile)

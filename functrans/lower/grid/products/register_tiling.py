@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
-from functrans.loop.grid import ProductTile
+from functrans.loop.grid import Grid, ProductTile
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, identity, index
 from functrans.loop.scalar import Scalar, const, convert, minimum, postorder, where
 from functrans.loop.simplify import Simplifier
@@ -78,7 +78,7 @@ class Side:
             lies_along(each, product.counters[-1], loops[-1]) for each in operands
         ]
         self.rows = [
-            buffer(f"{label}_tile", each.dtype, (2, *self.lines(product, number)))
+            buffer(f"{label}_tile", each.dtype, (product.tile.stages, *self.lines(product, number)))
             for number, each in enumerate(operands)
         ]
 
@@ -112,8 +112,7 @@ class Tiling:
     kept : sequence of Elements
         Those that are stored.
     simplify : Simplifier
-    largest_epilogue : int
-        Number of nodes that are at most written out for the sums of a thread.
+    grid : Grid
     """
 
     operand: type[Side] = Side
@@ -125,7 +124,7 @@ class Tiling:
         roots: Sequence[Elements],
         kept: Sequence[Elements],
         simplify: Simplifier,
-        largest_epilogue: int,
+        grid: Grid,
     ) -> None:
         self.product = product
         self.tile = product.tile
@@ -137,18 +136,24 @@ class Tiling:
         self.left = side("row", product.rows, tile.rows, product.left, product)
         self.right = side("column", product.columns, tile.columns, product.right, product)
         self.sides = (self.left, self.right)
+        self.blocks: tuple[Scalar, ...] = (self.left.block, self.right.block)
+        """The loops over tiles of the result."""
         self.count = simplify(count_of(product))
         """How many terms there are."""
         self.stretches = simplify(
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
         self.sums = buffer("sums", product.term.dtype, (tile.threads, tile.sums))
-        self.in_turn = self._in_turn(largest_epilogue)
+        self.grid = grid
+        self.in_turn = self._in_turn()
 
-    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+    def _in_turn(self) -> Buffer | None:
         """The sums, where rows of a thread are gone through in a loop."""
         tile = self.tile
-        if sum(root.node_count for root in self.roots[1:]) * tile.sums <= largest_epilogue:
+        if (
+            sum(root.node_count for root in self.roots[1:]) * tile.sums
+            <= self.grid.largest_epilogue
+        ):
             return None
         return buffer("in_turn", self.sums.dtype, (tile.threads, tile.sums))
 
@@ -158,8 +163,7 @@ class Tiling:
             body = (*body, *self._results())
         if self.tile_sums:
             body = (*body, *self._totals())
-        loops = [*self.product.batch, self.left.block, self.right.block]
-        for each in reversed(loops):
+        for each in reversed((*self.product.batch, *self.blocks)):
             stop = const(each.attribute[2], INDEX)
             body = (For(each, ZERO, stop, body, parallel=True),)
         tile = self.tile
@@ -169,7 +173,7 @@ class Tiling:
             sum(root.work for root in (*self.roots, *self.tile_sums)),
             team=tile.threads,
             private=self._private(),
-            largest_constant=max(tile.threads, *tile),
+            largest_constant=max(tile.threads, *tile, tile.stages * tile.depth),
         )
 
     def _scratch(self) -> tuple[Buffer, ...]:
@@ -183,15 +187,19 @@ class Tiling:
     def _start(self) -> tuple[Statement, ...]:
         """Sums of nothing, and the tiles for the first stretch of terms."""
         thread = index("thread", self.tile.threads)
-        op = self.product.fold.attribute[0]
-        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
-        body: list[Statement] = [
-            Store(self.sums, (thread, const(number, INDEX)), nothing)
-            for number in range(self.tile.sums)
-        ]
+        body = self._no_sums(thread)
         names, values = self._loaded(thread, ZERO)
         body += [Let(names, values), *self._put(thread, ZERO, names)]
         return (deal(thread, body, self.tile.threads),)
+
+    def _no_sums(self, thread: Scalar) -> list[Statement]:
+        """Stores of sums of nothing."""
+        op = self.product.fold.attribute[0]
+        nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
+        return [
+            Store(self.sums, (thread, const(number, INDEX)), nothing)
+            for number in range(self.tile.sums)
+        ]
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
@@ -245,8 +253,8 @@ class Tiling:
         return quotient_and_rest(x, by, self.simplify)
 
     def _half(self, stretch: Scalar) -> Scalar:
-        """Which of the two tiles a stretch of terms is in."""
-        return self.simplify(Scalar("irem", (stretch, as_index(2)), INDEX))
+        """Which of the tiles a stretch of terms is in."""
+        return self.simplify(Scalar("irem", (stretch, as_index(self.tile.stages)), INDEX))
 
     # -- summing ----------------------------------------------------------------------------------
 

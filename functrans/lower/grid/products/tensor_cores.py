@@ -7,6 +7,13 @@ loaded, and then rounded to what tensor cores take. What differs:
 - a thread loads numbers that lie side by side, as many as 16 bytes have, and an operand lies in
   shared memory as it does in the array that it is read from: fragments are read either way;
 - the terms are added by `MatrixMultiply`, to sums in the registers of a warp's threads;
+- operands that are copied as they are come asynchronously, several stretches of terms ahead:
+
+      for each stretch of terms, each thread:
+          copies of a stretch further on, where the last one was, begin
+          this stretch's terms, added to the thread's sums
+          the next stretch's copies are waited for
+
 - the sums go through shared memory, a strip of 16 rows of each warp at a time: what is computed of
   them is written once for a strip, in a loop, and neighbouring threads store what is side by side.
 """
@@ -14,19 +21,22 @@ loaded, and then rounded to what tensor cores take. What differs:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd, prod
+from math import gcd
+from typing import Any
 
 import numpy as np
 
 from functrans.loop import fragments
-from functrans.loop.grid import WarpTile, lines
+from functrans.loop.grid import Grid, WarpTile, lines
 from functrans.loop.nodes import INDEX, ZERO, as_index, guard, index
 from functrans.loop.scalar import Scalar, bitcast, const, convert, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Address,
+    Await,
     Buffer,
     For,
+    If,
     Let,
     MatrixMultiply,
     Panel,
@@ -42,6 +52,15 @@ from functrans.lower.grid.products.recognition import Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
+
+
+def _bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """As what numbers are loaded with which nothing is computed: half floats as their bits."""
+    return np.dtype(np.uint16) if dtype.itemsize == 2 else dtype
+
+
+_TOGETHER = 4
+"""Sums that a thread reads from shared memory at once: 16 bytes."""
 
 
 class _WarpSide(Side):
@@ -81,21 +100,82 @@ class WarpTiling(Tiling):
         roots: Sequence[Elements],
         kept: Sequence[Elements],
         simplify: Simplifier,
-        largest_epilogue: int,
+        grid: Grid,
     ) -> None:
-        super().__init__(product, roots, kept, simplify, largest_epilogue)
+        super().__init__(product, roots, kept, simplify, grid)
         assert isinstance(product.tile, WarpTile)
         self.tile: WarpTile = product.tile
+        self.blocks = self._blocks()
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
 
-    def _in_turn(self, largest_epilogue: int) -> Buffer | None:
+    def _in_turn(self) -> Buffer | None:
         # whatever is computed of the sums, they go through shared memory, a strip at a time
         return None
+
+    def _blocks(self) -> tuple[Scalar, ...]:
+        """The loops over tiles of the result, near each other if they are computed at a time.
+
+        A machine goes through rows of several tiles, column by column. So these read fewer rows and
+        columns of the operands, which the L2 cache then has for all of them.
+        """
+        count = extent_of(self.left.block)
+        together = max(n for n in range(1, self.grid.tiles_together + 1) if count % n == 0)
+        if together == 1 or not self.tile.is_copied:
+            return self.blocks
+        group, own = index("row_group", count // together), index("row_block", together)
+        self.left.block = self.simplify(group * together + own)
+        return group, self.right.block, own
 
     def _scratch(self) -> tuple[Buffer, ...]:
         return (*super()._scratch(), self.strip)
 
     # -- loading ----------------------------------------------------------------------------------
+
+    def _start(self) -> tuple[Statement, ...]:
+        if not self.tile.is_copied:
+            return super()._start()
+        thread = index("thread", self.tile.threads)
+        body: list[Statement] = self._no_sums(thread)
+        for stage in range(self.tile.stages - 1):
+            body += [*self._copied(thread, as_index(stage)), self._await()]
+        return (deal(thread, body, self.tile.threads),)
+
+    def _stretches(self) -> tuple[Statement, ...]:
+        if not self.tile.is_copied:
+            return super()._stretches()
+        stretch = index("stretch", -(-self.product.longest // self.tile.depth))
+        thread = index("thread", self.tile.threads)
+        ahead = self.simplify(stretch + (self.tile.stages - 1))
+        first, *others = self._terms(thread, stretch)
+        # what is copied goes where the terms before these were: all threads have passed a barrier
+        # since. (Products come first, which need not wait for addresses.)
+        copied = self._copied(thread, ahead) if stretch.attribute[2] >= self.tile.stages else ()
+        body = (first, *copied, *others, self._await())
+        return (For(stretch, ZERO, self.stretches, (deal(thread, body, self.tile.threads),)),)
+
+    def _await(self) -> Await:
+        """The next stretch has to be there, those behind it need not."""
+        return Await(self.tile.stages - 2)
+
+    def _copied(self, thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
+        """A thread's share of the operands' elements on their way into shared memory."""
+        whole = int(self.count.attribute) % self.tile.depth == 0
+        exists = self.simplify(stretch < self.stretches)
+        if exists.op == "const" and not exists.attribute:
+            return ()
+        half = self._half(stretch)
+        body: list[Statement] = []
+        for side in self.sides:
+            (operand,), (tile,) = side.operands, side.rows
+            for row, term in self._runs(thread, side):
+                run = self._run(side, operand, row, stretch, term, whole)
+                for number, (value, inside) in enumerate(run):
+                    own, at = (row, term + number) if side.near else (row + number, term)
+                    place = tuple(map(self.simplify, side.place(half, own, at)))
+                    value = self._or_zero(bitcast(value, _bits(tile.dtype)), inside)
+                    body.append(Store(tile, place, bitcast(value, tile.dtype), late=True))
+        # (of terms that do not exist, zeros are copied)
+        return [If(exists, tuple(body))] if whole and exists.op != "const" else body
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
@@ -110,7 +190,7 @@ class WarpTiling(Tiling):
         values: list[Scalar] = []
         for side in self.sides:
             (operand,) = side.operands
-            bits = np.dtype(np.uint16) if operand.dtype.itemsize == 2 else operand.dtype
+            bits = _bits(operand.dtype)
             for row, term in self._runs(thread, side):
                 values += [
                     self._or_zero(bitcast(value, bits), inside)
@@ -189,6 +269,8 @@ class WarpTiling(Tiling):
         half, corner = self._half(stretch), self._corner(thread)
         lengths = self.tile.warp_rows, self.tile.warp_columns
         sums = Address(self.sums, (thread, ZERO))
+        # what is copied has not been computed with
+        rounded = self.tile.is_copied and self.left.rows[0].dtype.itemsize > 2
 
         def product(term: int) -> MatrixMultiply:
             left, right = (
@@ -199,7 +281,7 @@ class WarpTiling(Tiling):
                 )
                 for side, first, length in zip(self.sides, corner, lengths, strict=True)
             )
-            return MatrixMultiply(sums, left, right)
+            return MatrixMultiply(sums, left, right, rounded)
 
         return tuple(product(term) for term in range(0, self.tile.depth, each))
 
@@ -245,21 +327,46 @@ class WarpTiling(Tiling):
     def _stored(self, strip: int) -> For:
         """The epilogue of a strip of sums: a thread has a strided share of its elements."""
         thread = index("thread", self.tile.threads)
-        columns, threads = self.tile.columns, self.tile.threads
-        count = prod((self.tile.warps[0], fragments.ROWS, columns)) // threads
+        width = self._side_by_side()
+        across, threads = self.tile.columns // width, self.tile.threads
+        count = self.tile.warps[0] * fragments.ROWS * across // threads
         turn = index("turn", count)
-        row, column = self._divided(thread, columns)
-        row = self.simplify(turn * (threads // columns) + row)
+        row, run = self._divided(thread, across)
+        row = self.simplify(turn * (threads // across) + row)
         warp, within = self._divided(row, fragments.ROWS)
         place = warp * self.tile.warp_rows + (within + strip * fragments.ROWS)
-        of_row, of_column = self._named(self.left, place), self._named(self.right, column)
-        total = local(self.sums.dtype, "total")
-        made = self._element(
-            {**of_row.known, **of_column.known}, convert(total, self.product.fold.dtype)
-        )
-        body = [of_row.declared, Let((total,), (load(self.strip, (row, column)),)), *made]
-        inside = where_inside(of_row, body)
-        loop = For(turn, ZERO, as_index(count), tuple(inside))
-        return deal(
-            thread, [of_column.declared, *where_inside(of_column, [loop])], self.tile.threads
-        )
+        of_row = self._named(self.left, place)
+        columns = [self.simplify(run * width + number) for number in range(width)]
+        of_column = self._named(self.right, columns[0])
+        named = [of_column.known]
+        if width > 1:
+            # (of expressions it is known that they are neighbours)
+            (loop,) = self.right.loops
+            named = [{loop: self.simplify(self.right.number(each))} for each in columns]
+        totals = tuple(local(self.sums.dtype, "total") for _ in columns)
+        loads = tuple(load(self.strip, (row, column)) for column in columns)
+        made = [
+            self._element({**of_row.known, **own}, convert(total, self.product.fold.dtype))
+            for own, total in zip(named, totals, strict=True)
+        ]
+        body = [of_row.declared, Let(totals, loads), *_stores_last(made)]
+        turns = For(turn, ZERO, as_index(count), tuple(where_inside(of_row, body)))
+        declared = [of_column.declared] if width == 1 else []
+        return deal(thread, [*declared, *where_inside(of_column, [turns])], threads)
+
+    def _side_by_side(self) -> int:
+        """How many neighbours of a row a thread stores at once, of which all are there or none.
+
+        They are written out; a long epilogue is written once for a strip.
+        """
+        nodes = sum(root.node_count for root in self.roots[1:])
+        if len(self.right.loops) > 1 or self.right.extent % _TOGETHER:
+            return 1
+        written = nodes * _TOGETHER * self.tile.copies
+        return _TOGETHER if written <= self.grid.largest_epilogue else 1
+
+
+def _stores_last(elements: Sequence[Sequence[Statement]]) -> list[Statement]:
+    """The statements of several elements, all that is computed first: no element reads another."""
+    every = [statement for own in elements for statement in own]
+    return sorted(every, key=lambda each: isinstance(each, Store))

@@ -42,7 +42,7 @@ def tiled_product(
     ]
     tiling = WarpTiling if isinstance(product.tile, WarpTile) else Tiling
     assert target.grid is not None
-    return tiling(product, roots, kept, simplify, target.grid.largest_epilogue).nest()
+    return tiling(product, roots, kept, simplify, target.grid).nest()
 
 
 def _read_in_place(roots: Sequence[Elements]) -> bool:

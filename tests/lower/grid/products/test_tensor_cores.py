@@ -1,5 +1,6 @@
 """Products on tensor cores: sums of exact products, whatever the sizes and forms are."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +11,7 @@ from functrans import config, jit
 from functrans.emit.cuda.kernel import emit
 from functrans.loop.fragments import COLUMNS, ROWS
 from functrans.loop.grid import WarpTile, lines
-from functrans.loop.statements import MatrixMultiply
+from functrans.loop.statements import MatrixMultiply, Store
 from functrans.loop.walk import walk
 from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
@@ -31,6 +32,7 @@ SMALL = target(
     GPU,
     grid={
         "warp_tiles": (WarpTile(32, 32, 16, 16, 32), WarpTile(16, 16, 32, 16, 16)),
+        "copied_tiles": (WarpTile(32, 32, 16, 16, 32, 4), WarpTile(16, 16, 32, 16, 16, 3)),
         "blocks": 4,
         "least_part": 16,
     },
@@ -105,6 +107,123 @@ def test_products_of_all_sizes(m, n, k, dtype):
     expected = x.astype(np.float64) @ y.astype(np.float64)
     scale = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
     assert (np.abs(found.astype(np.float64) - expected) <= 2.0**-10 * scale).all()
+
+
+# the last stretch whole and not; fewer stretches than there are tiles, as many, and more
+COPIED = [
+    (33, 40, 40, F16), (16, 24, 48, BF16), (40, 32, 128, F16), (33, 16, 72, F16),
+    (33, 20, 40, F32), (24, 36, 64, F32), (64, 40, 64, BF16), (8, 8, 24, F16), (72, 80, 24, F16),
+    (8, 16, 144, BF16),
+]  # fmt: skip
+
+
+def is_copied(made):
+    kernel = products(made)[-1]
+    late = [each for each in walk(kernel.body) if isinstance(each, Store) and each.late]
+    text = emit(kernel, SMALL.grid)
+    assert bool(late) == ("await_copies(" in text) == bool(re.search(r"\bcopy\w*\(", text))
+    assert bool(re.search(r"\bread", text)) == (not late)
+    return bool(late)
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize(("m", "n", "k", "dtype"), COPIED)
+def test_operands_in_pieces_of_16_bytes_are_copied(m, n, k, dtype):
+    x, y = drawn(dtype, m, k), drawn(dtype, k, n)
+    assert is_copied(plan(lambda x, y: x @ y, x, y))
+    check(lambda x, y: x @ y, x, y, both=m < 32)
+
+
+COPIED_FORMS = {
+    "transposed left": (lambda x, y: x.T @ y, (48, 16), (48, 8)),
+    "transposed right": (lambda x, y: x @ y.T, (9, 48), (18, 48)),
+    "both transposed": (lambda x, y: x.T @ y.T, (32, 16), (18, 32)),
+    "transposed result": (lambda x, y: (x @ y).T, (9, 24), (24, 40)),
+    "batch": (lambda x, y: np.einsum("bij,bjk->bik", x, y), (2, 9, 24), (2, 24, 16)),
+    "common operand": (lambda x, y: x @ y, (2, 9, 24), (24, 16)),
+    "part of an array": (lambda x, y: x[1:, 8:32] @ y[:, 16:40], (10, 40), (24, 56)),
+    "in the other order": (lambda x, y: x[::-1] @ y, (10, 48), (48, 16)),
+    "epilogue": (lambda x, y: np.maximum(x @ y, 0) * 2, (9, 48), (48, 8)),
+    "long sums in parts": (lambda x, y: x.T @ y, (72, 16), (72, 8)),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("dtype", [F16, F32, BF16], ids=str)
+@pytest.mark.parametrize("form", COPIED_FORMS)
+def test_forms_of_operands_that_are_copied(form, dtype):
+    function, *shapes = COPIED_FORMS[form]
+    x, y = (drawn(dtype, *shape) for shape in shapes)
+    assert is_copied(plan(function, x, y))
+    check(function, x, y)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, y: x @ y, ((16, 20), (20, 16))),
+        (lambda x, y: x @ y, ((16, 24), (24, 20))),
+        (lambda x, y: x[:, 4:28] @ y, ((16, 32), (24, 16))),
+        (lambda x, y: x[:, :24] @ y, ((16, 28), (24, 16))),
+        (lambda x, y: x[:, ::-1] @ y, ((16, 24), (24, 16))),
+        (lambda x, y: (x * 2) @ y, ((16, 24), (24, 16))),
+        (lambda x, y: np.einsum("iab,abj->ij", x, y), ((9, 4, 8), (4, 8, 8))),
+    ],
+)
+def test_other_operands_come_by_way_of_registers(function, shapes):
+    x, y = (drawn(F16, *shape) for shape in shapes)
+    assert not is_copied(plan(function, x, y))
+    check(function, x, y)
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 16])
+def test_tiles_near_each_other_are_computed_at_a_time(together):
+    machine = target(SMALL, grid={"tiles_together": together})
+    x, y = drawn(F16, 100, 40), drawn(F16, 40, 72)
+    made = plan(lambda x, y: x @ y, x, y, machine=machine)
+    (kernel,) = products(made)
+    extents = [loop.index.attribute[2] for loop in kernel.band]
+    assert extents == {1: [4, 3], 16: [1, 3, 4]}.get(together, [2, 3, 2])
+    check(lambda x, y: x @ y, x, y, machine=machine)
+
+
+def test_a_thread_stores_neighbours_at_once():
+    def text(n, function=lambda x, y: x @ y):
+        x, y = drawn(F16, 33, 40), drawn(F16, 40, n)
+        made = plan(function, x, y)
+        check(function, x, y)
+        return emit(products(made)[0], SMALL.grid)
+
+    several = re.compile(r"store4\((t0|out0)")
+    assert several.search(text(40))
+    assert several.search(text(44))
+    assert several.search(text(44, lambda x, y: np.maximum(x @ y, 0) * 2))
+    assert not several.search(text(41))
+    assert not several.search(text(42))
+    small = target(SMALL, grid={"largest_epilogue": 8})
+    x, y = drawn(F16, 33, 40), drawn(F16, 40, 44)
+    made = plan(lambda x, y: np.maximum(x @ y, 0) * 2, x, y, machine=small)
+    assert not several.search(emit(products(made)[0], small.grid))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_infinities_that_are_copied_stay_in_their_rows(dtype):
+    x, y = drawn(dtype, 17, 48), drawn(dtype, 48, 24)
+    x[8, 47], y[47, 4] = np.inf, np.nan
+    made = plan(lambda x, y: x @ y, x, y)
+    assert is_copied(made)
+    (found,) = emulated(made, (x, y), SMALL.grid)
+    expected = x.astype(np.float64) @ y.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
+
+
+def test_an_old_machine_copies_nothing():
+    grid = launches.machine("sm_75").grid
+    assert not grid.warp_tiles
+    assert not grid.copied_tiles
+    assert launches.machine("sm_86").grid.largest_shared == 99 << 10
+    assert launches.machine("sm_80").grid.largest_shared == 163 << 10
 
 
 FORMS = {
@@ -218,16 +337,22 @@ def test_sizes_that_are_multiples_share_a_kernel():
 
     assert text(4099, 6003, 8003) == text(4103, 6007, 8007)
     wide = text(4096, 6144, 8000)
-    assert wide == text(4224, 6144, 8016)
-    assert "read8" in wide
+    assert wide == text(4224, 6144, 8000 + 128)
+    assert "copy(" in wide
+
+
+TILES = [
+    each for grid in (CUDA.grid, SMALL.grid) for each in (*grid.warp_tiles, *grid.copied_tiles)
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("tile", [*CUDA.grid.warp_tiles, *SMALL.grid.warp_tiles], ids=str)
+@pytest.mark.parametrize("tile", TILES, ids=str)
 def test_tiles_fit_the_machine(tile, dtype):
     tile = tile.of(dtype.itemsize)
     assert tile.threads <= CUDA.grid.largest_team
-    assert tile.bytes(dtype.itemsize) <= CUDA.grid.shared
+    room = CUDA.grid.largest_shared if tile.is_copied else CUDA.grid.shared
+    assert tile.bytes(dtype.itemsize) <= room
     assert tile.warp_rows % ROWS == 0
     assert tile.warp_columns % (2 * COLUMNS) == 0
     assert tile.threads % tile.columns == 0
@@ -241,7 +366,7 @@ def banks(addresses):
     return {address // 4 % 32 for address in addresses}
 
 
-@pytest.mark.parametrize("tile", CUDA.grid.warp_tiles, ids=str)
+@pytest.mark.parametrize("tile", [*CUDA.grid.warp_tiles, *CUDA.grid.copied_tiles], ids=str)
 def test_a_warp_reads_different_banks(tile):
     for itemsize in (2, 4):
         sized = tile.of(itemsize)
@@ -262,12 +387,13 @@ def test_a_warp_reads_different_banks(tile):
 
 
 def compiled(function, *operands, architecture):
-    (kernel,) = products(plan(function, *operands, machine=GPU))
+    grid = launches.machine(architecture).grid if architecture != "sm_100" else GPU.grid
+    (kernel,) = products(plan(function, *operands, machine=replace(GPU, grid=grid)))
     made = launches.compiled(kernel, GPU.grid, architecture).cubin
     assert made.resources.spills <= launches.FEW_SPILLS
     assert ".local" not in made.ptx
-    threads = launch(kernel, GPU.grid).threads
-    return made.ptx, occupancy(made.resources, threads, architecture).blocks
+    threads, _, shared = launch(kernel, GPU.grid)
+    return made.ptx, occupancy(made.resources, threads, architecture, shared).blocks
 
 
 KINDS = {BF16: "m16n8k16.row.col.f32.bf16", F16: "m16n8k16.row.col.f32.f16",
@@ -294,13 +420,33 @@ def test_no_tile_spills_more_than_a_few_addresses(size, dtype, architecture):
     x = np.ones((size, size), dtype)
     _, blocks = compiled(lambda x, y: np.maximum(x @ y, 0) * 2, x, x, architecture=architecture)
     # (addresses that are no multiples of others take registers, too)
-    assert blocks >= (1 if size % 2 else 2)
+    assert blocks >= (1 if size % 2 or size == 4096 else 2)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("size", "few"), [(4096, 1), (2048, 2), (1000, 4), (520, 4)])
+def test_copies_go_past_the_registers(size, few, dtype):
+    x = np.ones((size, size), dtype)
+    text, blocks = compiled(lambda x, y: x @ y, x, x, architecture="sm_90")
+    assert blocks >= few
+    assert "cp.async.cg.shared.global.L2::128B" in text
+    assert f"cp.async.wait_group {1 if size == 4096 else 2};" in text
+    assert "ld.global" not in text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("number", range(len(CUDA.grid.warp_tiles)))
 def test_the_tiles_of_the_machine(number, dtype):
-    machine = target(GPU, grid={"warp_tiles": (CUDA.grid.warp_tiles[number],)})
+    tiles = {"warp_tiles": (CUDA.grid.warp_tiles[number],), "copied_tiles": ()}
     x, y = drawn(dtype, 130, 72), drawn(dtype, 72, 136)
+    check(lambda x, y: x @ y, x, y, machine=target(GPU, grid=tiles))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CUDA.grid.copied_tiles)))
+def test_the_tiles_of_the_machine_for_copies(number):
+    machine = target(GPU, grid={"copied_tiles": (CUDA.grid.copied_tiles[number],)})
+    x, y = drawn(F16, 130, 200), drawn(F16, 200, 264)
     check(lambda x, y: x @ y, x, y, machine=machine)

@@ -1,0 +1,29 @@
+"""Which operands of products are copied as they are, 16 bytes at a time, past the registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrans.loop.affine import lies_along
+from functrans.loop.scalar import Scalar
+from functrans.lower.grid.contiguity import WIDEST, Access, neighbours
+from functrans.lower.select.root import extent_of
+
+
+def is_copied(operand: Scalar, loops: Sequence[Scalar], counters: Sequence[Scalar]) -> bool:
+    """Whether an operand of a product consists of pieces of 16 bytes, at multiples of these.
+
+    Parameters
+    ----------
+    operand : Scalar
+        What is multiplied, as an expression of loops.
+    loops, counters : sequence of Scalar
+        The loops of its side, and those of the terms.
+    """
+    if operand.op != "load":
+        return False
+    along = counters if lies_along(operand, counters[-1], loops[-1]) else loops
+    width = WIDEST // operand.dtype.itemsize
+    if len(along) > 1 or extent_of(along[0]) % width:
+        return False
+    return neighbours(Access(operand.attribute, operand.args, False), along[0], ()) == width
