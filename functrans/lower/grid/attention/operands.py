@@ -128,21 +128,29 @@ class Operands:
 
     def of_values(self, number: int) -> Load:
         """Values of partners, which come in stretches of these; behind the last one they are 0."""
-        (value, columns), row = self._values[number], self.values[number]
-        width = self.groups[number] * self.tile.keys
-        near = lies_along(value, self.pairs.partners[-1], columns[-1])
+        row = self.values[number]
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            found = []
-            for own, term in self._divided_among(thread, width, near):
-                partner = stretch * self.tile.depth + term
-                known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
-                (element,) = self.substitute([value], {**known, **self.partner(partner)})
-                element = where(self.is_partner(partner), element, const(0, value.dtype))
-                found.append((row, (term, own), self.simplify(element)))
-            return _stored(found)
+            share = self.share_of_values(number, thread, stretch)
+            return _stored([(row, (term, own), element) for own, term, element in share])
 
         return loads
+
+    def share_of_values(
+        self, number: int, thread: Scalar, stretch: Scalar
+    ) -> list[tuple[Scalar, Scalar, Scalar]]:
+        """A thread's share of a stretch of values: columns, partners of the stretch, elements."""
+        value, columns = self._values[number]
+        width = self.groups[number] * self.tile.keys
+        near = lies_along(value, self.pairs.partners[-1], columns[-1])
+        found = []
+        for own, term in self._divided_among(thread, width, near):
+            partner = stretch * self.tile.depth + term
+            known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
+            (element,) = self.substitute([value], {**known, **self.partner(partner)})
+            element = where(self.is_partner(partner), element, const(0, value.dtype))
+            found.append((own, term, self.simplify(element)))
+        return found
 
     def _term(self, of: PairProduct, operand: Scalar, term: Scalar, known: Known) -> Scalar:
         terms = delinearised(of.counters, minimum(term, of.terms - 1), self.simplify)
