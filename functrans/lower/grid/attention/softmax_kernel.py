@@ -30,7 +30,7 @@ from functrans.loop.nodes import as_index, combine_pairwise
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
-from functrans.lower.grid.attention.seen_tiles import where_seen
+from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.tiles import (
     Element,
@@ -112,13 +112,14 @@ class _Kernel:
             tiles.by_rows(self._total),
             tiles.weighted(self.sums, self.weighted),
         )
+        hidden = left_out(self.of, self.simplify) if self.of.leaves_out else None
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
         return tiles.in_the_grid(
             (
                 tiles.by_threads(self._no_sums),
                 tiles.by_rows(self._start),
                 *tiles.load_rows(),
-                tiles.over_partners(where_seen(self.of, tiles, of_keys)),
+                *where_seen(tiles, hidden, of_keys),
                 *statistics,
                 *tiles.results(self.sums, self.weights, self._result),
             )
