@@ -330,3 +330,5 @@ class Grid(NamedTuple):
     multiplications; twice as many queries would take all of its registers. What is in shared memory
     then is 47 KB of float32 for 64 terms and columns; smaller tiles are for more of these, for
     float64, and for results that would not give all multiprocessors a tile."""
+    fewest_tiles: int = 4
+    """Tiles of keys for which it is worth looking at a mask, whether it leaves some of them out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, ne, postorder
@@ -45,25 +45,45 @@ Columns = Mapping[Root, frozenset[Scalar]]
 def masks(stream: Stream) -> Iterator[tuple[Root, Mask]]:
     """What chooses elements of rows, and where."""
     known = set()
+
+    def column_of(chosen: Scalar) -> Scalar | None:
+        column = None if chosen in known else _column(stream, chosen)
+        known.add(chosen)
+        return column
+
     for root in stream.roots:
         for node in root.nodes:
-            if node.op in ("where", "guard"):
-                chosen, *sides = node.args
-            elif node.op == "add":
-                chosen, sides = next((x for x in node.args if x.op == "load"), node), []
-            else:
-                continue
-            column = None if chosen in known else _column(stream, chosen)
-            known.add(chosen)
-            if column is None:
-                continue
-            if not sides and chosen.dtype.kind == "f":
-                nothing = const(float("-inf"), chosen.dtype)
-                yield root, Mask(ne(chosen, nothing), chosen, nothing, column)
-            elif sides and column not in postorder(sides[1:]):
-                yield root, Mask(chosen, chosen, FALSE, column)
-            elif sides and column not in postorder(sides[:1]):
-                yield root, Mask(~chosen, chosen, TRUE, column)
+            mask = mask_at(node, column_of)
+            if mask is not None:
+                yield root, mask
+
+
+def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask | None:
+    """The mask that a node of an expression is; None if it is none.
+
+    Parameters
+    ----------
+    node : Scalar
+    column_of : callable
+        Is given what chooses; gives the loop over columns that it depends on, or None.
+    """
+    if node.op in ("where", "guard"):
+        chosen, *sides = node.args
+    elif node.op == "add":
+        chosen, sides = next((x for x in node.args if x.op == "load"), node), []
+    else:
+        return None
+    column = column_of(chosen)
+    if column is None:
+        return None
+    if not sides and chosen.dtype.kind == "f":
+        nothing = const(float("-inf"), chosen.dtype)
+        return Mask(ne(chosen, nothing), chosen, nothing, column)
+    if sides and column not in postorder(sides[1:]):
+        return Mask(chosen, chosen, FALSE, column)
+    if sides and column not in postorder(sides[:1]):
+        return Mask(~chosen, chosen, TRUE, column)
+    return None
 
 
 def _column(stream: Stream, chosen: Scalar) -> Scalar | None:

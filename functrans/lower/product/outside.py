@@ -6,12 +6,12 @@ What has to hold for a row, so that columns may be left out, is said in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from functrans.loop.affine import lies_along
 from functrans.loop.nodes import ZERO, as_index, index
-from functrans.loop.scalar import Scalar, const, eq, postorder, where
+from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Reduce, Statement, load, local
 from functrans.loop.target import Target
@@ -149,41 +149,12 @@ class Outside:
 
     def _size(self, node: Scalar, column: Scalar) -> Scalar | None:
         """A bound of an expression that is a number of the row; None if there is no rule for it."""
-        if node.op == "zero":
-            # an ordinary one, which makes infinities NaN
-            return const(0, node.dtype)
-        if column not in postorder([node]):
-            return abs(node) if node.dtype.kind in "fi" else node
-        if node.dtype.kind != "f":
-            return None
-        if node.op == "load":
-            root = self.made.get(node.attribute)
+
+        def bound(leaf: Scalar) -> Scalar | None:
+            root = self.made.get(leaf.attribute) if leaf.op == "load" else None
             return self._largest_sum(root) if isinstance(root, Contraction) else None
-        if node.op == "where":
-            condition, *sides = node.args
-            sizes = [self._size(side, column) for side in sides]
-            if None in sizes:
-                return None
-            first, second = sizes
-            assert first is not None and second is not None
-            is_known = column not in postorder([condition])
-            return where(condition, first, second) if is_known else first + second
-        if node.op == "div" and column in postorder(node.args[1:]):
-            return None
-        args = [self._size(arg, column) for arg in node.args]
-        if None in args or not args:
-            return None
-        first, *rest = (arg for arg in args if arg is not None)
-        match node.op:
-            case "add" | "sub":
-                return first + rest[0]
-            case "mul":
-                return first * rest[0]
-            case "div":
-                return first / rest[0]
-            case "neg":
-                return first
-        return None
+
+        return size_of(node, lambda each: column not in postorder([each]), bound)
 
     def _largest_sum(self, root: Contraction) -> Scalar | None:
         """A bound of the elements of a product; its rounding errors are less than itself."""
@@ -215,3 +186,53 @@ class Outside:
         self.largest.append(Reduce((found,), ("max",), (abs(factor),), bounds, (), lanes, whole))
         self._known[factor] = found
         return found
+
+
+def size_of(
+    node: Scalar, is_known: Callable[[Scalar], bool], bound: Callable[[Scalar], Scalar | None]
+) -> Scalar | None:
+    """A bound of the magnitude of an expression; None if there is no rule for it.
+
+    Parameters
+    ----------
+    node : Scalar
+    is_known : callable
+        Whether a number can be looked at itself.
+    bound : callable
+        The bound of a number that is read, or summed, and not known; None if there is none.
+    """
+    if node.op == "zero":
+        # an ordinary one, which makes infinities NaN
+        return const(0, node.dtype)
+    if is_known(node):
+        return abs(node) if node.dtype.kind in "fi" else node
+    if node.dtype.kind != "f":
+        return None
+    if node.op in ("load", "local", "fold"):
+        return bound(node)
+    if node.op == "where":
+        condition, *sides = node.args
+        sizes = [size_of(side, is_known, bound) for side in sides]
+        if None in sizes:
+            return None
+        first, second = sizes
+        assert first is not None and second is not None
+        return where(condition, first, second) if is_known(condition) else first + second
+    if node.op == "div" and not is_known(node.args[1]):
+        return None
+    args = [size_of(arg, is_known, bound) for arg in node.args]
+    if None in args or not args:
+        return None
+    first, *rest = (arg for arg in args if arg is not None)
+    match node.op:
+        case "add" | "sub":
+            return first + rest[0]
+        case "mul":
+            return first * rest[0]
+        case "div":
+            return first / rest[0]
+        case "neg":
+            return first
+        case "convert" if first.dtype.kind == "f":
+            return convert(first, node.dtype)
+    return None

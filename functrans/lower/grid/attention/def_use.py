@@ -135,7 +135,11 @@ def is_exponential(root: Root) -> bool:
     if not is_one_expression(root):
         return False
     value = value_of(root)
-    return value.op == "apply" and value.args[0].op == "sub" and _is_exp(value.attribute)
+    return is_exp(value) and value.args[0].op == "sub"
+
+
+def is_exp(node: Scalar) -> bool:
+    return node.op == "apply" and _is_exp(node.attribute)
 
 
 @cached(16)

@@ -20,6 +20,7 @@ from functrans.lower.grid.attention.gradient_matching import PairRoots, PairSum
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.softmax_kernel import fused_attention
 from functrans.lower.grid.attention.softmax_matching import attention_of
+from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Root
 
@@ -70,7 +71,9 @@ class _Fusion:
         """The roots with one kernel in the place of attention."""
         inside = {*found.roots}
         on_cores = bool(self.grid.warp_tiles) and not found.statistics
-        found = found._replace(on_tensor_cores=on_cores)
+        tiles = -(-extents(found.pairs.partners) // found.tile.keys)
+        leaves_out = tiles >= self.grid.fewest_tiles
+        found = found._replace(on_tensor_cores=on_cores, leaves_out=leaves_out)
         made = {found.roots[-1]: fused_attention(found, self.simplify)}
         return tuple(made.get(root, root) for root in roots if root in made or root not in inside)
 

@@ -5,7 +5,8 @@ root of one kernel for all of them, that of a team, whose band goes over tiles o
 
     for each tile of rows, by a team:
         the rows' operands, into shared memory
-        for each tile of partners:
+        for each tile of partners, but for those that a mask leaves out
+        (`functrans.lower.grid.attention.seen_tiles`):
             for each product: that of rows and partners, in registers, from stretches of the
                               partners' operands; then at its pairs, in shared memory
             each thread: what is summed of its pairs, made of the products, in their place
@@ -26,6 +27,8 @@ from functrans.loop.scalar import Scalar, const, convert, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
 from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
+from functrans.lower.grid.attention.neutral_pairs import neutral_pairs
+from functrans.lower.grid.attention.seen_tiles import LeftOut, where_seen
 from functrans.lower.grid.attention.softmax import chosen_tile
 from functrans.lower.grid.attention.tiles import (
     Element,
@@ -42,7 +45,8 @@ def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
     """The root of the kernel that makes all of some sums; None if there is no tile for them."""
     if extents(sums.pairs.rows) < grid.narrowest_product:
         return None
-    kernels = {tile: _Kernel(sums, tile, simplify) for tile in grid.attention_tiles}
+    fewest = grid.fewest_tiles
+    kernels = {tile: _Kernel(sums, tile, simplify, fewest) for tile in grid.attention_tiles}
     fitting = [tile for tile, kernel in kernels.items() if kernel.fits(grid)]
     tile = chosen_tile(fitting, sums.pairs, sums.work, grid)
     return None if tile is None else kernels[tile].root()
@@ -56,10 +60,15 @@ class _Kernel:
     sums : PairSums
     tile : AttentionTile
     simplify : Simplifier
+    fewest_tiles : int
+        Tiles of partners for which it is worth looking which a mask leaves out.
     """
 
-    def __init__(self, sums: PairSums, tile: AttentionTile, simplify: Simplifier) -> None:
+    def __init__(
+        self, sums: PairSums, tile: AttentionTile, simplify: Simplifier, fewest_tiles: int
+    ) -> None:
         self.of = sums
+        self.fewest_tiles = fewest_tiles
         self.simplify = simplify
         self.substitute = simplify.substitute
         values = [each.values for each in sums.sums if each.values is not None]
@@ -118,10 +127,15 @@ class _Kernel:
         body = [
             tiles.by_threads(self._start),
             *tiles.load_rows(),
-            tiles.over_partners(of_partners),
+            *where_seen(tiles, self._left_out(), of_partners),
             *results,
         ]
         return tiles.in_the_grid(body)
+
+    def _left_out(self) -> LeftOut | None:
+        """The pairs that a mask leaves out, if there are tiles of them."""
+        tiles = -(-extents(self.of.pairs.partners) // self.tiles.tile.keys)
+        return neutral_pairs(self.of, self.simplify) if tiles >= self.fewest_tiles else None
 
     def _start(self, thread: Scalar) -> list[Statement]:
         """Nothing has been summed."""

@@ -7,7 +7,7 @@ term they load that one again; behind the last partner, values are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,24 @@ Load = Callable[[Scalar, Scalar], Sequence[Statement]]
 NEAR = 8
 """Neighbouring threads load this many neighbouring terms, a sector of memory, and then those of the
 next row: what they store side by side is then in different banks."""
+
+
+class Loaded(NamedTuple):
+    """An element that a thread loads.
+
+    Parameters
+    ----------
+    operand : int
+        Of which of a product's operands it is.
+    own, term : Scalar
+        Its row, partner or column of the tile, and its term, or partner, of the stretch.
+    element : Scalar
+    """
+
+    operand: int
+    own: Scalar
+    term: Scalar
+    element: Scalar
 
 
 class Operands:
@@ -96,15 +114,13 @@ class Operands:
 
     def of_rows(self, number: int) -> Load:
         """The operands of rows in one of the products."""
-        of = self._products[number]
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
             first = stretch * self.tile.depth
             return _stored(
                 [
-                    (row, (first + term, own), self._term(of, operand, first + term, self.row(own)))
-                    for row, operand in zip(self.left[number], of.left, strict=True)
-                    for own, term in self._share(of, operand, thread, is_row=True)
+                    (self.left[number][operand], (first + term, own), element)
+                    for operand, own, term, element in self.share_of_rows(number, thread, stretch)
                 ]
             )
 
@@ -112,37 +128,51 @@ class Operands:
 
     def of_partners(self, number: int) -> Load:
         """The operands of partners in one of the products."""
-        of = self._products[number]
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            first = stretch * self.tile.depth
+            share = self.share_of_partners(number, thread, stretch)
             return _stored(
                 [
-                    (row, (term, own), self._term(of, operand, first + term, self.partner(own)))
-                    for row, operand in zip(self.right[number], of.right, strict=True)
-                    for own, term in self._share(of, operand, thread, is_row=False)
+                    (self.right[number][operand], (term, own), element)
+                    for operand, own, term, element in share
                 ]
             )
 
         return loads
 
+    def share_of_rows(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
+        """A thread's share of a stretch of the operands of rows."""
+        of = self._products[number]
+        return self._share(of, of.left, thread, stretch, is_row=True)
+
+    def share_of_partners(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
+        """A thread's share of a stretch of the operands of partners."""
+        of = self._products[number]
+        return self._share(of, of.right, thread, stretch, is_row=False)
+
     def of_values(self, number: int) -> Load:
         """Values of partners, which come in stretches of these; behind the last one they are 0."""
-        (value, columns), row = self._values[number], self.values[number]
-        width = self.groups[number] * self.tile.keys
-        near = lies_along(value, self.pairs.partners[-1], columns[-1])
+        row = self.values[number]
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-            found = []
-            for own, term in self._divided_among(thread, width, near):
-                partner = stretch * self.tile.depth + term
-                known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
-                (element,) = self.substitute([value], {**known, **self.partner(partner)})
-                element = where(self.is_partner(partner), element, const(0, value.dtype))
-                found.append((row, (term, own), self.simplify(element)))
-            return _stored(found)
+            share = self.share_of_values(number, thread, stretch)
+            return _stored([(row, (term, own), element) for _, own, term, element in share])
 
         return loads
+
+    def share_of_values(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
+        """A thread's share of a stretch of values."""
+        value, columns = self._values[number]
+        width = self.groups[number] * self.tile.keys
+        near = lies_along(value, self.pairs.partners[-1], columns[-1])
+        found = []
+        for own, term in self._divided_among(thread, width, near):
+            partner = stretch * self.tile.depth + term
+            known = delinearised(columns, minimum(own, extents(columns) - 1), self.simplify)
+            (element,) = self.substitute([value], {**known, **self.partner(partner)})
+            element = where(self.is_partner(partner), element, const(0, value.dtype))
+            found.append(Loaded(0, own, term, self.simplify(element)))
+        return found
 
     def _term(self, of: PairProduct, operand: Scalar, term: Scalar, known: Known) -> Scalar:
         terms = delinearised(of.counters, minimum(term, of.terms - 1), self.simplify)
@@ -150,12 +180,25 @@ class Operands:
         return value
 
     def _share(
-        self, of: PairProduct, operand: Scalar, thread: Scalar, *, is_row: bool
-    ) -> list[tuple[Scalar, Scalar]]:
+        self,
+        of: PairProduct,
+        operands: Sequence[Scalar],
+        thread: Scalar,
+        stretch: Scalar,
+        *,
+        is_row: bool,
+    ) -> list[Loaded]:
         loops = self.pairs.rows if is_row else self.pairs.partners
         length = self.tile.queries if is_row else self.tile.keys
-        near = lies_along(operand, of.counters[-1], loops[-1])
-        return self._divided_among(thread, length, near)
+        indices = self.row if is_row else self.partner
+        first = stretch * self.tile.depth
+        found = []
+        for number, operand in enumerate(operands):
+            near = lies_along(operand, of.counters[-1], loops[-1])
+            for own, term in self._divided_among(thread, length, near):
+                element = self._term(of, operand, first + term, indices(own))
+                found.append(Loaded(number, own, term, element))
+        return found
 
     def _divided_among(
         self, thread: Scalar, length: int, near: bool

@@ -65,6 +65,8 @@ class Attention(NamedTuple):
     on_tensor_cores : bool
         Whether tensor cores may multiply half floats: nobody makes the scores again, and asks which
         of them is the largest.
+    leaves_out : bool
+        Whether there are so many tiles of keys that it is worth looking which a mask leaves out.
     """
 
     roots: tuple[Root, ...]
@@ -84,6 +86,7 @@ class Attention(NamedTuple):
     position: tuple[Scalar, ...]
     tile: AttentionTile
     on_tensor_cores: bool = False
+    leaves_out: bool = False
 
     @property
     def widest(self) -> np.dtype[np.generic]:

@@ -6,7 +6,8 @@ queries:
 
     for each tile of queries, by a team:
         the queries' operands, into shared memory
-        for each tile of keys:
+        for each tile of keys, but for those that a mask leaves out
+        (`functrans.lower.grid.attention.seen_tiles`):
             the products of queries and keys, in registers, from stretches of the keys' operands
             each thread: its scores, and the largest of them for each of its queries
             each thread: the largest so far of all that have the query; its weights, into shared
@@ -29,6 +30,7 @@ from functrans.loop.nodes import as_index, combine_pairwise
 from functrans.loop.scalar import Scalar, const, convert, eq, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Let, Statement, Store, load, local
+from functrans.lower.grid.attention.seen_tiles import left_out, where_seen
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.tiles import (
     Element,
@@ -110,13 +112,14 @@ class _Kernel:
             tiles.by_rows(self._total),
             tiles.weighted(self.sums, self.weighted),
         )
+        hidden = left_out(self.of, self.simplify) if self.of.leaves_out else None
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
         return tiles.in_the_grid(
             (
                 tiles.by_threads(self._no_sums),
                 tiles.by_rows(self._start),
                 *tiles.load_rows(),
-                tiles.over_partners(of_keys),
+                *where_seen(tiles, hidden, of_keys),
                 *statistics,
                 *tiles.results(self.sums, self.weights, self._result),
             )

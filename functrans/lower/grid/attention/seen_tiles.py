@@ -1,0 +1,221 @@
+"""Masked tiles: a team leaves out the tiles of partners that a mask hides from all of its rows.
+
+In attention the score of a key that a mask leaves out is -inf, ``where(mask, score, -inf)``, and
+its weight is 0. So a tile in which the mask leaves nothing changes neither the largest scores nor
+the sums. The team looks at the mask of each tile before it goes through it. (That is an inspector
+and an executor, as in `functrans.lower.product.narrowing`: masks mostly are data, and looking takes
+a small part of the time that the products of a tile take.)
+
+Nothing is left out on trust: zero times infinity is NaN. Before a tile is left out, the team sees
+whether what it would have added is 0 (`LeftOut`), and if it is not, goes through it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from functrans.loop.nodes import ZERO, as_index, combine_pairwise, index
+from functrans.loop.scalar import BOOL, Scalar, const, convert, postorder
+from functrans.loop.simplify import TRUE, Simplifier
+from functrans.loop.statements import Assign, If, Let, Reduce, Statement, local
+from functrans.lower.grid.attention.pairs import Pairs
+from functrans.lower.grid.attention.softmax import Attention
+from functrans.lower.grid.attention.tiles import PairTiles
+from functrans.lower.product.mask import Mask, mask_at
+
+INFINITY = float("inf")
+
+Held = tuple[Sequence[Statement], list[Scalar]]
+"""Statements, and what may hold after them."""
+
+
+class LeftOut(NamedTuple):
+    """Pairs that a mask leaves out, and what has to hold so that they add nothing to sums.
+
+    Parameters
+    ----------
+    chosen : Scalar
+        Holds for the pairs that the mask does not leave out.
+    values : tuple of int
+        The numbers of values that are multiplied by 0, and have to be finite.
+    tests : tuple of Scalar
+        Have to hold for each pair.
+    products : tuple of int
+        The numbers of products that are multiplied by 0: their operands have to be so small that
+        these are finite.
+    largest : float
+        So small.
+    """
+
+    chosen: Scalar
+    values: tuple[int, ...]
+    tests: tuple[Scalar, ...] = ()
+    products: tuple[int, ...] = ()
+    largest: float = INFINITY
+
+
+def left_out(of: Attention, simplify: Simplifier) -> LeftOut | None:
+    """The keys that the masks of attention leave out; None if there are none.
+
+    The weight of a score of -inf is 0, or all that is made for the query is NaN, if the shift is
+    made of the largest score alone, and is not -inf unless that is.
+    """
+    (weighted,) = simplify.substitute([of.weighted], {of.weight: const(0, of.weight.dtype)})
+    if not _is_const(weighted, 0) or not _is_shift(of.shift, of.largest):
+        return None
+    chosen = TRUE
+    for mask in masks([of.score], of.pairs):
+        (score,) = simplify.substitute([of.score], mask.at(mask.column, simplify))
+        if _is_const(score, -INFINITY):
+            chosen = chosen & mask.chosen
+    chosen = simplify(chosen)
+    return None if chosen.op == "const" else LeftOut(chosen, (0,))
+
+
+def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
+    """The masks of pairs in expressions: conditions that are not made of products."""
+    partner = pairs.partners[-1]
+
+    def column_of(chosen: Scalar) -> Scalar | None:
+        inside = postorder([chosen])
+        return partner if partner in inside and not any(x.op == "fold" for x in inside) else None
+
+    for node in postorder(expressions):
+        mask = mask_at(node, column_of)
+        if mask is not None:
+            yield mask
+
+
+def where_seen(
+    tiles: PairTiles, left_out: LeftOut | None, body: Sequence[Statement]
+) -> list[Statement]:
+    """The loop of a team over the tiles of partners, of which it leaves some out.
+
+    Parameters
+    ----------
+    tiles : PairTiles
+    left_out : LeftOut or None
+        Nothing, if there is no mask.
+    body : sequence of statements
+        What is done with a tile.
+    """
+    if left_out is None:
+        return [tiles.over_partners(body)]
+    look = _Look(tiles, left_out)
+    is_seen = local(BOOL, "is_seen")
+    some, found = look.anywhere([look.chosen])
+    counts, more = look.anywhere([look.values, look.tests, look.partners])
+    before: list[Statement] = []
+    if left_out.products:
+        large, of_rows = look.anywhere([look.rows])
+        before.append(of_rows)
+        counts = counts | large
+    ask = If(~is_seen, (more, Assign((is_seen,), (counts,))))
+    once = [found, Let((is_seen,), (some,)), ask, If(is_seen, tuple(body))]
+    return [*before, tiles.over_partners(once)]
+
+
+class _Look:
+    """What the threads of a team see of a tile.
+
+    Parameters
+    ----------
+    tiles : PairTiles
+    of : LeftOut
+    """
+
+    def __init__(self, tiles: PairTiles, of: LeftOut) -> None:
+        self.tiles = tiles
+        self.of = of
+
+    def anywhere(self, parts: Sequence[Callable[[Scalar], Iterator[Held]]]) -> tuple[Scalar, Reduce]:
+        """Whether any thread sees something, and the statement that finds that out.
+
+        Names for what it sees come first, so that loads do not wait for each other.
+        """
+        threads = self.tiles.tile.threads
+        thread, some = index("thread", threads), local(BOOL, "some")
+        body: list[Statement] = []
+        holding: list[Scalar] = []
+        for part in parts:
+            for before, values in part(thread):
+                names = tuple(local(BOOL, "holds") for _ in values)
+                body += [*before, Let(names, tuple(self.tiles.simplify(x) for x in values))]
+                holding += names
+        value = combine_pairwise("or", holding)
+        loops = ((thread, ZERO, as_index(threads)),)
+        return some, Reduce((some,), ("or",), (value,), loops, tuple(body), threads, whole=True)
+
+    def chosen(self, thread: Scalar) -> Iterator[Held]:
+        """Whether the mask leaves something of a thread's pairs."""
+        yield self._of_pairs(thread, [self.of.chosen])
+
+    def tests(self, thread: Scalar) -> Iterator[Held]:
+        """Whether a test of a thread's pairs fails."""
+        if self.of.tests:
+            yield self._of_pairs(thread, [~test for test in self.of.tests])
+
+    def _of_pairs(self, thread: Scalar, conditions: Sequence[Scalar]) -> Held:
+        tiles = self.tiles
+        rows = [tiles.named(tiles.operands.row(own)) for own in tiles.own_rows(thread)]
+        partners = [tiles.operands.partner(own) for own in tiles.own_partners(thread)]
+        pairs = [{**row.known, **partner} for row in rows for partner in partners]
+        # those of a row, or of a partner, are the same for several pairs
+        found = [x for known in pairs for x in tiles.substitute(conditions, known)]
+        return [row.declared for row in rows], [*dict.fromkeys(found)]
+
+    def values(self, thread: Scalar) -> Iterator[Held]:
+        """Whether a value of a tile is infinite, or NaN."""
+        for number in self.of.values:
+            for stretch in self._stretches(self.tiles.tile.keys):
+                share = self.tiles.operands.share_of_values(number, thread, stretch)
+                yield [], [~(abs(each.element) < INFINITY) for each in share]
+
+    def partners(self, thread: Scalar) -> Iterator[Held]:
+        """Whether an operand of the partners of a tile is too large."""
+        for number in self.of.products:
+            for stretch in self._stretches(self.tiles.products[number].terms):
+                share = self.tiles.operands.share_of_partners(number, thread, stretch)
+                yield [], [self._is_large(each.element) for each in share]
+
+    def rows(self, thread: Scalar) -> Iterator[Held]:
+        """Whether an operand of the team's rows is too large."""
+        for number in self.of.products:
+            for stretch in self._stretches(self.tiles.products[number].terms):
+                share = self.tiles.operands.share_of_rows(number, thread, stretch)
+                yield [], [self._is_large(each.element) for each in share]
+
+    def _is_large(self, element: Scalar) -> Scalar:
+        return ~(abs(wide(element)) <= self.of.largest)
+
+    def _stretches(self, terms: int) -> list[Scalar]:
+        return [as_index(number) for number in range(-(-terms // self.tiles.tile.depth))]
+
+
+def wide(x: Scalar) -> Scalar:
+    """A number, of float32 at least."""
+    return convert(x, "float32") if x.dtype.itemsize < 4 else x
+
+
+def _is_const(x: Scalar, number: float) -> bool:
+    return x.op == "const" and x.attribute == number
+
+
+def _is_shift(shift: Scalar, largest: Scalar) -> bool:
+    """Whether a shift is the largest score, or a number that is not -inf, nor NaN."""
+    if shift is largest:
+        return True
+    match shift.op:
+        case "const":
+            return bool(shift.attribute > -INFINITY)
+        case "where":
+            return all(_is_shift(side, largest) for side in shift.args[1:])
+        case "max":
+            own = [side for side in shift.args if not _is_const(side, -INFINITY)]
+            return bool(own) and all(_is_shift(side, largest) for side in own)
+        case "convert":
+            (inner,) = shift.args
+            is_wider = inner.dtype.kind == "f" and inner.dtype.itemsize <= shift.dtype.itemsize
+            return is_wider and _is_shift(inner, largest)
+    return False
