@@ -51,19 +51,22 @@ def reads_back(body: Sequence[Statement]) -> bool:
     return False
 
 
-def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
+def neighbours(access: Access, index: Scalar, sizes: Sequence[int], aligned: bool = True) -> int:
     """How many elements lie side by side and aligned, from multiples of some iterations on.
 
     It is a power of two, or 0 if iterations that follow one another do not touch neighbours.
+    Elements that are touched one by one, as in shared memory, need not be ``aligned``.
     """
     position = access.position
     if not position:
         return 0
     factors = [Coefficients(index).of(i) for i in position]
     if None in factors:
-        return _within_rows(access, index, sizes)
+        return _within_rows(access, index, sizes, aligned)
     if factors[-1] != 1 or any(factor != 0 for factor in factors[:-1]):
         return 0
+    if not aligned:
+        return WIDEST // access.buffer.dtype.itemsize
     (first,) = Simplifier().substitute(position[-1:], {index: ZERO})
     most = divisor(first, sizes)
     if any(i is not ZERO for i in position[:-1]):
@@ -71,7 +74,7 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
     return min(most, WIDEST // access.buffer.dtype.itemsize)
 
 
-def _within_rows(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
+def _within_rows(access: Access, index: Scalar, sizes: Sequence[int], aligned: bool) -> int:
     """The same of iterations that are counted through several axes: rows that it divides."""
     simplify = Simplifier()
     extent = index.attribute[2] or 0
@@ -83,11 +86,12 @@ def _within_rows(access: Access, index: Scalar, sizes: Sequence[int]) -> int:
             for lane in range(width)
         ]
         *row, first = lanes[0]
-        aligned = [divisor(first, sizes)]
+        divisors = [divisor(first, sizes)]
         if any(i is not ZERO for i in row):
-            aligned.append(divisor(access.buffer.shape[-1], sizes))
+            divisors.append(divisor(access.buffer.shape[-1], sizes))
         together = ([*row, simplify(first + lane)] for lane in range(width))
-        if lanes == list(together) and all(each % width == 0 for each in aligned):
+        multiples = not aligned or all(each % width == 0 for each in divisors)
+        if lanes == list(together) and multiples:
             return width
         width //= 2
     return 0
@@ -106,6 +110,19 @@ def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:
         total += factor * apart
         apart *= sizes.value(access.buffer.shape[axis])
     return total
+
+
+def is_alike(access: Access, index: Scalar, width: int) -> bool:
+    """Whether so many iterations, from a multiple of as many on, load one element."""
+    if access.is_store:
+        return False
+    simplify = Simplifier()
+    strip = numbered("strip", (index.attribute[2] or 0) // width)
+    first, *others = (
+        simplify.substitute(access.position, {index: simplify(strip * width + lane)})
+        for lane in range(width)
+    )
+    return all(each == first for each in others)
 
 
 def is_apart(access: Access, index: Scalar) -> bool:

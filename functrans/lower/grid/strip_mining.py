@@ -10,7 +10,7 @@ as products, from which the alignment follows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from math import prod
 
@@ -20,13 +20,23 @@ from functrans.loop.nodes import INDEX, ZERO, combine_pairwise, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, const, maximum, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import For, If, Kernel, MatrixMultiply, Reduce, Statement
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    If,
+    Kernel,
+    MatrixMultiply,
+    Reduce,
+    Statement,
+    While,
+)
 from functrans.loop.substitution import substituted
-from functrans.loop.walk import walk, with_bodies
+from functrans.loop.walk import loaded, stored, walk, with_bodies
 from functrans.lower.grid.contiguity import (
     WIDEST,
     Access,
     accesses,
+    is_alike,
     is_apart,
     is_by_data,
     neighbours,
@@ -37,6 +47,11 @@ from functrans.lower.grid.unroll_and_jam import Jam, NotUniform
 from functrans.lower.plan import Step
 
 Body = tuple[Statement, ...]
+
+NONE: frozenset[Buffer] = frozenset()
+
+_LITTLE = 32
+"""Operations of an iteration that take less time than it waits for memory."""
 
 _FEW = 4
 """So many rounds of a row are written out, as the compiler does with the rounds of a loop."""
@@ -71,19 +86,25 @@ class _Strips:
         self.grid = grid
         self.simplify = Simplifier()
 
-    def width(self, counter: Scalar, found: Sequence[Access]) -> int:
+    def width(self, counter: Scalar, found: Sequence[Access], by_one: Set[Buffer] = NONE) -> int:
         """How many iterations of a loop make a strip.
 
         All lies side by side that does not lie where data say: what neighbouring threads load and
-        store should not lie further apart than it does.
+        store should not lie further apart than it does. What is read and written one ``by_one``,
+        in shared memory, need not be aligned.
         """
-        sides = {each: neighbours(each, counter, self.sizes.numbers) for each in set(found)}
+        sides = {
+            each: neighbours(each, counter, self.sizes.numbers, aligned=each.buffer not in by_one)
+            for each in set(found)
+        }
         in_memory = {each: n for each, n in sides.items() if each.buffer in self.given.buffers}
         if not any(n > 1 for n in in_memory.values()):
             return 1
-        if any(n <= 1 and is_apart(each, counter) for each, n in sides.items()):
-            return 1
         widest = max(each.buffer.dtype.itemsize for each, n in in_memory.items() if n > 1)
+        for each, n in sides.items():
+            alike = each.buffer in by_one and is_alike(each, counter, WIDEST // widest)
+            if n <= 1 and is_apart(each, counter) and not alike:
+                return 1
         stores = [each for each in sides if each.is_store and not is_by_data(each, counter)]
         return min([WIDEST // widest, *(sides[each] for each in stores)])
 
@@ -197,9 +218,9 @@ class _OfTeams(_Strips):
             stop = bounds(statement)[2]
             width = min(self.widths.get(stop, WIDEST), self._width(statement))
             self.widths[stop] = width
-        if all(width == 1 for width in self.widths.values()):
-            return given
         body = self._statements(inside)
+        if all(new is old for new, old in zip(body, inside, strict=True)):
+            return given
         for around in reversed(given.band):
             body = (replace(around, body=body),)
         return with_products(replace(given, body=body), self.sizes, max(self.widths.values()))
@@ -213,7 +234,8 @@ class _OfTeams(_Strips):
         found = list(accesses(statement.body, values))
         width = WIDEST
         if any(each.buffer in self.given.buffers for each in found):
-            width = self.width(counter, found)
+            rows = set(self.given.scratch) if self._is_moving(statement) else NONE
+            width = self.width(counter, found, rows)
         width = self.limited(width, self._work(statement))
         count, least = self._count(counter, stop), divisor(stop, self.sizes.numbers)
         while width > 1 and (least % width or count // width < self.given.team):
@@ -242,19 +264,30 @@ class _OfTeams(_Strips):
         return with_bodies(statement, self._statements)
 
     def _in_rounds(self, statement: For | Reduce) -> For | Reduce:
-        """A sum over rows of few rounds each, which are written out: rows then follow each other.
+        """Few rounds of a row, written out: one that is summed among others, or in shared memory.
 
-        What several of them need is then under way at once.
+        What several rows, or rounds, need is then under way at once. (The length of rows of shared
+        memory is in the kernel anyway.)
         """
         _, start, stop = bounds(statement)
-        inside = isinstance(statement, Reduce) and len(statement.loops) > 1
-        if not inside or statement.rounds or start is not ZERO or not _is_known(stop):
+        if statement.rounds or start is not ZERO or not _is_known(stop):
             return statement
         count, team = self.sizes.value(stop), self.given.team
         rounds = -(-count // team)
-        if not 0 < rounds <= _FEW:
+        if not 0 < rounds <= (_FEW if self._is_moving(statement) else 1):
             return statement
+        if isinstance(statement, For) or len(statement.loops) == 1:
+            rows = set(self.given.scratch) - set(self.given.dealt)
+            if rows.isdisjoint(loaded((statement,)) | stored((statement,))):
+                return statement
         return replace(statement, rounds=rounds, whole=count % team == 0)
+
+    def _is_moving(self, statement: For | Reduce) -> bool:
+        """Whether threads wait for memory, and do little besides."""
+        inside = (statement,)
+        loops = any(isinstance(each, (For, Reduce, While)) for each in walk(statement.body))
+        in_memory = not set(self.given.buffers).isdisjoint(loaded(inside) | stored(inside))
+        return in_memory and not loops and self._work(statement) <= _LITTLE
 
     def _in_strips(self, statement: For | Reduce, width: int) -> For | Reduce:
         counter, start, stop = bounds(statement)

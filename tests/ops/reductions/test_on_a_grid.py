@@ -12,7 +12,7 @@ from functrans.lower.grid.target import CUDA
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
-from tests.emit.cuda.programs import emulated, interpreted, plan
+from tests.emit.cuda.programs import emulated, in_both_ways, interpreted, plan
 from tests.emit.cuda.special import needs_compiler
 from tests.ops.on_a_grid import GRIDS, SMALL, check, compile_all, emulate, graph_of, like, threads
 from tests.targets import target
@@ -96,11 +96,47 @@ def test_equal_lines_have_equal_sums_wherever_they_are():
     np.testing.assert_array_equal(found, again)
 
 
-def test_tiles_as_they_are_printed():
-    x = drawn((4, 40), np.float32)
-    graph = graph_of(cummax, x, axis=1, reverse=True)
-    (found,) = emulated(pipeline.plan(graph, BUSY), [x], BUSY.grid)
-    np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
+WARPS = target(CUDA, grid={"threads": 4, "busy": 8, "block": 64, "largest_team": 64})
+"""The same, with warps that the emulator knows, for lines of hundreds of numbers."""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(4, 256), (4, 700), (3, 1025), (2, 512), (1, 513)])
+def test_tiles_as_they_are_printed(shape, reverse):
+    x = drawn(shape, np.float32)
+    for primitive in (cummax, cumsum):
+        x = x if primitive is cummax else np.nan_to_num(x, posinf=1, neginf=2)
+        graph = graph_of(primitive, x, axis=1, reverse=reverse)
+        (found,) = emulated(pipeline.plan(graph, WARPS), [x], WARPS.grid)
+        np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
+
+
+LONG_LINES = target(CUDA, grid={"block": 64, "largest_team": 64, "rows": 2600})
+"""A GPU whose teams have room for 512 numbers, of which a line has many blocks."""
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+@pytest.mark.parametrize("count", [511, 512, 513, 2047, 2048, 2049, 5000])
+def test_blocks_of_long_lines(count, dtype):
+    x = drawn((count,), dtype)
+    x = np.nan_to_num(x, posinf=1, neginf=2) if x.dtype.kind == "f" else x
+    for reverse in (False, True):
+        graph = graph_of(cumsum, x, axis=0, reverse=reverse)
+        made = pipeline.plan(graph, LONG_LINES)
+        for (found,) in in_both_ways(made, [x], LONG_LINES.grid):
+            np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
+
+
+@pytest.mark.parametrize("extent", [1 << 26, (1 << 26) - 5])
+def test_a_tile_is_read_and_written_by_16_bytes(extent):
+    """Its steps are one behind the other, without a loop."""
+    made = pipeline.plan(graph_of(cumsum, like((extent,)), axis=0, reverse=False), CUDA)
+    texts = [emit(step.kernel, CUDA.grid) for step in made.steps if step.extent > 10_000]
+    (text,) = [text for text in texts if "store4(" in text]
+    assert text.count("read4(") == 2
+    assert [line.strip() for line in text.splitlines() if "range(" in line] == [
+        "for k in range(8):"
+    ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

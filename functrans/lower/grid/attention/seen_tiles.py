@@ -112,7 +112,7 @@ def where_seen(
         before.append(of_rows)
         counts = counts | large
     ask = If(~is_seen, (more, Assign((is_seen,), (counts,))))
-    once = [found, Let((is_seen,), (some,)), ask, If(is_seen, tuple(body))]
+    once: list[Statement] = [found, Let((is_seen,), (some,)), ask, If(is_seen, tuple(body))]
     return [*before, tiles.over_partners(once)]
 
 

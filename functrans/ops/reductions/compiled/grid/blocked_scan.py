@@ -13,13 +13,15 @@ others have come to meanwhile (docs/cuda.md says why).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from functrans.caches import cached_property
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, guard, identity, index
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.statements import (
     Assign,
     Buffer,
@@ -113,14 +115,16 @@ class _Scan:
 
     def run(self) -> None:
         grid = self.grid
+        lines = self.target.count // self.extent
         if self.is_of_columns:
-            lines = self.target.count // self.extent
             wanted = -(-grid.busy // lines)
             blocks = max(min(wanted, self.extent // grid.shortest), 1)
             self.in_threads(-(-self.extent // blocks))
             return
-        threads, chunk = grid.warp, max(grid.iterations - 1, 1)
-        while threads < grid.block and threads * chunk < self.extent:
+        chunk = grid.iterations
+        threads, most = grid.warp, self.most_threads(chunk)
+        limit = most if self.extent <= most * chunk else min(grid.block, most)
+        while threads < limit and threads * chunk < self.extent:
             threads *= 2
         in_turns = self.threads_of_a_line(chunk)
         if threads * chunk < self.extent and in_turns:
@@ -128,20 +132,30 @@ class _Scan:
         else:
             self.in_teams(threads, min(chunk, -(-self.extent // threads)), 1)
 
+    def most_threads(self, chunk: int) -> int:
+        """The threads of the largest team that has room for its rows."""
+        threads = self.grid.largest_team
+        while threads > self.grid.warp and not self.has_room(threads, chunk):
+            threads //= 2
+        return threads
+
+    def has_room(self, threads: int, chunk: int) -> bool:
+        nbytes = threads * ((chunk | 1) + 2) * self.target.dtype.itemsize
+        return nbytes <= self.grid.rows
+
     def threads_of_a_line(self, chunk: int) -> int:
         """How many threads of each line keep the machine busy; 0 if a team has no room for them."""
         grid, lines = self.grid, self.target.count // self.extent
         threads = grid.warp
         while threads * lines < grid.threads:
             threads *= 2
-        nbytes = threads * (chunk + 2) * self.target.dtype.itemsize
-        return threads if threads <= grid.largest_team and nbytes <= grid.rows else 0
+        return threads if threads <= grid.largest_team and self.has_room(threads, chunk) else 0
 
-    def before_blocks(self, loops: Position, length: int) -> Scalar:
-        """The result of all blocks before one."""
+    def before_blocks(self, length: int) -> Callable[[Position, Scalar], Scalar]:
+        """The result of all blocks before one, by the line of a position and the block."""
         count = -(-self.extent // length) - 1
         if not count:
-            return self.start
+            return lambda position, block: self.start
         extents = list(self.target.extents)
         extents[self.axis] = count
         sums = self.at.scratch("sums", self.target.dtype, extents)
@@ -150,9 +164,12 @@ class _Scan:
             scanned = self.at.scratch("scanned", self.target.dtype, extents)
             replace(self, source=sums, target=scanned, reverse=False).run()
             sums = scanned
-        block = loops[self.axis]
-        previous = (*loops[: self.axis], block - 1, *loops[self.axis + 1 :])
-        return guard(block > 0, load(sums, previous), self.start)
+
+        def before(position: Position, block: Scalar) -> Scalar:
+            previous = (*position[: self.axis], block - 1, *position[self.axis + 1 :])
+            return guard(block > 0, load(sums, previous), self.start)
+
+        return before
 
     def sum_blocks(self, sums: Buffer, length: int) -> None:
         """The results of all blocks but the last one: they have equally many elements."""
@@ -170,7 +187,7 @@ class _Scan:
     def in_threads(self, length: int) -> None:
         """Each block is one thread's, with a total in a local."""
         loops = self.loops(-(-self.extent // length))
-        begin = self.before_blocks(loops, length)
+        begin = self.before_blocks(length)(loops, loops[self.axis])
         number, total = index("r", self.extent), local(self.target.dtype, "total")
         new = self.combined(total, self.element(loops, number))
         start, stop = block_range(loops[self.axis], length, as_index(self.extent))
@@ -179,51 +196,124 @@ class _Scan:
 
     def in_teams(self, threads: int, chunk: int, tiles: int) -> None:
         """Each block is a team's, with its tiles of chunks."""
-        length = tiles * threads * chunk
-        loops = self.loops(-(-self.extent // length))
-        begin = self.before_blocks(loops, length)
-        dtype = self.target.dtype
-        # rows of an odd length: so the threads of a warp use all banks of the memory
-        row = self.at.scratch("row", dtype, (threads, chunk | 1))
-        ends = [self.at.scratch("ends", dtype, (threads,)) for _ in range(2)]
-        turn = index("tile", tiles) if tiles > 1 else ZERO
-        i, k = index("thread", threads), index("k", chunk)
-        here = ((loops[self.axis] * tiles + turn) * threads + i) * chunk + k
-        inside = here < self.extent
-        fetched = guard(inside, self.element(loops, here), self.start)
-        body = [
-            *self.dealt((i, k), Store(row, (i, k), fetched)),
-            *self.scan_chunks(row, chunk, ends[0]),
-        ]
-        distance = 1
-        while distance < threads:
-            old, new = ends
-            j = index("thread", threads)
-            before, own = load(old, (j - distance,)), load(old, (j,))
-            sums = guard(j >= distance, self.combined(before, own), own)
-            body += self.dealt((j,), Store(new, (j,), sums))
-            ends = [new, old]
-            distance *= 2
-        first = local(dtype, "first")
-        before = guard(i > 0, self.combined(first, load(ends[0], (i - 1,))), first)
-        result = self.combined(before, load(row, (i, k)))
-        store = Store(self.target, self.along(loops, here), result)
-        body += self.dealt((i, k), If(inside, (store,)))
-        if tiles > 1:
-            last = load(ends[0], (threads - 1,))
-            body.append(Assign((first,), (self.combined(first, last),)))
-            body = [*nest((turn,), body)]
-        self.call(loops, (Let((first,), (begin,)), *body), self.target, row, *ends)
+        dtype, tile = self.target.dtype, threads * chunk
+        before = self.before_blocks(tiles * tile)
+        for part in self.parts(tile, tiles):
+            # rows of an odd length: so the threads of a warp use all banks of the memory
+            row = self.at.scratch("row", dtype, (threads, chunk | 1))
+            ends = [self.at.scratch("ends", dtype, (threads,)) for _ in range(2)]
+            loops, first = self.loops(part.blocks), local(dtype, "first")
+            block = loops[self.axis] + part.first
+            turn = index("tile", part.whole) if part.whole > 1 else ZERO
+            team = _Tile(self, loops, first, row, chunk, ends, part.whole + part.rest > 1)
+            body: tuple[Statement, ...] = (Let((first,), (before(loops, block),)),)
+            if part.whole:
+                one = team.statements((block * tiles + turn) * tile, True)
+                body += nest((turn,), one) if part.whole > 1 else one
+            if part.rest:
+                body += team.statements((block * tiles + part.whole) * tile, False)
+            self.call(loops, body, self.target, row, *ends)
 
-    def scan_chunks(self, row: Buffer, chunk: int, ends: Buffer) -> tuple[Statement, ...]:
-        """Each thread scans a chunk in place."""
-        i, k = index("thread", row.extents[0]), index("k", chunk)
-        total = local(row.dtype, "total")
-        new = self.combined(total, load(row, (i, k)))
-        scan = nest((k,), (Assign((total,), (new,)), Store(row, (i, k), total)))
-        begin, end = Let((total,), (self.start,)), Store(ends, (i,), total)
-        return self.dealt((i,), begin, *scan, end)
+    def parts(self, tile: int, tiles: int) -> list[_Part]:
+        """The blocks of a line: those of whole tiles need not ask whether an element is there."""
+        whole, left = divmod(self.extent, tile)
+        rest = min(left, 1)
+        if tiles > 1 or not whole:
+            return [_Part(0, 1, whole, rest)]
+        if rest and self.target.count // self.extent * whole * tile < self.grid.threads:
+            return [_Part(0, whole + 1, 0, 1)]  # few, of which another kernel takes longer
+        return [_Part(0, whole, 1, 0), *([_Part(whole, 1, 0, 1)] if rest else [])]
 
     def dealt(self, loops: Position, *body: Statement) -> tuple[Statement, ...]:
         """Independent loops, which the threads of a team share."""
         return dealt(loops, body, self.at.target)
+
+
+class _Part(NamedTuple):
+    """Blocks of a line that are alike: their number, and the tiles of each.
+
+    Parameters
+    ----------
+    first, blocks : int
+    whole : int
+        Tiles of which all is there.
+    rest : int
+        Whether there is one more.
+    """
+
+    first: int
+    blocks: int
+    whole: int
+    rest: int
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A team's scan of a tile: chunks of it by threads, and what these come to in steps.
+
+    Parameters
+    ----------
+    scan : _Scan
+    loops : tuple of Scalar
+        The line.
+    first : Scalar
+        A local with what comes before the tile.
+    row : Buffer
+        The chunks, each with room for one more number if their length is even.
+    chunk : int
+    ends : sequence of Buffer
+        Two rows for what chunks come to.
+    keeps_on : bool
+        Whether another tile follows.
+    """
+
+    scan: _Scan
+    loops: Position
+    first: Scalar
+    row: Buffer
+    chunk: int
+    ends: Sequence[Buffer]
+    keeps_on: bool
+
+    def statements(self, begin: Scalar, whole: bool) -> tuple[Statement, ...]:
+        """The scan of the tile that begins somewhere; all of it is there, if it is a whole one."""
+        scan, row, first = self.scan, self.row, self.first
+        threads = row.extents[0]
+        one, i, k = self.places()
+        fetched = scan.element(self.loops, begin + one)
+        if not whole:
+            fetched = guard(begin + one < scan.extent, fetched, scan.start)
+        body = [*scan.dealt((one,), Store(row, (i, k), fetched)), *self.scan_chunks()]
+        ends, distance = list(self.ends), 1
+        while distance < threads:
+            old, new = ends
+            j = index("thread", threads)
+            before, own = load(old, (j - distance,)), load(old, (j,))
+            sums = guard(j >= distance, scan.combined(before, own), own)
+            body += scan.dealt((j,), Store(new, (j,), sums))
+            ends = [new, old]
+            distance *= 2
+        one, i, k = self.places()
+        before = guard(i > 0, scan.combined(first, load(ends[0], (i - 1,))), first)
+        result = scan.combined(before, load(row, (i, k)))
+        store = Store(scan.target, scan.along(self.loops, begin + one), result)
+        body += scan.dealt((one,), store if whole else If(begin + one < scan.extent, (store,)))
+        if self.keeps_on:
+            last = load(ends[0], (threads - 1,))
+            body.append(Assign((first,), (scan.combined(first, last),)))
+        return tuple(body)
+
+    def places(self) -> tuple[Scalar, Scalar, Scalar]:
+        """The index of a loop over a tile, and which chunk an element is in, and where in it."""
+        one = index("one", self.row.extents[0] * self.chunk)
+        return one, idiv(one, self.chunk), irem(one, self.chunk)
+
+    def scan_chunks(self) -> tuple[Statement, ...]:
+        """Each thread scans a chunk in place."""
+        scan, row = self.scan, self.row
+        i, k = index("thread", row.extents[0]), index("k", self.chunk)
+        total = local(row.dtype, "total")
+        new = scan.combined(total, load(row, (i, k)))
+        steps = nest((k,), (Assign((total,), (new,)), Store(row, (i, k), total)))
+        begin, end = Let((total,), (scan.start,)), Store(self.ends[0], (i,), total)
+        return scan.dealt((i,), begin, *steps, end)
