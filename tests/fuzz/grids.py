@@ -37,6 +37,7 @@ LOW = {
         "threads": (4, 132 * 2048),
         "shortest_in_strips": (4, 16, 4096),
         "in_flight": (16, 32),
+        "sort_registers": (1, 4, 32),
         "smallest_tiled": (1, 64, 1 << 14),
         "tile_side": (4, 8, 32),
         "largest_local": (0, 64, 1024),

@@ -127,6 +127,9 @@ SWEEPS = {
     "row_registers": of_grid(
         "row_registers", (0, 8, 16, 64), "softmax", "softmax of rows of 8,192"
     ),
+    "sort_registers": of_grid(
+        "sort_registers", (8, 16, 32), "sorted rows", "order of rows", "a long sort"
+    ),
     "tile_side": of_grid("tile_side", (16, 32, 64), "transpose"),
     "crowded": of_grid(
         "crowded", (0, 512, 2048, 8192), "scatter, added in few places",

@@ -6,9 +6,12 @@ import pytest
 from functrans import lax
 from functrans.emit.cuda.kernel import emit
 from functrans.ir.evaluate import evaluate as by_numpy
+from functrans.loop.nodes import index
+from functrans.loop.scalar import evaluate
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
+from functrans.ops.reductions.compiled.grid.sorting_network import merging, room, sorting
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort
@@ -198,6 +201,34 @@ def test_a_sort_keeps_all_bits(dtype):
     ordered = found[~np.isnan(found)]
     key = np.lexsort((~np.signbit(ordered), ordered))
     np.testing.assert_array_equal(key, np.arange(len(ordered)))
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_a_network_sorts_zeros_and_ones(count):
+    """It then sorts anything (Knuth, TAOCP 3, 5.3.4)."""
+    for number in range(1 << count):
+        x = [number >> i & 1 for i in range(count)]
+        for i, j in sorting(count):
+            x[i], x[j] = min(x[i], x[j]), max(x[i], x[j])
+        assert x == sorted(x)
+
+
+@pytest.mark.parametrize(("bits", "top", "words"), [(5, 10, 1), (5, 13, 1), (4, 10, 2), (4, 12, 2)])
+def test_threads_of_a_warp_find_their_keys_in_different_banks(bits, top, words):
+    number = index("thread", 1 << top - bits)
+    passes = [one for end in range(bits + 1, top + 1) for one in merging(end, bits, mirrored=True)]
+    lines, row = room(1 << top, bits)
+    for one in passes:
+        places = np.array([
+            np.broadcast_to(
+                evaluate(line * row + within, {number: np.arange(lines)}), lines
+            )
+            for line, within in one.positions(number)
+        ])  # fmt: skip
+        assert len(np.unique(places)) == places.size == 1 << top
+        # of two words, half a warp is served at a time
+        groups = places.reshape(-1, 32 // words) % (32 // words)
+        assert all(len(np.unique(group)) == len(group) for group in groups)
 
 
 @pytest.mark.parametrize(
