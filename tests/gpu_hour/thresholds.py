@@ -153,6 +153,11 @@ SWEEPS = {
     "depth of warp_tiles": depths(
         "warp_tiles", (16, 32, 64), "product float16, own", "product tf32, own"
     ),
+    "depth of copied_tiles": depths(
+        "copied_tiles", (16, 32, 64), "product float16, own", "product tf32, own",
+        "product float16 of 1,000, own",
+    ),
+    "tiles_together": of_grid("tiles_together", (1, 4, 8, 16), "product float16, own"),
     "depth of attention_tiles": depths(
         "attention_tiles", (16, 32, 64), "attention float32", "causal attention float32"
     ),

@@ -22,6 +22,7 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, convert, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import Target
+from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.copying import is_copied
 from functrans.lower.select.root import Elements, Root, extent_of
 
@@ -82,7 +83,13 @@ class Product(NamedTuple):
     def parts(self, grid: Grid) -> int:
         """Into how many parts the sum is cut, so that there are tiles for the whole machine."""
         wanted = grid.blocks // max(self.blocks, 1)
-        return max(min(wanted, self.longest // grid.least_part), 1)
+        parts = max(min(wanted, self.longest // grid.least_part), 1)
+        if not isinstance(self.tile, WarpTile) or not self.tile.is_copied:
+            return parts
+        # parts that are pieces of 16 bytes can be copied, too
+        piece = WIDEST // self.left[0].dtype.itemsize
+        fewer = max(n for n in range(1, parts + 1) if n == 1 or self.longest % (n * piece) == 0)
+        return fewer if 2 * fewer >= parts else parts
 
 
 class _Sides(NamedTuple):

@@ -187,6 +187,22 @@ def test_tiles_near_each_other_are_computed_at_a_time(together):
     check(lambda x, y: x @ y, x, y, machine=machine)
 
 
+@pytest.mark.parametrize(
+    ("terms", "wanted", "parts"),
+    [(4096, 5, 4), (4096, 4, 4), (1000, 2, 1), (968, 3, 3), (1016, 4, 4)],
+)
+def test_sums_are_cut_where_pieces_end(terms, wanted, parts):
+    machine = target(GPU, grid={"blocks": wanted, "least_part": 1})
+    x, y = np.ones((40, terms), F16), np.ones((terms, 40), F16)
+    made = plan(lambda x, y: x @ y, x[:32], y[:, :32], machine=machine)
+    assert len(made.steps) == 1 + (parts > 1)
+    (kernel,) = products(made)
+    (loop, *_) = [loop.index.attribute[2] for loop in kernel.band if parts > 1] or [1]
+    assert loop == parts
+    copied = any(isinstance(each, Store) and each.late for each in walk(kernel.body))
+    assert copied == (terms % (8 * parts) == 0)
+
+
 def test_a_thread_stores_neighbours_at_once():
     def text(n, function=lambda x, y: x @ y):
         x, y = drawn(F16, 33, 40), drawn(F16, 40, n)
