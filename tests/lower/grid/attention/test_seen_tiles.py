@@ -127,7 +127,7 @@ def test_masks(mask, sizes):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("length", [64, 65, 129])
+@pytest.mark.parametrize("length", [64, 65, pytest.param(129, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mask", MASKS)
 def test_texts(mask, length):
     given = operands(length, length)
