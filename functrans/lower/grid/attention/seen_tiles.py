@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import ZERO, as_index, combine_pairwise, index
 from functrans.loop.scalar import BOOL, Scalar, const, convert, postorder
-from functrans.loop.simplify import TRUE, Simplifier
+from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import Assign, If, Let, Reduce, Statement, local
 from functrans.lower.grid.attention.pairs import Pairs
 from functrans.lower.grid.attention.softmax import Attention
@@ -74,7 +74,7 @@ def left_out(of: Attention, simplify: Simplifier) -> LeftOut | None:
 
 
 def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
-    """The masks of pairs in expressions: conditions that are not made of products."""
+    """The masks of pairs in expressions: conditions, not made of products, on scores or -inf."""
     partner = pairs.partners[-1]
 
     def column_of(chosen: Scalar) -> Scalar | None:
@@ -82,6 +82,8 @@ def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
         return partner if partner in inside and not any(x.op == "fold" for x in inside) else None
 
     for node in postorder(expressions):
+        if not any(_is_const(side, -INFINITY) for side in node.args):
+            continue
         mask = mask_at(node, column_of)
         if mask is not None:
             yield mask
@@ -105,15 +107,12 @@ def where_seen(
     look = _Look(tiles, left_out)
     is_seen = local(BOOL, "is_seen")
     some, found = look.anywhere([look.chosen])
+    once: list[Statement] = [*found, Let((is_seen,), (some,))]
+    large, before = look.anywhere([look.rows])
     counts, more = look.anywhere([look.values, look.tests, look.partners])
-    before: list[Statement] = []
-    if left_out.products:
-        large, of_rows = look.anywhere([look.rows])
-        before.append(of_rows)
-        counts = counts | large
-    ask = If(~is_seen, (more, Assign((is_seen,), (counts,))))
-    once: list[Statement] = [found, Let((is_seen,), (some,)), ask, If(is_seen, tuple(body))]
-    return [*before, tiles.over_partners(once)]
+    if more:
+        once.append(If(~is_seen, (*more, Assign((is_seen,), (tiles.simplify(counts | large),)))))
+    return [*before, tiles.over_partners([*once, If(is_seen, tuple(body))])]
 
 
 class _Look:
@@ -129,8 +128,10 @@ class _Look:
         self.tiles = tiles
         self.of = of
 
-    def anywhere(self, parts: Sequence[Callable[[Scalar], Iterator[Held]]]) -> tuple[Scalar, Reduce]:
-        """Whether any thread sees something, and the statement that finds that out.
+    def anywhere(
+        self, parts: Sequence[Callable[[Scalar], Iterator[Held]]]
+    ) -> tuple[Scalar, Sequence[Statement]]:
+        """Whether any thread sees something, and statements that find that out.
 
         Names for what it sees come first, so that loads do not wait for each other.
         """
@@ -143,9 +144,12 @@ class _Look:
                 names = tuple(local(BOOL, "holds") for _ in values)
                 body += [*before, Let(names, tuple(self.tiles.simplify(x) for x in values))]
                 holding += names
+        if not holding:
+            return FALSE, ()
         value = combine_pairwise("or", holding)
         loops = ((thread, ZERO, as_index(threads)),)
-        return some, Reduce((some,), ("or",), (value,), loops, tuple(body), threads, whole=True)
+        found = Reduce((some,), ("or",), (value,), loops, tuple(body), threads, whole=True)
+        return some, [found]
 
     def chosen(self, thread: Scalar) -> Iterator[Held]:
         """Whether the mask leaves something of a thread's pairs."""

@@ -127,7 +127,7 @@ def test_masks(mask, sizes):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("length", [64, 65, 129])
+@pytest.mark.parametrize("length", [64, 65, pytest.param(129, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mask", MASKS)
 def test_texts(mask, length):
     given = operands(length, length)
@@ -243,9 +243,7 @@ def test_a_softmax_that_asks_for_its_largest():
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3)]
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3)])
 def test_narrow_floats(dtype, tolerance):
     given = operands(17, 17, dtype=dtype)
     check(masked, *given, causal(17, 17), tolerance=tolerance)
