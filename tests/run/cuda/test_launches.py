@@ -136,7 +136,7 @@ def scaled(p, factor):
 
 
 def test_a_number_that_is_given_again_is_there_already(emulated):
-    compiled, p = jit(scaled), device_put(drawn(6))
+    compiled, p = jit(scaled), device_put(drawn(40))
     before = {name: emulated.count(name) for name in ("copy_in", "replay")}
     for factor in [0.5, -0.0, 0.0, 2.0, float("nan")] * 6:
         found = np.asarray(compiled(p, factor))
