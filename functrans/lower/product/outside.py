@@ -233,6 +233,6 @@ def size_of(
             return first / rest[0]
         case "neg":
             return first
-        case "convert" if first.dtype.kind == "f":
+        case "convert" if first.dtype.kind == "f" and first.dtype.itemsize <= node.dtype.itemsize:
             return convert(first, node.dtype)
     return None

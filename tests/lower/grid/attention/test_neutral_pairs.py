@@ -75,7 +75,7 @@ def check(function, *given, tolerance=1e-10):
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sizes", [(17, 18), (9, 21), (22, 17)])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("function", [by_softmax, by_hand])
@@ -94,7 +94,7 @@ def test_tiles_that_nobody_sees_are_left_out(tiles, mask, visited):
 SPECIAL = [np.inf, np.nan, 1e200]
 
 
-@pytest.mark.few(3)
+@pytest.mark.full
 @pytest.mark.parametrize("value", SPECIAL)
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 @pytest.mark.parametrize("mask", [causal, padding])
@@ -115,7 +115,7 @@ def test_texts(function):
     check_of_tiles(function, *given, causal(65, 65), machine=WARPS, text=True)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float16, 2e-2)])
 def test_narrow_floats(dtype, tolerance):
     check(by_softmax, *arrays(17, 17, dtype=dtype), causal(17, 17), tolerance=tolerance)
