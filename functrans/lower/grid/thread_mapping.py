@@ -20,7 +20,6 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import children, walk
-from functrans.lower.grid.batching import batched
 from functrans.lower.grid.coalescing import joined_sums
 from functrans.lower.grid.contiguity import accesses, neighbours
 from functrans.lower.grid.cost import Spans
@@ -45,10 +44,6 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    nest = batched(nest, loops, team, grid)
-    loops = band(nest.body)
-    inside = loops[-1].body if loops else nest.body
-    spans = Spans(grid, set(nest.scratch))
     # what the host repeats keeps the axes of its arrays
     joined = {} if nest.turns else joined_sums(inside, nest.scratch).loops
     deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)), joined)

@@ -95,10 +95,10 @@ def the_driver_is_asked_for_no_more_than_is_needed(machine):
     # nothing is waited for
     assert machine.log(lambda: functrans.device_put(x)) == [f"allocate 32 {own}", "in 32"]
     assert machine.log(lambda: functrans.device_put(x)) == ["in 32"]
-    large = np.zeros(1 << 20)
+    large = np.zeros(free_lists.LARGEST // 8 + 1)
     functrans.device_put(large)
     found = [line.split()[:2] for line in machine.log(lambda: functrans.device_put(large))]
-    pieces = [["in", str(PIECE)]] * (large.nbytes // PIECE)
+    pieces = [["in", str(PIECE)]] * (large.nbytes // PIECE) + [["in", "8"]]
     assert [each for each in found if each[0] != "record"] == [
         ["allocate", str(large.nbytes)], *pieces, ["free", str(large.nbytes)],
     ]  # fmt: skip

@@ -2,12 +2,12 @@
 
 import threading
 
-from functrans.run.cuda.free_lists import LARGEST, PIECES, SIZES, FreeLists
+from functrans.run.cuda.free_lists import ALL, LARGEST, PIECES, SIZES, FreeLists
 
 
 def test_a_piece_is_given_out_once_and_for_its_own_size():
     lists = FreeLists()
-    assert lists.keep(8, 100) == lists.keep(16, 100) == ()
+    assert lists.keep(8, 100) == lists.keep(16, 100) == []
     assert lists.take(101) == 0
     assert {lists.take(100), lists.take(100)} == {8, 16}
     assert lists.take(100) == 0
@@ -15,9 +15,9 @@ def test_a_piece_is_given_out_once_and_for_its_own_size():
 
 def test_large_pieces_and_none_are_not_kept():
     lists = FreeLists()
-    assert lists.keep(8, LARGEST + 1) == (8,)
-    assert lists.keep(8, 0) == (8,)
-    assert lists.keep(8, LARGEST) == ()
+    assert lists.keep(8, LARGEST + 1) == [8]
+    assert lists.keep(8, 0) == [8]
+    assert lists.keep(8, LARGEST) == []
     assert lists.clear() == [8]
     assert lists.clear() == []
 
@@ -35,6 +35,15 @@ def test_there_is_a_bound_to_pieces_and_sizes():
     rest = lists.clear()
     assert len(rest) <= SIZES
     assert sorted(returned + rest) == kept  # each of them once
+
+
+def test_there_is_a_bound_to_all_bytes():
+    lists, returned = FreeLists(), []
+    for number in range(3 * ALL // LARGEST):
+        returned += lists.keep(number + 1, LARGEST - number % 20)
+    rest = lists.clear()
+    assert ALL // LARGEST - PIECES <= len(rest) <= ALL // LARGEST + 1
+    assert sorted(returned + rest) == list(range(1, 3 * ALL // LARGEST + 1))
 
 
 def test_threads_get_different_pieces():
