@@ -1,7 +1,9 @@
 """Each-choice coverage: how much of what tests draw is tried, a covering part or (`--full`) all.
 
-The quick set has each value of each parameter of a test once, and of a long list of samples one of
-each kind. The rest has the marker `full`.
+Each value of each parameter of a test is tried once, and of a long list of samples one of each
+kind. The rest has the marker `full`. Of the calls of a test that are still many, the quick set has
+every other one. The other half has the marker `other_half` as well, and is tried with each change
+all the same (`.ci/run`): tests of the same values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -12,6 +14,9 @@ import pytest
 FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
+
+MANY = 8
+"""So many calls of a test are many."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
@@ -38,7 +43,8 @@ def one_of_each(
 def mark_finer(items: Iterable[pytest.Item]) -> None:
     """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
-    The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m).
+    The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m). Of
+    what is left, half has the markers `full` and `other_half`, if it is much.
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
@@ -51,6 +57,15 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         if few := alike[0].get_closest_marker("few"):
             for item in alike[few.args[0] :]:
                 item.add_marker("full")
+        _halve([item for item in alike if not item.get_closest_marker("full")])
+
+
+def _halve(items: list[Any]) -> None:
+    """Mark every other one of the calls of a test: with the first one, or the second."""
+    if len(items) >= MANY:
+        for item in items[sum(map(ord, items[0].originalname)) % 2 :: 2]:
+            item.add_marker("full")
+            item.add_marker("other_half")
 
 
 def _names(mark: pytest.Mark) -> list[str]:

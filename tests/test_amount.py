@@ -24,6 +24,10 @@ def test_kinds(n):
 @pytest.mark.full
 def test_finer():
     pass
+
+@pytest.mark.parametrize("n", range(9))
+def test_many(n):
+    pass
 """
 
 
@@ -39,7 +43,9 @@ def collected(tmp_path, *options):
     return [line.split("::")[1] for line in done.stdout.splitlines() if "::" in line]
 
 
-QUICK = {"test_two[0-1-x]", "test_two[2-3-y]", "test_two[0-1-z]"} | {
+HALF = {f"test_many[{n}]" for n in range(sum(map(ord, "test_many")) % 2, 9, 2)}
+QUICK = {f"test_many[{n}]" for n in range(9)} - HALF
+QUICK |= {"test_two[0-1-x]", "test_two[2-3-y]", "test_two[0-1-z]"} | {
     f"test_kinds[{n}]" for n in range(3)
 }
 FINER = {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"} | {
@@ -49,8 +55,9 @@ FINER = {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"} 
 
 def test_each_value_once_or_all(tmp_path):
     assert set(collected(tmp_path)) == QUICK
-    assert set(collected(tmp_path, "--full")) == QUICK | FINER
-    assert set(collected(tmp_path, "--full", "-m", "full")) == FINER
+    assert set(collected(tmp_path, "--full")) == QUICK | FINER | HALF
+    assert set(collected(tmp_path, "--full", "-m", "full")) == FINER | HALF
+    assert set(collected(tmp_path, "--full", "-m", "other_half")) == HALF
 
 
 def test_how_many_examples(monkeypatch):

@@ -1,4 +1,4 @@
-"""The quick set leaves out samples, and no primitive."""
+"""What `.ci/run` tries of primitives leaves out samples, and no primitive."""
 
 import pytest
 
