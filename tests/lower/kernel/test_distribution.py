@@ -144,7 +144,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(low, monkeypatch):
             np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["training", "epochs"])
 def test_numba_goes_through_the_turns_as_well(low, name, monkeypatch):
     monkeypatch.setattr(config, "backend", "numba")

@@ -55,7 +55,7 @@ def evaluated(function, *operands, on=CUDA):
 
 
 def by_one_thread(function, *operands, on=SERIAL):
-    def run(source, arguments, blocks, threads, seed, known):
+    def run(source, arguments, blocks, threads, seed, known, shared):
         run_on_cpu(source, arguments, blocks, threads)
         for written in known.values():
             written[...] = True

@@ -119,6 +119,7 @@ LONG_LINES = target(CUDA, grid={"block": 64, "largest_team": 64, "rows": 2600})
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+@pytest.mark.few(3)
 @pytest.mark.parametrize("count", [511, 512, 513, 2047, 2048, 2049, 5000])
 def test_blocks_of_long_lines(count, dtype):
     x = drawn((count,), dtype)
@@ -261,6 +262,7 @@ def test_a_long_sort_is_three_kernels_however_long_it_is(name):
         assert [len(step.turns) for step in made.steps] == [0, 1, 0]
 
 
+@pytest.mark.full
 def test_a_long_sort_in_a_loop_keeps_many_threads_busy():
     def step(x, y):
         x = np.sort(x * y)

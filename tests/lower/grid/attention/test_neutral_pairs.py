@@ -75,7 +75,7 @@ def check(function, *given, tolerance=1e-10):
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("sizes", [(17, 18), (9, 21), (22, 17)])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("function", [by_softmax, by_hand])
@@ -83,6 +83,7 @@ def test_masks(function, mask, sizes):
     check(function, *arrays(*sizes), mask(*sizes))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("mask", "visited"), [(causal, 15), (window, 12)])
 def test_tiles_that_nobody_sees_are_left_out(tiles, mask, visited):
     plan, given, _ = planned(gradient(by_softmax), *arrays(20, 20), mask(20, 20))

@@ -126,7 +126,7 @@ def test_masks(mask, sizes):
     check(masked, *operands(*sizes), mask(*sizes))
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("length", [64, 65, pytest.param(129, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mask", MASKS)
 def test_texts(mask, length):

@@ -176,7 +176,8 @@ def test_other_operands_come_by_way_of_registers(function, shapes):
     check(function, x, y)
 
 
-@pytest.mark.parametrize("together", [1, 2, 3, 16])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("together", [3, 1, 2, 16])
 def test_tiles_near_each_other_are_computed_at_a_time(together):
     machine = target(SMALL, grid={"tiles_together": together})
     x, y = drawn(F16, 100, 40), drawn(F16, 40, 72)
@@ -203,6 +204,7 @@ def test_sums_are_cut_where_pieces_end(terms, wanted, parts):
     assert copied == (terms % (8 * parts) == 0)
 
 
+@pytest.mark.full
 def test_a_thread_stores_neighbours_at_once():
     def text(n, function=lambda x, y: x @ y):
         x, y = drawn(F16, 33, 40), drawn(F16, 40, n)
