@@ -91,8 +91,11 @@ class DeviceProgram:
             )
 
     def __call__(self, *arrays: Any) -> Sequence[DeviceArray]:
+        return self.run(arrays if self._fit(arrays) else self._on_device(arrays))
+
+    def run(self, given: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
+        """The results for arrays of the device, of exactly the types of the graph."""
         stream = self.driver.stream()
-        given = arrays if self._fit(arrays) else self._on_device(arrays)
         words = [x.pending for x in given if x.pending]
         part = self._whole
         if part is None:
@@ -325,12 +328,14 @@ class Placed(PythonProgram):
 
     def attempt(self, *arrays: Any) -> Sequence[Any] | None:
         """The results for arrays of this device and numbers; None if some are of another."""
-        made = self._made
+        made, are_there = self._made, True
         for x in arrays:
-            if type(x) is DeviceArray and x.memory.driver is not made.driver:
+            if type(x) is not DeviceArray:
+                are_there = False
+            elif x.memory.driver is not made.driver:
                 return None
         try:
-            return made(*arrays)
+            return made.run(arrays) if are_there else made(*arrays)
         except OverflowError:  # of an integer: who calls then says of which argument
             return None
 
