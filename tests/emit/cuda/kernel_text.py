@@ -115,7 +115,9 @@ WIDENED = {
 
 
 def _same(symbol, x, y):
-    if type(x) is not type(y) or not isinstance(x, np.generic):
+    # (C has two types of 64 bits, and so has NumPy for int64: they are the same dtype)
+    alike = isinstance(x, np.generic) and isinstance(y, np.generic) and x.dtype == y.dtype
+    if not alike:
         raise Mistake(f"operands of {symbol} are {described(x)} and {described(y)}")
 
 
