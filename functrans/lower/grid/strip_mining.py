@@ -223,7 +223,9 @@ class _OfTeams(_Strips):
             return given
         for around in reversed(given.band):
             body = (replace(around, body=body),)
-        return with_products(replace(given, body=body), self.sizes, max(self.widths.values()))
+        return with_products(
+            replace(given, body=body), self.sizes, max(self.widths.values(), default=1)
+        )
 
     def _width(self, statement: For | Reduce) -> int:
         """The strips that a loop allows."""

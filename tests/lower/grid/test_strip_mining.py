@@ -170,3 +170,13 @@ def test_sums_of_any_length_read_16_bytes_at_once(count, dtype):
     width = 16 // np.dtype(dtype).itemsize
     assert wide(made, CUDA)[f"read{width}"] == 1
     verify(made)
+
+
+def test_a_team_that_shares_no_loop_has_no_strips():
+    """Rows too large for a thread make a team, to which nothing is dealt."""
+    tiny = {"warp": 4, "block": 8, "largest_team": 4, "largest_local": 0, "rows": 64}
+    machine = target(CUDA, grid=tiny)
+    x = np.array([[3.0, 1.0], [1.0, 2.0]])
+    made = plan(lambda x: np.linalg.norm(x, "nuc"), x, machine=machine)
+    (found,) = programs.interpreted(made, [x])
+    np.testing.assert_allclose(found, np.linalg.norm(x, "nuc"))
