@@ -174,7 +174,10 @@ def test_sums_of_any_length_read_16_bytes_at_once(count, dtype):
 
 def test_a_team_that_shares_no_loop_has_no_strips():
     """Rows too large for a thread make a team, to which nothing is dealt."""
-    tiny = {"warp": 4, "block": 8, "largest_team": 4, "largest_local": 0, "rows": 64}
+    tiny = {
+        "warp": 4, "block": 8, "largest_team": 4, "largest_local": 0, "rows": 64,
+        "largest_expanded": 0, "at_once": 1, "launch": 20, "threads": 4, "in_flight": 16,
+    }  # fmt: skip
     machine = target(CUDA, grid=tiny)
     x = np.array([[3.0, 1.0], [1.0, 2.0]])
     made = plan(lambda x: np.linalg.norm(x, "nuc"), x, machine=machine)
