@@ -155,8 +155,8 @@ class Memory:
 
     def __setitem__(self, position, value):
         self._checked(position)
-        if type(value) is not self.type and not (type(value) is np.bool_ and self.type is np.uint8):
-            got = getattr(value, "dtype", type(value).__name__)
+        got = value.dtype if isinstance(value, np.generic) else type(value).__name__
+        if got != self.array.dtype and not (type(value) is np.bool_ and self.type is np.uint8):
             raise Mistake(f"{got} is stored in {self.name}, which holds {self.array.dtype}")
         if self.history is not None:
             self.history.write(self._place(position), self._element(position))
