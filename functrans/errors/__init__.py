@@ -52,11 +52,11 @@ __all__ = [
 
 
 class TracerConversionError(FunctransError, TypeError):
-    """A traced value was asked to become a plain number or array, which would lose its derivative.
+    """A traced value cannot become a plain number or array, since its derivative would be lost.
 
-    Raised by ``float(x)``, ``x.tolist()``, ``math.sin(x)``, by libraries that ask for an ndarray,
-    and by storing a traced value into an array that the function has not made: each would go on
-    with a number that nothing depends on, and the gradient would be silently wrong.
+    Raised by ``float(x)``, ``x.tolist()``, ``math.sin(x)``, by libraries that convert to an
+    ndarray, and by storing a traced value in an array that the function did not create. Each of
+    them would continue with a constant, and the gradient would be silently wrong.
 
     Fails::
 
@@ -70,11 +70,11 @@ class TracerConversionError(FunctransError, TypeError):
 
 
 class TracerBoolError(FunctransError, TypeError):
-    """Python asked whether a traced value is true, and there is no one answer.
+    """Python needs the truth of a traced value that stands for several values.
 
     Under `vmap` a value stands for every element of the batch, and in the body of a `lax` loop for
-    every step, so ``if``, ``while``, ``and``, ``or`` and ``not`` cannot pick a side. (Under `jit`
-    they can: each way through the function is compiled when a call first goes it.)
+    every step, so ``if``, ``while``, ``and``, ``or`` and ``not`` cannot pick a branch. (Under `jit`
+    they can: each path through the function is compiled when a call first takes it.)
 
     Fails::
 
@@ -90,9 +90,9 @@ class TracerBoolError(FunctransError, TypeError):
 # Not an IndexError, though it is about an index: Python takes an IndexError out of
 # ``__getitem__`` for the end of a sequence, and a loop would stop short without a word.
 class TracerIndexError(FunctransError, TypeError):
-    """A traced integer was used where Python needs to know the number.
+    """A traced integer was used where Python needs its value.
 
-    A shape, an axis, ``range(n)`` and the index of a list decide what the program *is*, so they
+    A shape, an axis, ``range(n)`` and the index into a list determine the program itself, so they
     must be known when it is traced.
 
     Fails::
@@ -107,7 +107,7 @@ class TracerIndexError(FunctransError, TypeError):
 
 
 class LeakedTracerError(FunctransError, RuntimeError):
-    """A traced value was used after the trace that made it had ended.
+    """A traced value was used after its trace had ended.
 
     Fails::
 
@@ -122,11 +122,11 @@ class LeakedTracerError(FunctransError, RuntimeError):
 
 
 class MutationError(FunctransError, ValueError):
-    """An in-place assignment that cannot mean what it says.
+    """An in-place assignment would not have the effect that it has in NumPy.
 
-    A function that is transformed may change the arrays it made, but not its arguments: the
-    caller's array would stay as it was. Nor may it write through what is a view in NumPy for some
-    memory layouts and a copy for others.
+    A function that is transformed may change the arrays that it created, but not its arguments:
+    the caller's array would remain unchanged. Nor may it write to an array that NumPy makes a view
+    for some memory layouts and a copy for others.
 
     Fails::
 
@@ -174,7 +174,7 @@ class UnsupportedAttributeError(UnsupportedNumPyError, AttributeError):
 
 
 class ShapeError(FunctransError, ValueError):
-    """The shapes of the operands do not fit.
+    """The shapes of the operands are not compatible.
 
     Fails::
 
@@ -203,7 +203,7 @@ class DtypeError(FunctransError, TypeError):
 
 
 class NotDifferentiableError(FunctransError, TypeError):
-    """A derivative was asked of an operation that declares that it has none.
+    """An operation without a derivative, or without one for this mode, was differentiated.
 
     Fails::
 
@@ -221,7 +221,7 @@ class NotDifferentiableError(FunctransError, TypeError):
 
 
 class NonScalarOutputError(FunctransError, TypeError):
-    """`grad` was given a function whose result is not one number.
+    """The function passed to `grad` does not return a scalar.
 
     Fails::
 
@@ -229,13 +229,13 @@ class NonScalarOutputError(FunctransError, TypeError):
 
     Fix::
 
-        grad(lambda x: (x ** 2).sum())(np.ones(3))      # the gradient of one number
-        jacrev(lambda x: x ** 2)(np.ones(3))            # the derivative of each
+        grad(lambda x: (x ** 2).sum())(np.ones(3))      # the gradient of a scalar
+        jacrev(lambda x: x ** 2)(np.ones(3))            # the derivative of each element
     """
 
 
 class IntegerInputError(DtypeError):
-    """A derivative was asked with respect to an integer or a bool.
+    """Derivatives exist with respect to floats only, not with respect to integers or bools.
 
     Fails::
 
@@ -249,7 +249,7 @@ class IntegerInputError(DtypeError):
 
 
 class ArgnumsError(FunctransError, ValueError):
-    """`argnums`, or an option of `jit`, names an argument that is not there, or one twice.
+    """`argnums`, or an option of `jit`, names a missing argument, or the same one twice.
 
     Fails::
 
@@ -265,7 +265,7 @@ class ArgnumsError(FunctransError, ValueError):
 
 
 class AxesError(FunctransError, ValueError):
-    """`in_axes`, `out_axes` or a named axis does not fit what it describes.
+    """`in_axes`, `out_axes` or a named axis does not match the arguments or results.
 
     Fails::
 
@@ -279,7 +279,7 @@ class AxesError(FunctransError, ValueError):
 
 
 class AxisSizeError(ShapeError):
-    """The arguments of `vmap` have different sizes along the axes that are mapped.
+    """The arguments of `vmap` have different sizes along the mapped axes.
 
     Fails::
 
@@ -293,7 +293,7 @@ class AxisSizeError(ShapeError):
 
 
 class StaticArgumentError(FunctransError, TypeError):
-    """A static value cannot be hashed, so nothing compiled for it could be found again.
+    """A static argument cannot be hashed, so its compiled program could not be looked up.
 
     Fails::
 
@@ -306,7 +306,7 @@ class StaticArgumentError(FunctransError, TypeError):
 
 
 class PathLimitError(FunctransError, RuntimeError):
-    """A compiled function met too many different paths through its Python branches.
+    """A compiled function took too many different paths through its Python branches.
 
     Fails::
 
@@ -325,10 +325,11 @@ class PathLimitError(FunctransError, RuntimeError):
 
 
 class NonFiniteError(FunctransError, FloatingPointError):
-    """A result has a NaN (or an infinity) that the arguments have not, and somebody looks for it.
+    """A result has a NaN (or an infinity) that is in no argument, while checks for them are on.
 
-    The message has the line of the user's where it began, the element, the operands there, and the
-    step of a loop. `functrans.debug.nans` and ``functrans.config.check_values`` switch this on.
+    The message names the line of your code where it arose, the element, the operands there, and
+    the step of a loop. `functrans.debug.nans` and ``functrans.config.check_values`` switch the
+    checks on.
 
     Fails::
 
@@ -345,7 +346,7 @@ class NonFiniteError(FunctransError, FloatingPointError):
 
 
 class TreeMismatchError(FunctransError, ValueError):
-    """Two pytrees that must have the same structure do not; the message has the first difference.
+    """Two pytrees differ in structure but must not; the message shows the first difference.
 
     Fails::
 
@@ -358,7 +359,7 @@ class TreeMismatchError(FunctransError, ValueError):
 
 
 class RegistrationError(FunctransError, TypeError):
-    """A class cannot be registered as a pytree, or a name as a primitive, the way it was asked.
+    """A class cannot be registered as a pytree, or a name cannot be registered as a primitive.
 
     Fails::
 
@@ -395,7 +396,7 @@ class CustomRuleError(FunctransError, TypeError):
 
 
 class CarryError(FunctransError, TypeError):
-    """The body of a loop returned a carry of another type than it was given.
+    """The body of a loop returned a carry of another type than it received.
 
     Fails::
 
@@ -421,7 +422,7 @@ class BranchError(FunctransError, TypeError):
 
 
 class SavedProgramError(FunctransError, ValueError):
-    """A program cannot be saved as data, or a file is none that `save` wrote.
+    """A program cannot be saved as data, or a file was not written by `save`.
 
     Fails::
 
@@ -434,7 +435,7 @@ class SavedProgramError(FunctransError, ValueError):
 
 
 class StepLimitError(FunctransError, RuntimeError):
-    """A loop ran for more than the ``max_steps`` that it was given.
+    """A loop needed more steps than its ``max_steps``.
 
     Fails::
 
@@ -450,7 +451,7 @@ class StepLimitError(FunctransError, RuntimeError):
 
 
 class GraphTypeError(FunctransError, TypeError):
-    """A graph is not well typed: a defect in `functrans`, or in a primitive of the user's.
+    """A graph is not well typed: a bug in `functrans`, or in a primitive that you defined.
 
     Fails::
 
@@ -465,9 +466,10 @@ class GraphTypeError(FunctransError, TypeError):
 
 
 class PlanError(FunctransError, AssertionError):
-    """A compiled program would read or write where it must not: a defect, as a `GraphTypeError` is.
+    """A compiled program would read or write out of bounds or in a wrong order: a bug, not misuse.
 
-    Raised while compiling, if ``functrans.config.check_plans`` is set.
+    As with `GraphTypeError`, the bug is in `functrans` or in a primitive that you defined. Raised
+    while compiling, if ``functrans.config.check_plans`` is set.
 
     Fails::
 
@@ -483,7 +485,7 @@ class PlanError(FunctransError, AssertionError):
 
 
 class GradientCheckError(FunctransError, AssertionError):
-    """`check_grads` found a derivative that finite differences do not confirm.
+    """`check_grads` found a derivative that disagrees with finite differences.
 
     Fails::
 

@@ -1,13 +1,13 @@
-"""Exceptions about devices: what is not there, and what there is no room for."""
+"""Exceptions about devices: missing or failing devices, and exhausted device memory."""
 
 from functrans.errors.base import FunctransError
 
 
 class DeviceError(FunctransError, RuntimeError):
-    """A device is not there, or cannot be used: the message says what is missing.
+    """A device is missing or cannot be used; the message says why.
 
-    That may be a package, NVIDIA's driver, a GPU, or a GPU of that number; or something has gone
-    wrong on the GPU.
+    A package may be missing, NVIDIA's driver, any GPU, or the GPU with that number; or the GPU
+    has reported a failure.
 
     Fails::
 
@@ -20,7 +20,7 @@ class DeviceError(FunctransError, RuntimeError):
 
 
 class DeviceMemoryError(DeviceError, MemoryError):
-    """A device has no room for an array, or for what a program needs meanwhile.
+    """A device has not enough memory for an array, or for the temporaries of a program.
 
     Fails::
 

@@ -1,10 +1,10 @@
-"""Exceptions about the structure of derivatives, and about solutions that have one."""
+"""Exceptions about sparse derivatives, and about derivatives of solutions."""
 
 from functrans.errors.base import FunctransError
 
 
 class DensePatternError(FunctransError, ValueError):
-    """A sparse derivative was asked for, but nearly every result depends on every input.
+    """A derivative was to be sparse, but nearly every result depends on every input.
 
     Fails::
 
@@ -13,12 +13,12 @@ class DensePatternError(FunctransError, ValueError):
     Fix::
 
         f = lambda x: x / np.sum(x)
-        jvp(f, (x,), (np.cos(x),))      # a product with the derivative, without the matrix
+        jvp(f, (x,), (np.cos(x),))      # a Jacobian-vector product, without the matrix
     """
 
 
 class NotConvergedError(FunctransError, RuntimeError):
-    """A solver says that it has not found a solution, whose derivative was to be taken.
+    """A solver reports that it found no solution, so there is none to differentiate.
 
     Fails::
 
