@@ -59,7 +59,7 @@ class Stage(NamedTuple):
 
 
 def rewriting(draft: Draft) -> Draft:
-    """Rewrite the graph for the machine: layouts, motion out of loops, outlining of repeats.
+    """Rewrite the graph for the machine: layouts, loop-invariant code motion, outlining.
 
     The passes are listed in `optimise/passes.py`, under `machine`.
 
@@ -71,12 +71,12 @@ def rewriting(draft: Draft) -> Draft:
 
 
 def materialisation(draft: Draft) -> Draft:
-    """Choose which values are computed once and kept, and which wherever they are used.
+    """Choose which values are materialised, and which are recomputed wherever they are used.
 
-    `select/materialise.py`; and `select/recomputation.py`, which bounds what is computed again.
+    `select/materialise.py`; and `select/recomputation.py`, which limits recomputation.
 
     Expects the rewritten graph.
-    Leaves the values that are kept: used often, or where data decide, or too dear to repeat.
+    Leaves the materialised values: used often, or at indices that depend on data, or expensive.
     """
     graph, target = draft.graph, draft.target
     kept, asked = materialised(graph, target), graph_work(graph, target)
@@ -85,26 +85,26 @@ def materialisation(draft: Draft) -> Draft:
 
 
 def selection(draft: Draft) -> Draft:
-    """Select how each kept value is made: pulled, element by element, or as its primitive emits it.
+    """Select how each materialised value is computed: element by element (pull), or emitted.
 
-    `select/selection.py`. A contraction's definition says from which size on it is a product of
-    matrices, with a kernel of its own, and which are calls of BLAS; `select/root_builder.py` makes
-    the expressions of all that is pulled.
+    `select/selection.py`. A contraction's definition says from which size on it is a matrix product
+    with a kernel of its own, and when it is a call of BLAS; `select/root_builder.py` builds the
+    expressions of pulled values.
 
-    Expects the values that are kept.
-    Leaves roots: each a value with an iteration space, and expressions for its elements, or calls.
+    Expects the materialised values.
+    Leaves roots: values with an iteration space and expressions for their elements, or calls.
     """
     selected = select(draft.graph, draft.inputs, draft.lower, draft.kept, draft.target, draft.whole)
     return replace(draft, selected=selected, roots=tuple(selected.all))
 
 
 def reduction_splitting(draft: Draft) -> Draft:
-    """Split long reductions to few results into blocks, which threads share.
+    """Split long reductions with few results into blocks, which threads share.
 
     `select/split_reductions.py`.
 
     Expects roots.
-    Leaves roots, of which those with long sums are two: of partial results, and of their sum.
+    Leaves roots; a long reduction has become two, of partial results and of their sum.
     """
     return splitting(draft, ON_CORES)
 
@@ -119,10 +119,10 @@ def splitting(draft: Draft, rules: Splitting) -> Draft:
 
 
 def fusion(draft: Draft) -> Draft:
-    """Fuse loops: a root joins the loops of what it reads, where it reads it in its own iteration.
+    """Fuse loops: a root joins the nest of a root that it reads in the same iteration.
 
-    `nest/fusion.py`, with the rule of `product/fusion.py`: a product begins a nest. Here a softmax
-    gets its one loop over rows.
+    `nest/fusion.py`, with the rule of `product/fusion.py`: a product begins a nest. A softmax
+    becomes a single loop over rows here.
 
     Expects roots, each after those that it reads.
     Leaves nests of loops with the roots in them.
@@ -134,12 +134,12 @@ def loop_generation(draft: Draft) -> Draft:
     """Generate the statements of nests: vectors, index splitting, accumulators, tiles.
 
     `nest/bodies.py`, with `nest/index_splitting.py`, `nest/accumulators.py` and `nest/tiling.py`.
-    What only its own nest reads is kept in locals or in rows on the stack. Nests that begin with a
-    product of matrices are blocked: `product/epilogue.py`, with `product/kernel.py`; several of
-    them may go over the same blocks of rows: `product/streaming.py`.
+    Values that only their own nest reads are in locals or in scratch on the stack. Nests that begin
+    with a matrix product are blocked: `product/epilogue.py`, with `product/kernel.py`; several of
+    them may share the same blocks of rows: `product/streaming.py`.
 
     Expects nests of loops with roots in them.
-    Leaves statements of the loop language; loops whose iterations are independent say so.
+    Leaves statements of the loop language; loops with independent iterations are marked.
     """
     return generated(draft, _nests)
 
@@ -182,7 +182,7 @@ def generated(draft: Draft, generate: Generation) -> Draft:
 
 
 def merging(draft: Draft) -> Draft:
-    """Merge small nests that write parts of one array.
+    """Merge small nests that write slices of one array.
 
     `nest/merging.py`.
 
@@ -193,11 +193,11 @@ def merging(draft: Draft) -> Draft:
 
 
 def work_sharing(draft: Draft) -> Draft:
-    """Partition work among threads: a scan over a batch becomes a parallel loop over blocks of it.
+    """Share work among threads: a scan over a batch becomes a parallel loop over blocks of it.
 
-    `kernel/batch_partition.py`. Here threads get their pieces: ranges of outermost parallel loops.
+    `kernel/batch_partition.py`. Threads share the ranges of the outermost parallel loops.
 
-    Expects nests, whose independent loops say so.
+    Expects nests, whose independent loops are marked.
     Leaves nests, whose outermost loops are shared.
     """
     nests = draft.nests
@@ -207,36 +207,36 @@ def work_sharing(draft: Draft) -> Draft:
 
 
 def buffer_donation(draft: Draft) -> Draft:
-    """Donate buffers: results are written into inputs that the caller gives up.
+    """Donate buffers: write results into inputs that the caller has donated.
 
     `kernel/donation.py`.
 
     Expects nests.
-    Leaves nests that may overwrite inputs, and says which output lives in which of them.
+    Leaves nests that may overwrite inputs, and which output uses which input's buffer.
     """
     nests, homes = donate(draft.nests, draft.donated, draft.chosen.outputs)
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
 def buffer_reuse(draft: Draft) -> Draft:
-    """Reuse buffers: temporaries live in the results that are computed of them.
+    """Reuse buffers: store temporaries in the buffers of results that are computed from them.
 
     `kernel/reuse.py`.
 
-    Expects nests, and which outputs live in inputs.
-    Leaves nests that may overwrite temporaries, and says which of these live in which output.
+    Expects nests, and which outputs use inputs' buffers.
+    Leaves nests that may overwrite temporaries, and which of these use which output's buffer.
     """
     nests, homes = reuse(draft.nests, draft.inputs, draft.chosen.outputs, draft.homes, draft.target)
     return replace(draft, nests=tuple(nests), homes=homes)
 
 
 def loop_distribution(draft: Draft) -> Draft:
-    """Distribute the long steps of loops: what they do are kernels, called turn after turn.
+    """Distribute long loop steps: their nests become kernels, called in each iteration.
 
     `kernel/distribution.py`.
 
     Expects nests.
-    Leaves nests that are a kernel each, with no more on a thread's stack than fits.
+    Leaves nests, each a kernel, whose scratch fits on a thread's stack.
     """
     nests: Sequence[Nest] = draft.nests
     if "loop_distribution" in draft.target.stages:
@@ -245,19 +245,19 @@ def loop_distribution(draft: Draft) -> Draft:
 
 
 def kernel_construction(draft: Draft) -> Draft:
-    """Make kernels of nests: sizes become arguments, so that one kernel serves many sizes.
+    """Turn nests into kernels: sizes become arguments, so that one kernel serves many sizes.
 
     `kernel/steps.py`, with `kernel/symbolic_sizes.py`.
 
     Expects nests.
-    Leaves steps, each a call of a kernel; subprograms have become kernels once.
+    Leaves plan steps, each a call of a kernel; equal subprograms share their kernels.
     """
     made = Steps(draft.target, draft.chosen.subprograms, draft.homes, _formal(draft.target))
     return replace(draft, steps=tuple(made.of(draft.nests)))
 
 
 def memory_planning(draft: Draft) -> Draft:
-    """Plan memory: temporaries share an arena by their lifetimes.
+    """Plan memory: allocate temporaries in an arena, by their lifetimes.
 
     `kernel/arena.py`.
 

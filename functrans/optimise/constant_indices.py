@@ -51,10 +51,10 @@ COMBINES: dict[Primitive, Callable[[Any, Any], Any] | None] = {
 
 
 def index_by_constants(graph: Graph) -> Graph:
-    """Index by constants: gathers and scatters at known positions are selections.
+    """Replace gathers and scatters at known indices by slices and selections.
 
-    Expects equations in their simplest form: index arrays are followed back to constants.
-    Leaves no gather at few known positions, and no scatter to few elements.
+    Expects equations in their simplest form, so that index arrays can be traced back to constants.
+    Leaves no gather at a few known indices, and no scatter to a few elements.
     """
     if not any(eqn.primitive in _RULES for eqn in graph.eqns):
         return graph

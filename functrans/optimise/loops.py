@@ -129,7 +129,7 @@ def _substituted(eqns: Iterable[Eqn], atoms: Mapping[Atom, Atom]) -> list[Eqn]:
 
 
 def merge_in_loops(graph: Graph) -> Graph:
-    """Eliminate duplicates at the borders of loops: operands, stacked values, unchanged carries.
+    """Eliminate duplicates among a loop's operands, stacked values and unchanged carries.
 
     Expects any graph.
     Leaves loops that take each operand once, stack each value once, and carry only what changes.
@@ -187,10 +187,10 @@ def _merged(loop: Loop) -> dict[Var, Atom]:
 
 
 def propagate_into_loops(graph: Graph) -> Graph:
-    """Propagate constants into loops and branches: a few integers, which are often indices.
+    """Propagate constants into loops and branches: short integer arrays, often indices.
 
     Expects any graph.
-    Leaves no loop or branch with an operand that is one of a few known integers.
+    Leaves no loop or branch with an operand that is a short array of known integers.
     """
     makers = {eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is known_integers}
     if not makers:
@@ -245,10 +245,10 @@ def _cond_with(eqn: Eqn, makers: Mapping[Any, Eqn]) -> Eqn:
 
 
 def prune_in_loops(graph: Graph) -> Graph:
-    """Eliminate dead code across the borders of loops and branches.
+    """Eliminate dead code in loops and branches, together with the results that nobody uses.
 
-    Expects loops without duplicates, of which one may be used and the other not.
-    Leaves loops and branches whose results are all used, and what these need.
+    Expects loops without duplicates, since one of two equal results may be used and the other not.
+    Leaves loops and branches whose results are all used, and the equations that these need.
     """
     if not any(is_loop(eqn) or eqn.primitive is cond_p for eqn in graph.eqns):
         return graph

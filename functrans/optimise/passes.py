@@ -1,15 +1,15 @@
 """The optimiser as lists of graph passes: Graph -> Graph, each with what it expects and leaves.
 
-A graph goes through three lists. `SIMPLIFICATION` holds for any machine, and gives the same bits.
-The other two are for a target. Legalisation leaves the operations that it has: `legalised` makes
-pairs of real numbers of complex ones, and simplifies what comes of that. The passes of a machine
-choose layouts, move work out of loops and outline repeats, for a graph of which loops are made
-next: they are the first stage of `functrans.lower.pipeline`. A grid of threads has lists of its own
-(`functrans.optimise.grid.passes`).
+A graph goes through three lists. `SIMPLIFICATION` is independent of the machine, and gives the same
+bits. The other two are for a target. Legalisation leaves only operations that the target has:
+`legalised` replaces complex numbers by pairs of real ones, and simplifies the result. The passes of
+a machine choose layouts, move code out of loops and outline repeats, for a graph from which loops
+are generated next: they are the first stage of `functrans.lower.pipeline`. A grid of threads has
+lists of its own (`functrans.optimise.grid.passes`).
 
-A pass is a function whose docstring says in two lines what it expects and what it leaves; its entry
-says why it stands where it stands, and by what it is checked, if ``config.check_plans`` is set.
-Each may be left out (``config.skip_passes``), but those that are required: results stay right.
+A pass is a function whose docstring says in two lines what it expects and what it leaves. Its entry
+gives the reason for its position, and the check of its result if ``config.check_plans`` is set.
+Each may be left out (``config.skip_passes``) unless it is required: results stay correct.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from functrans.optimise.twins import merge_twins
 
 
 class Pass(NamedTuple):
-    """A pass: what it does, why it stands where it does, and the check of what it leaves.
+    """A pass: what it does, the reason for its position, and the check of what it leaves.
 
-    ``run`` and ``check`` are handed the graph; and the target, in the lists for one.
+    ``run`` and ``check`` receive the graph and, in the lists for a target, the target.
     """
 
     run: Callable[..., Graph]
@@ -68,10 +68,10 @@ class Passes(NamedTuple):
 
 
 def optimise_inner(graph: Graph) -> Graph:
-    """Simplify the graphs inside: bodies of loops, branches.
+    """Simplify inner graphs: the bodies of loops, and branches.
 
     Expects loops and branches without results that nobody uses.
-    Leaves inner graphs that have been through this list.
+    Leaves inner graphs to which this list of passes has been applied.
     """
     if not any(eqn.primitive.higher_order for eqn in graph.eqns):
         return graph
@@ -101,23 +101,23 @@ def eliminate_dead_code(graph: Graph) -> Graph:
 
 # fmt: off
 SIMPLIFICATION: tuple[Pass, ...] = (
-    Pass(inline, "first: what is called is simplified with what calls it", checks.has_no_calls),
-    Pass(merge_in_loops, "before pruning: of two operands alike, one is not needed then",
+    Pass(inline, "first: caller and called graph are simplified together", checks.has_no_calls),
+    Pass(merge_in_loops, "before pruning, which removes the redundant one of two equal operands",
          checks.loops_are_lean),
-    Pass(prune_in_loops, "before bodies are simplified: what nobody needs costs no time there"),
-    Pass(propagate_into_loops, "before bodies are simplified, which then know these constants"),
-    Pass(optimise_inner, "before the graph itself: a body may lose its last use of an operand"),
-    Pass(eliminate_dead_code, "before what looks at each equation", checks.has_no_dead_code),
-    Pass(fold_constants, "before algebra, which recognises numbers", checks.has_no_constants),
-    Pass(simplify, "before common subexpressions, which are alike in their simplest form"),
-    Pass(merge_equal, "before the second round, which sees that operands are the same",
+    Pass(prune_in_loops, "before bodies are simplified, so that dead code takes no time there"),
+    Pass(propagate_into_loops, "before bodies are simplified, which can then use these constants"),
+    Pass(optimise_inner, "before the graph itself: an operand may lose its last use in a body"),
+    Pass(eliminate_dead_code, "before passes that examine each equation", checks.has_no_dead_code),
+    Pass(fold_constants, "before algebra, which recognises scalars", checks.has_no_constants),
+    Pass(simplify, "before common subexpressions, which are equal in their simplest form"),
+    Pass(merge_equal, "before the second round, which then sees equal operands",
          checks.has_no_duplicates),
-    Pass(index_by_constants, "before the second round, which undoes the transposes it writes"),
-    Pass(fold_constants, "again: an equation that algebra made may be of numbers alone",
+    Pass(index_by_constants, "before the second round, which removes the transposes it inserts"),
+    Pass(fold_constants, "again: algebra may have made equations of constants alone",
          checks.has_no_constants),
-    Pass(simplify, "again: what folding made a number is one to algebra"),
-    Pass(merge_twins, "behind all that makes equal loops look alike"),
-    Pass(eliminate_dead_code, "last: merging and algebra leave what nobody needs",
+    Pass(simplify, "again: folding may have made scalars that algebra can use"),
+    Pass(merge_twins, "after the passes that make equal loops look alike"),
+    Pass(eliminate_dead_code, "last: merging and algebra leave dead code",
          checks.has_no_dead_code),
 )
 """For any machine. Each gives a graph that computes the same, bit by bit."""
@@ -128,22 +128,22 @@ FOR_CORES = Passes(
              is_required=True),
     ),
     machine=(
-        Pass(send_along_first_axis, "first: the others see the transpositions",
+        Pass(send_along_first_axis, "first: the other passes then see the transpositions",
              is_required=True),
-        Pass(bucket_sums, "before what moves and joins: results are slices of one array"),
+        Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),
         Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
-        Pass(add_scatters_last, "behind sums, some of which need no scatter"),
-        Pass(halve_transforms, "behind sums, which may have been all that read the other part"),
-        Pass(swap_products, "before layouts are chosen, and while transposes are there"),
-        Pass(move_out_of_scans, "before layouts: it makes contractions over all steps"),
-        Pass(unroll_scans, "behind motion, which sees one step as it was written",
+        Pass(add_scatters_last, "after sums, some of which then need no scatter"),
+        Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
+        Pass(swap_products, "before layouts, which absorb the transposes"),
+        Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
+        Pass(unroll_scans, "after code motion, which needs single steps as they were written",
              none_is_to_be_unrolled),
-        Pass(columns_first, "behind motion: a product that leaves its loop needs no transpose"),
-        Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
-        Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),
-        Pass(coalesce_writes, "behind layouts, whose transposes end chains of writes"),
-        Pass(solve_through_transposes, "behind layouts, like all that reads through transposes"),
-        Pass(outline, "last: segments are compared as they will be compiled"),
+        Pass(columns_first, "after code motion: a product that left its loop needs no transpose"),
+        Pass(lay_out_contractions, "after passes that create contractions", checks.contractions_fit),
+        Pass(widen_half_products, "after layouts, which do not apply to 16-bit floats on a CPU"),
+        Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
+        Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),
+        Pass(outline, "last: segments are compared in the form that is compiled"),
     ),
 )
 """For the cores of a CPU. Each gives a graph that computes the same, up to rounding: sums are in

@@ -40,7 +40,7 @@ from functrans.optimise.rewrite import Rewriter, is_number, literal
 
 
 def inline(graph: Graph) -> Graph:
-    """Inline calls: the equations of called graphs take the places of the calls.
+    """Inline calls: replace each call by the equations of the called graph.
 
     Expects any graph.
     Leaves no equation that does nothing but apply an inner graph to its operands.
@@ -75,10 +75,10 @@ def is_call(eqn: Eqn) -> bool:
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Fold constants, and propagate them: elementwise equations read numbers, not full arrays.
+    """Fold and propagate constants: elementwise equations read scalars, not filled arrays.
 
     Expects any graph.
-    Leaves no elementwise equation of numbers alone.
+    Leaves no elementwise equation of constants alone.
     """
     out = Rewriter(graph)
     for eqn in graph.eqns:
@@ -131,10 +131,10 @@ Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
 
 
 def simplify(graph: Graph) -> Graph:
-    """Simplify equations by algebra that is exact: `RULES`.
+    """Simplify equations by exact algebraic identities: `RULES`.
 
-    Expects folded constants, which rules recognise as numbers.
-    Leaves no equation that a rule has an equal, cheaper form of.
+    Expects folded constants, which the rules recognise as scalars.
+    Leaves no equation that a rule can replace by an equal, cheaper one.
     """
     out = Rewriter(graph)
     for eqn in graph.eqns:
@@ -294,9 +294,9 @@ RULES: dict[Primitive, Rule] = {
 
 
 def merge_equal(graph: Graph) -> Graph:
-    """Eliminate common subexpressions: one equation stands for all that are equal.
+    """Eliminate common subexpressions: keep one of all equal equations.
 
-    Expects simplified equations: equal operands are the same atoms then.
+    Expects simplified equations, in which equal operands are the same variable or literal.
     Leaves no two equations of one primitive with the same operands and parameters.
     """
     out = Rewriter(graph)

@@ -22,10 +22,10 @@ Names = dict[Atom, int]
 
 
 def merge_twins(graph: Graph) -> Graph:
-    """Merge loops: one stands for two if it does all that the other one does.
+    """Merge equal loops: remove a loop whose results another one computes, too.
 
     Expects loops without duplicates, in which equal values have equal equations.
-    Leaves no loop beside another one that computes all of its results.
+    Leaves no loop all of whose results another loop computes.
     """
     while (merged := _merge_one(graph)) is not None:
         graph = merged

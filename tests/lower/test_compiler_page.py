@@ -32,19 +32,20 @@ def attention(query, keys):
 HEAD = f"""\
 # The compiler, stage by stage
 
-What `jit` does to a function, followed on one small program: the rows of a product of matrices,
-normalised by a softmax.
+This page shows what `jit` does to a function, stage by stage, on a small program: a softmax over
+the rows of a matrix product.
 
 ```python
 {PROGRAM}```
 
-The same can be had of any function: `print(jit(f).lower(*args).stages())`. The list of stages is
-`STAGES` in `functrans/lower/pipeline.py`; this page is made from it, and a test holds it to that.
+You can print the same for any function: `print(jit(f).lower(*args).stages())`. The list of stages
+is `STAGES` in `functrans/lower/pipeline.py`. This page is generated from it, and a test checks that
+they agree. [glossary.md](glossary.md) defines the terms.
 
 ## Tracing
 
-The function is called with stand-ins for its arrays, which write down the operations that they
-meet (`functrans/trace/`). Transforms (`functrans/transform/`) take such graphs to graphs.
+`jit` calls the function with tracers in place of its arrays, which record the operations applied to
+them (`functrans/trace/`). Transforms (`functrans/transform/`) map such graphs to graphs.
 """
 
 
@@ -53,8 +54,8 @@ def quoted(text, language="text"):
 
 
 def table(passes):
-    """Graph passes: what each does, expects and leaves, and why it stands where it stands."""
-    yield "| Pass | What it does | Expects | Leaves | Stands here because |\n"
+    """Graph passes: what each does, expects and leaves, and the reason for its position."""
+    yield "| Pass | What it does | Expects | Leaves | Reason for its position |\n"
     yield "|---|---|---|---|---|\n"
     for each in passes:
         head, *_, promises = inspect.getdoc(each.run).split("\n\n")
@@ -68,7 +69,7 @@ def section(stage, text, before):
     *words, promises = inspect.getdoc(stage.run).split("\n\n")
     assert promises.startswith("Expects ")
     listed = promises.replace("Expects ", "- Expects ").replace("\nLeaves ", "\n- Leaves ")
-    body = quoted(text) if text != before else "It leaves this program as it is.\n"
+    body = quoted(text) if text != before else "This stage does not change this program.\n"
     described = "\n\n".join([*words, listed.replace("\n", "\n  ").replace("\n  -", "\n-")])
     return f"## {stage.name.capitalize()}\n\n{described}\n\n{body}"
 
@@ -81,12 +82,12 @@ def page():
     graph = optimise(traced)
     parts = [HEAD, quoted(str(traced))]
     parts += [
-        "## Optimising\n\nPasses over graphs are listed in `functrans/optimise/passes.py`, like "
-        "the stages below: each with what it expects and leaves, a check, and why it stands where "
-        "it stands. `functrans.config.skip_passes` leaves some out. Those of the first list hold "
-        "for any machine, bit by bit:\n",
+        "## Optimising\n\n`functrans/optimise/passes.py` lists the passes over graphs. Like the "
+        "stages below, each has a precondition, a postcondition with a check, and a reason for its "
+        "position. `functrans.config.skip_passes` leaves passes out. The first list is independent "
+        "of the machine, and gives the same bits:\n",
         "".join(table(SIMPLIFICATION)),
-        quoted(str(graph)) if graph != traced else "They leave this program as it is.\n",
+        quoted(str(graph)) if graph != traced else "They do not change this program.\n",
     ]
     before = str(graph)
     for stage, _, text in pipeline.shown(graph, CPU):
@@ -100,14 +101,14 @@ def page():
     kernel = plan.kernels[-1]
     loop = [line for line in llvm.emit(kernel).splitlines() if "load <8 x double>" in line][:2]
     parts += [
-        "## Emitting\n\nKernels are printed as LLVM IR (`functrans/emit/llvm/`), which becomes "
-        "machine code (`functrans/run/code/`), and as Numba source, which is what a reader is "
-        "shown, and what the back end `numba` compiles (`functrans/emit/source.py`). Neither "
-        "knows a primitive. The loop over columns reads the scores as vectors of eight:\n",
+        "## Emitting\n\nKernels are printed as LLVM IR (`functrans/emit/llvm/`), which is compiled "
+        "to machine code (`functrans/run/code/`), and as Numba source (`functrans/emit/source.py`), "
+        "for readers and for the back end `numba`. Neither printer knows a primitive. In the LLVM "
+        "IR, the loop over columns reads the scores as vectors of eight elements:\n",
         quoted("\n".join(line.strip() for line in loop), "llvm"),
         "## Running\n\nA program is called with the addresses of its arrays "
-        "(`functrans/run/call/`); its kernels' outermost loops are shared by threads "
-        "(`functrans/run/threads/`), and BLAS is called for small products "
+        "(`functrans/run/call/`). Threads share the outermost loops of its kernels "
+        "(`functrans/run/threads/`), and small products call BLAS "
         "(`functrans/run/blas.py`).\n",
         quoted(
             "from functrans import jit\n\n"
@@ -133,18 +134,18 @@ def on_a_gpu(graph):
     kernel = pipeline.plan(graph, machine).kernels[-1]
     yield (
         "## On a GPU\n\nFor a GPU (`CUDA` in `functrans/lower/grid/target.py`) the list of\n"
-        "stages is `functrans/lower/grid/pipeline.py`: the same ones, with other thresholds, and\n"
-        "its own: "
-        f"{', '.join(own)}. [cuda.md](cuda.md) says how to look at such programs,\n"
-        "for which no GPU is needed. Here is the same program there, but with its products not in\n"
-        "tiles, whose kernels are long to read.\n"
+        "stages is `functrans/lower/grid/pipeline.py`. It has the same stages with other\n"
+        "thresholds, and stages of its own: "
+        f"{', '.join(own)}. [cuda.md](cuda.md) says how to print such programs,\n"
+        "which needs no GPU. The same program is shown below, but without tiled products, whose\n"
+        "kernels are long.\n"
     )
     for name in own:
         stage, text = shown[name]
         yield section(stage, text, None).replace("## ", "### ", 1)
     yield (
-        "### Emitting Numba-CUDA\n\nKernels are printed as functions of a thread "
-        "(`functrans/emit/cuda/`), on flat arrays. The last one:\n"
+        "### Emitting Numba-CUDA\n\nKernels are printed as functions that each thread runs "
+        "(`functrans/emit/cuda/`), on flat arrays. This is the last one:\n"
     )
     yield quoted(cuda.emit(kernel, CUDA.grid, "nest"), "text")
 

@@ -37,36 +37,37 @@ from functrans.lower.plan import Step
 
 
 def attention(draft: Draft) -> Draft:
-    """Fuse attention, and its gradients: kernels of tiles, without scores or weights in memory.
+    """Fuse attention and its gradients into tiled kernels, without scores or weights in memory.
 
     `grid/attention/fusion.py`, with `grid/attention/softmax_kernel.py` for a softmax-weighted sum,
-    and `grid/attention/gradient_kernel.py` for sums that make scores and weights again.
+    and `grid/attention/gradient_kernel.py` for sums that recompute scores and weights.
 
     Expects roots.
-    Leaves fewer of them: what only these kernels need is not made.
+    Leaves fewer roots: values that only these kernels need are not stored.
     """
     simplify = draft.chosen.puller.simplify
     return replace(draft, roots=with_fused_pairs(draft.roots, draft.target, simplify))
 
 
 def library_calls(draft: Draft) -> Draft:
-    """Call libraries for the products that are no part of a larger kernel.
+    """Call libraries for products that are not part of a larger kernel.
 
     `grid/library_calls.py`.
 
-    Expects roots, of which some may as well be calls.
+    Expects roots, of which some may become library calls.
     Leaves roots that are elements, or calls.
     """
     return replace(draft, roots=with_library_calls(draft.roots))
 
 
 def tile_sums(draft: Draft) -> Draft:
-    """Sum over products by tiles, where the products are: in the registers of a team's threads.
+    """Sum over products tile by tile, while they are in the registers of a team's threads.
 
-    `grid/products/tile_sums.py`. Here a squared norm of a product comes to need no memory for it.
+    `grid/products/tile_sums.py`. The squared norm of a product then needs no memory for the
+    product.
 
     Expects roots that are elements, or calls.
-    Leaves roots of partial sums, one number for each tile, in the place of such sums.
+    Leaves roots of partial sums, one for each tile, in place of such sums.
     """
     loops, simplify = draft.chosen.loops, draft.chosen.puller.simplify
     roots = products.tile_sums(draft.roots, loops, draft.target, simplify)
@@ -74,18 +75,18 @@ def tile_sums(draft: Draft) -> Draft:
 
 
 def reduction_splitting(draft: Draft) -> Draft:
-    """Split long reductions to few results into blocks, as many as keep the teams of a grid busy.
+    """Split long reductions with few results into enough blocks to occupy the teams of a grid.
 
     `select/split_reductions.py`, by the rules of `grid/splitting.py`.
 
     Expects roots.
-    Leaves roots, of which those with long sums are two: of partial results, and of their sum.
+    Leaves roots; a long reduction has become two, of partial results and of their sum.
     """
     return pipeline.splitting(draft, ON_A_GRID)
 
 
 def fusion(draft: Draft) -> Draft:
-    """Fuse loops; what is made of a product's elements one by one joins the loops of its tiles.
+    """Fuse loops; elementwise operations on a product join the loops over its tiles (epilogues).
 
     `nest/fusion.py`, with the rule of `grid/products/epilogues.py`.
 
@@ -96,12 +97,12 @@ def fusion(draft: Draft) -> Draft:
 
 
 def loop_generation(draft: Draft) -> Draft:
-    """Generate the statements of nests; products of matrices become kernels of tiles.
+    """Generate the statements of nests; matrix products become tiled kernels.
 
     `grid/products/tiling.py`, and `nest/bodies.py` for all other nests.
 
     Expects nests of loops with roots in them.
-    Leaves statements of the loop language; loops whose iterations are independent say so.
+    Leaves statements of the loop language; loops with independent iterations are marked.
     """
     return pipeline.generated(draft, _nests)
 
@@ -117,12 +118,12 @@ def _nests(
 
 
 def rematerialisation(draft: Draft) -> Draft:
-    """Compute long rows again where they are read, if they are cheap.
+    """Rematerialise long rows where they are read, if they are cheap to compute.
 
-    `grid/rematerialisation.py`. Here a softmax of long rows comes to need no memory for them.
+    `grid/rematerialisation.py`. A softmax of long rows then needs no memory for them.
 
     Expects nests.
-    Leaves nests without temporaries that would be written to memory and read again.
+    Leaves nests without cheap temporaries that would be written to memory and read again.
     """
     grid = draft.target.grid
     assert grid is not None
@@ -131,12 +132,12 @@ def rematerialisation(draft: Draft) -> Draft:
 
 
 def loop_distribution(draft: Draft) -> Draft:
-    """Distribute loops: nests become kernels that keep a grid busy; the host goes through scans.
+    """Distribute loops: nests become kernels that occupy a grid; the host iterates over scans.
 
     `grid/distribution.py`, with `grid/cost.py` and `grid/expansion.py`.
 
-    Expects nests, whose independent loops say so.
-    Leaves nests that are a kernel each, and which of the host's loops they are in.
+    Expects nests, whose independent loops are marked.
+    Leaves nests, each a kernel, and the loops of the host that contain them.
     """
     nests = [limit_stack(nest, draft.target) for nest in draft.nests]
     return replace(draft, nests=tuple(distributed(nests, draft.target)))
@@ -145,7 +146,7 @@ def loop_distribution(draft: Draft) -> Draft:
 def horizontal_fusion(draft: Draft) -> Draft:
     """Fuse small kernels that are independent of each other, side by side.
 
-    `grid/horizontal_fusion.py`. Here an optimiser's step becomes one launch.
+    `grid/horizontal_fusion.py`. The step of an optimiser becomes one launch.
 
     Expects nests that are a kernel each.
     Leaves fewer of them.
@@ -154,12 +155,12 @@ def horizontal_fusion(draft: Draft) -> Draft:
 
 
 def thread_mapping(draft: Draft) -> Draft:
-    """Map loops to a grid: iterations of bands become threads, or teams of them.
+    """Map loops to a grid: iterations of loop bands become threads, or teams of threads.
 
-    `grid/thread_mapping.py`. Here a loop over rows gets a warp or a block for each row.
+    `grid/thread_mapping.py`. A loop over rows gets a warp or a block for each row.
 
     Expects nests that are a kernel each.
-    Leaves nests that say how many threads do an iteration.
+    Leaves nests, with the number of threads for each iteration.
     """
     grid, lengths = draft.target.grid, draft.target[Reductions]
     assert grid is not None
@@ -167,12 +168,12 @@ def thread_mapping(draft: Draft) -> Draft:
 
 
 def loop_coalescing(draft: Draft) -> Draft:
-    """Coalesce the loops of bands, where all arrays lie in memory as they go.
+    """Coalesce the loops of a band if all arrays are contiguous along them.
 
-    `grid/coalescing.py`. Here an elementwise kernel gets one index for arrays of any shape.
+    `grid/coalescing.py`. An elementwise kernel gets a single index for arrays of any shape.
 
     Expects steps.
-    Leaves steps with fewer loops in their bands, whose buffers stand for arrays of other shapes.
+    Leaves steps with fewer loops in their bands, whose buffers are reshaped.
     """
     largest = draft.target[Kernels].largest_constant
     # (what is repeated is verified as one kernel, whose buffers are those of the program)
@@ -180,12 +181,12 @@ def loop_coalescing(draft: Draft) -> Draft:
 
 
 def transposition(draft: Draft) -> Draft:
-    """Transpose by tiles in shared memory what is read across the order that it lies in.
+    """Transpose operands that are read across their memory order, by tiles in shared memory.
 
-    `grid/transposition.py`. Here `x.T` comes to be read and written along memory.
+    `grid/transposition.py`. Reads and writes of `x.T` are then coalesced.
 
     Expects steps.
-    Leaves steps of which some have become a team's, which does a tile of two loops.
+    Leaves steps, of which some compute a tile of two loops in each team.
     """
     grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
     assert grid is not None
@@ -193,13 +194,12 @@ def transposition(draft: Draft) -> Draft:
 
 
 def column_reduction(draft: Draft) -> Draft:
-    """Share the rows of reductions down columns among the threads of teams.
+    """Share the rows of a reduction over columns among the threads of teams.
 
-    `grid/column_reduction.py`. Here `x.sum(axis=0)` of few columns gets as many threads as one of
-    many.
+    `grid/column_reduction.py`. `x.sum(axis=0)` of few columns gets as many threads as that of many.
 
     Expects steps.
-    Leaves steps of which some have become a team's, which does columns next to each other.
+    Leaves steps, of which some compute neighbouring columns in each team.
     """
     grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
     lengths = draft.target[Reductions]
@@ -208,12 +208,12 @@ def column_reduction(draft: Draft) -> Draft:
 
 
 def register_rows(draft: Draft) -> Draft:
-    """Put rows into registers, of which each thread of a team needs its own elements only.
+    """Put rows into registers if each thread of a team needs only its own elements.
 
-    `grid/register_rows.py`. Here a softmax comes to read its rows from memory once.
+    `grid/register_rows.py`. A softmax then reads its rows from memory once.
 
     Expects steps.
-    Leaves steps with rows that are private to threads, and the rounds of the loops over them.
+    Leaves steps with rows that are private to threads, in unrolled loops.
     """
     grid = draft.target.grid
     assert grid is not None
@@ -221,12 +221,12 @@ def register_rows(draft: Draft) -> Draft:
 
 
 def strip_mining(draft: Draft) -> Draft:
-    """Strip-mine loops over neighbouring elements, of which a thread does as many as 16 bytes have.
+    """Strip-mine loops over neighbouring elements, so that each thread processes 16 bytes of them.
 
     `grid/strip_mining.py`, with `grid/unroll_and_jam.py`.
 
     Expects steps.
-    Leaves steps in whose statements loads of neighbouring elements stand side by side.
+    Leaves steps with adjacent loads of neighbouring elements in their statements.
     """
     grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
     assert grid is not None
@@ -267,12 +267,12 @@ def _in_turns(step: Step, change: Callable[[Step], Step]) -> Step:
 
 
 def barrier_insertion(draft: Draft) -> Draft:
-    """Insert barriers, where the threads of a team need what another one has written.
+    """Insert barriers where a thread of a team reads what another one has written.
 
     `grid/barrier_insertion.py`.
 
     Expects steps.
-    Leaves steps whose teams wait where they must.
+    Leaves steps whose teams synchronise where necessary.
     """
     done = {step.kernel: with_barriers(step.kernel) for step in draft.steps}
     steps = tuple(replace(step, kernel=done[step.kernel]) for step in draft.steps)

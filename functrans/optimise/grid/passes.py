@@ -35,7 +35,7 @@ def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
 def without_complex(graph: Graph, target: Target) -> Graph:
     """Replace complex numbers by pairs of real ones, with rules for what NumPy cannot do here.
 
-    Expects the operations on complex numbers as they were written, or chosen from a library.
+    Expects operations on complex numbers as they were written, or chosen from a library.
     Leaves no complex values.
     """
     return complex_parts.without_complex(graph, target, _parts_of)
@@ -52,12 +52,10 @@ def _with(passes: tuple[Pass, ...], new: Pass, before: Callable[..., Graph]) -> 
     return (*passes[:at], new, *passes[at:])
 
 
-FISSION = Pass(
-    split_scans, "before motion out of loops, which takes parts out of each of the loops"
-)
+FISSION = Pass(split_scans, "before code motion, which moves code out of each of the loops")
 ORDERED = Pass(
     order_sums,
-    "behind all that makes, merges or moves scatters",
+    "after all passes that create, merge or move scatters",
     _sums_are_ordered,
 )
 
@@ -65,7 +63,7 @@ PASSES = Passes(
     legalisation=(
         Pass(
             with_library_transforms,
-            "before complex numbers become pairs, in which form no library takes them",
+            "before complex numbers become pairs, which no library accepts",
         ),
         Pass(without_complex, "kernels have no complex numbers", checks.is_real, is_required=True),
     ),

@@ -71,10 +71,10 @@ class _Complex:
 
 
 def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -> Graph:
-    """Replace complex numbers by pairs of real ones; inputs and outputs are interleaved arrays.
+    """Replace complex numbers by pairs of real ones; inputs and outputs stay interleaved.
 
-    Expects the operations on complex numbers as they were written, or chosen from a library.
-    Leaves complex values only around operations that NumPy is called for.
+    Expects operations on complex numbers as they were written, or chosen from a library.
+    Leaves complex values only as operands and results of calls of NumPy.
     """
     if not has_complex(graph):
         return graph

@@ -64,8 +64,8 @@ LARGEST_PATTERN = 16
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     """Choose layouts for contractions: read through transposes, reorder what BLAS cannot take.
 
-    Expects contractions that stay: later passes make none.
-    Leaves operands of large contractions as BLAS can be told of them.
+    Expects all contractions: later passes create none.
+    Leaves operands of large contractions in layouts that BLAS accepts.
     """
     if not any(_is_for_blas(eqn, target) for eqn in graph.eqns):
         return graph

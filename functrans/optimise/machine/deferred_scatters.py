@@ -43,10 +43,10 @@ MOST_NEEDED = 16
 
 
 def add_scatters_last(graph: Graph, target: Target) -> Graph:
-    """Add scatters into zeros in place, where all else that reads them are sums of them.
+    """Scatter into an accumulator instead of into zeros that are then added to it.
 
-    Expects scatters as derivatives make them.
-    Leaves none into zeros that are added to something, if nothing else needs them as they are.
+    Expects scatters as derivatives create them.
+    Leaves no scatter into zeros that is only added to something.
     """
     if target.lanes_are_threads or not any(eqn.primitive is scatter_add for eqn in graph.eqns):
         return graph

@@ -20,10 +20,10 @@ SINGLE = np.dtype(np.float32)
 
 
 def widen_half_products(graph: Graph, target: Target) -> Graph:
-    """Make products of half floats such of float32, between casts, where those have a kernel.
+    """Compute products of 16-bit floats in float32, between casts, if there is a float32 kernel.
 
     Expects contractions in their final layouts.
-    Leaves no large product of half floats.
+    Leaves no large product of 16-bit floats.
     """
     if not any(map(_is_of_halves, graph.eqns)):
         return graph

@@ -32,9 +32,9 @@ class Buckets(NamedTuple):
 
 
 def send_along_first_axis(graph: Graph, target: Target) -> Graph:
-    """Exchange parts of arrays along the first axis, where each lies together in memory.
+    """Make collectives exchange slices of the first axis, which are contiguous in memory.
 
-    Expects exchanges along any axis.
+    Expects collectives along any axis.
     Leaves collectives along the axis 0, and transpositions.
     """
     if not _passes_messages(graph):
@@ -44,10 +44,10 @@ def send_along_first_axis(graph: Graph, target: Target) -> Graph:
 
 
 def bucket_sums(graph: Graph, target: Target) -> Graph:
-    """Put sums over processes off until they are read, and small ones into one message.
+    """Delay sums over processes until they are read, and combine small ones into one message.
 
     Expects sums as they were written.
-    Leaves sums that wait for each other, or are large.
+    Leaves sums that depend on each other, or are large.
     """
     if not _passes_messages(graph):
         return graph

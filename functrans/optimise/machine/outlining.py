@@ -75,10 +75,10 @@ Users = dict[Atom, list[Eqn | None]]
 
 
 def outline(graph: Graph, target: Target) -> Graph:
-    """Outline repeated segments: calls of one inner graph take their places.
+    """Outline repeated segments: replace them by calls of one inner graph.
 
-    Expects equations in their final form, all compiled: their sizes are estimated.
-    Leaves calls of inner graphs where many equal segments were.
+    Expects equations in their final form, all compiled, since their code sizes are estimated.
+    Leaves calls of inner graphs instead of many equal segments.
     """
     limits = target[Outlining]
     costs = _Costs(target)

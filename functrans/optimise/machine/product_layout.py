@@ -35,9 +35,9 @@ class Columns(NamedTuple):
 
 
 def swap_products(graph: Graph, target: Target) -> Graph:
-    """Swap the operands of products whose transpose is asked for.
+    """Swap the operands of matrix products that are read transposed only.
 
-    Expects sums in their final form: what contracts is a product then.
+    Expects sums in their final form, so that contractions are products.
     Leaves no transpose of a product that nothing else reads.
     """
     made: dict[Atom, Eqn] = {
@@ -80,10 +80,10 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
 
 
 def columns_first(graph: Graph, target: Target) -> Graph:
-    """Transpose constant matrices before scans whose steps multiply vectors with them.
+    """Transpose constant matrices before scans whose steps multiply vectors by them.
 
-    Expects scans without what can be done for all steps at once.
-    Leaves steps whose vectors go along the rows of such matrices.
+    Expects scans without operations that can be computed for all steps at once.
+    Leaves steps that read such matrices along their rows.
     """
     if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph

@@ -44,10 +44,10 @@ class _Chain(NamedTuple):
 
 
 def halve_transforms(graph: Graph, target: Target) -> Graph:
-    """Halve Fourier transforms of which only the real or only the imaginary part is used.
+    """Halve Fourier transforms if only the real or only the imaginary part is used.
 
     Expects complex numbers as pairs of real ones, and sums in their final form.
-    Leaves no transform of an even length, of which one part is used, in full length.
+    Leaves no full-length transform of even length of which only one part is used.
     """
     if not any(eqn.primitive is split_fft_p for eqn in graph.eqns):
         return graph

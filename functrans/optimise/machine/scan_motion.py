@@ -50,10 +50,10 @@ SCATTERS = (scatter_add, add_at)
 
 
 def move_out_of_scans(graph: Graph, target: Target) -> Graph:
-    """Move loop-invariant work out of scans, and distribute what all steps can do at once.
+    """Move loop-invariant code out of scans, and batch other work over all steps.
 
-    Expects scans in their final number.
-    Leaves scans whose steps have no contraction that could be done before, or after, for all steps.
+    Expects the final set of scans.
+    Leaves scans without contractions that could be computed outside, for all steps at once.
     """
     if not any(eqn.primitive is scan_p for eqn in graph.eqns):
         return graph

@@ -18,10 +18,10 @@ from functrans.trace.stage import Environment, replay, rewrite
 
 
 def unroll_scans(graph: Graph, target: Target) -> Graph:
-    """Make steps of scans one, as many as their parameter says; those that are left are a scan.
+    """Unroll scans by their parameter `unroll`; the remaining steps are a second scan.
 
     Expects any graph.
-    Leaves scans whose body is one step of theirs.
+    Leaves no scan to unroll: each body is one step.
     """
     return replaced(graph, {x: partial(_unrolled, x) for x in graph.eqns if _is_to_be(x)})
 

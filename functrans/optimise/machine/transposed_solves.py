@@ -16,7 +16,7 @@ SOLVERS = (solve_p, triangular_solve)
 
 
 def solve_through_transposes(graph: Graph, target: Target) -> Graph:
-    """Solve through transposes: the solver is told that its matrix is to be read transposed.
+    """Absorb transposes into solves: a flag tells the solver to read its matrix transposed.
 
     Expects any graph.
     Leaves no solve with the transpose of a matrix.

@@ -22,10 +22,10 @@ from functrans.ops.elementwise.arithmetic import add
 
 
 def coalesce_writes(graph: Graph, target: Target) -> Graph:
-    """Coalesce writes: chains of joins, of assignments and of sums of slices are one equation each.
+    """Coalesce writes: merge each chain of joins, assignments or sums of slices into one equation.
 
-    Expects transposes and reshapes where they stay, since a chain ends at them.
-    Leaves each such chain as one equation, whose parts are written one after another.
+    Expects transposes and reshapes in their final places, since a chain ends at them.
+    Leaves one equation for each chain, whose slices are written one after another.
     """
     if not any(eqn.primitive in _FINDERS for eqn in graph.eqns):
         return graph

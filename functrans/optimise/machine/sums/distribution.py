@@ -27,10 +27,10 @@ joined array may be a scatter, and the rows of that outer products."""
 
 
 def distribute_sums(graph: Graph, target: Target) -> Graph:
-    """Apply the distributive law to sums, where that is much less work.
+    """Apply the distributive law to sums, where that saves much work.
 
     Expects contractions and sums as they were written, in any layout.
-    Leaves sums over joined arrays, scatters and products as sums of their parts and factors.
+    Leaves sums over joined arrays, scatters and products, as sums of their slices and factors.
     """
     for law in LAWS:
         graph = replaced(graph, law(graph, target))
