@@ -139,7 +139,7 @@ FOR_CORES = Passes(
         Pass(unroll_scans, "after code motion, which needs single steps as they were written",
              none_is_to_be_unrolled),
         Pass(columns_first, "after code motion: a product that left its loop needs no transpose"),
-        Pass(lay_out_contractions, "after passes that create contractions", checks.contractions_fit),
+        Pass(lay_out_contractions, "after passes that add contractions", checks.contractions_fit),
         Pass(widen_half_products, "after layouts, which do not apply to 16-bit floats on a CPU"),
         Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
         Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),
