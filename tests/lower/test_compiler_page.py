@@ -103,8 +103,9 @@ def page():
     parts += [
         "## Emitting\n\nKernels are printed as LLVM IR (`functrans/emit/llvm/`), which is "
         "compiled to machine code (`functrans/run/code/`), and as Numba source "
-        "(`functrans/emit/source.py`), for readers and for the back end `numba`. Neither printer knows a primitive. In the LLVM "
-        "IR, the loop over columns reads the scores as vectors of eight elements:\n",
+        "(`functrans/emit/source.py`), for readers and for the back end `numba`. Neither printer "
+        "knows a primitive. In the LLVM IR, the loop over columns reads the scores as vectors of "
+        "eight elements:\n",
         quoted("\n".join(line.strip() for line in loop), "llvm"),
         "## Running\n\nA program is called with the addresses of its arrays "
         "(`functrans/run/call/`). Threads share the outermost loops of its kernels "
