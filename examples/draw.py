@@ -1,4 +1,4 @@
-"""Draws the pictures of the programs in two folders, and the pages that show them.
+"""Draw the pictures of the programs in two folders, and write the pages that show them.
 
 Run it with ``python -m examples.draw``.
 """
@@ -33,7 +33,7 @@ TITLES = {
 
 
 class Collection(NamedTuple):
-    """The programs in a folder, and what the page says of them."""
+    """The programs in a folder, and the header of their page."""
 
     folder: str
     header: str
@@ -72,9 +72,9 @@ UNMODIFIED = Collection(
     "unmodified",
     """# Programs as they are
 
-Each of these is a program in NumPy and SciPy that knows nothing of functrans. `functrans.grad` of
-its `objective` is its gradient; the tests compare it with finite differences. The pictures are
-drawn by `python -m examples.draw`.
+These programs use NumPy and SciPy, and do not mention functrans. Each has a function `objective`,
+which `functrans.grad` differentiates without a change to the program. The tests compare the
+gradients with finite differences. `python -m examples.draw` draws the pictures.
 """,
 )
 
@@ -82,9 +82,9 @@ GALLERY = Collection(
     "gallery",
     """# Gallery
 
-Programs of some fifty lines that use functrans: `solution()` of each is what its picture shows, and
-the tests compare it with what is known. The pictures are drawn by `python -m examples.draw`. There
-are [programs that know nothing of functrans](../unmodified/README.md), too.
+These programs of some fifty lines use functrans. The picture of each shows the result of its
+`solution()`, which the tests compare with known values. `python -m examples.draw` draws the
+pictures. There are also [programs that do not mention functrans](../unmodified/README.md).
 """,
 )
 

@@ -1,4 +1,4 @@
-"""Bundle adjustment: cameras and points in space, found from the pictures of the points."""
+"""Bundle adjustment: camera poses and points in space, found from pictures of the points."""
 
 import numpy as np
 import scipy.optimize

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo: a hundred chains sample a distribution by its gradient."""
+"""Hamiltonian Monte Carlo: a hundred chains sample a distribution, guided by its gradient."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Lens design: two surfaces that bring parallel rays to a point, by derivatives of refraction."""
+"""Lens design: two surfaces that focus parallel rays, found by derivatives of refraction."""
 
 import numpy as np
 import scipy.optimize

@@ -1,4 +1,4 @@
-"""Meta-learning (MAML): parameters from which one step leads far, by gradients of gradients."""
+"""Meta-learning (MAML): initial parameters that adapt in one step, by gradients of gradients."""
 
 import numpy as np
 

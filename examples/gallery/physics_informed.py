@@ -1,4 +1,4 @@
-"""A physics-informed network: it learns a differential equation, whose derivatives are its own."""
+"""A physics-informed network: its own derivatives enter the differential equation it learns."""
 
 import numpy as np
 

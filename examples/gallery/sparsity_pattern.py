@@ -1,4 +1,4 @@
-"""A sparsity pattern: which concentration depends on which, found in the equations themselves."""
+"""A sparsity pattern: which rates depend on which concentrations, found from the equations."""
 
 import numpy as np
 from scipy.integrate import solve_ivp

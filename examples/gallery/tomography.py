@@ -1,4 +1,4 @@
-"""Tomography: a picture from its shadows, by the gradient of a misfit and of total variation."""
+"""Tomography: an image from projections, by the gradients of a misfit and of total variation."""
 
 import numpy as np
 import scipy.ndimage

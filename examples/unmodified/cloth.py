@@ -1,4 +1,4 @@
-"""A cloth of springs that falls on two pins: where it ends, by where it began."""
+"""A cloth of springs that hangs from two pins: its final shape, differentiated by the initial."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A natural cubic spline: the length of the curve by the heights of its knots."""
+"""A natural cubic spline: the length of the curve, differentiated by the heights of its knots."""
 
 import numpy as np
 import scipy.interpolate

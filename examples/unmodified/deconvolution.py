@@ -1,4 +1,4 @@
-"""A blurred signal, restored in Fourier space: the error by the strength of the regularisation."""
+"""Deconvolution in Fourier space: the error, differentiated by the strength of regularisation."""
 
 import numpy as np
 

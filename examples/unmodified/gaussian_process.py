@@ -1,4 +1,4 @@
-"""A Gaussian process: the likelihood of data by the scales of its kernel."""
+"""A Gaussian process: the likelihood of data, differentiated by the scales of its kernel."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Heat in a rod with a sparse matrix: the temperature of a sensor, by the sources."""
+"""Heat in a rod, by a sparse solver: the temperature at a sensor, differentiated by the sources."""
 
 import numpy as np
 import scipy.sparse

@@ -1,4 +1,4 @@
-"""A hidden Markov model: the likelihood of what was seen, by the forward algorithm."""
+"""A hidden Markov model: the likelihood of the observations, by the forward algorithm."""
 
 import numpy as np
 

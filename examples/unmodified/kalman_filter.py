@@ -1,4 +1,4 @@
-"""A Kalman filter: the likelihood of noisy positions, by the sizes of the noise."""
+"""A Kalman filter: the likelihood of noisy positions, differentiated by the noise levels."""
 
 import numpy as np
 

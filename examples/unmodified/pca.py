@@ -1,4 +1,4 @@
-"""Principal components by the singular value decomposition: the variance left, by the data."""
+"""Principal components by the SVD: the unexplained variance, differentiated by the data."""
 
 import numpy as np
 

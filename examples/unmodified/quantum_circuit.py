@@ -1,4 +1,4 @@
-"""A variational quantum circuit of three qubits: the energy of an Ising chain by its angles."""
+"""A variational quantum circuit of three qubits: the energy of an Ising chain, and its gradient."""
 
 import numpy as np
 

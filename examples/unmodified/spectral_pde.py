@@ -1,4 +1,4 @@
-"""Burgers' equation, solved in Fourier space; the gradient of its end by its beginning."""
+"""Burgers' equation in Fourier space: the final state, differentiated by the initial one."""
 
 import numpy as np
 

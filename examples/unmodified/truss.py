@@ -1,4 +1,4 @@
-"""A truss, assembled bar by bar: how far it sags, and the gradient by the areas of its bars."""
+"""A truss, assembled bar by bar: its sag, differentiated by the cross-sections of its bars."""
 
 import numpy as np
 
