@@ -1,4 +1,4 @@
-"""What is remembered so that it need not be done again: how much of it, and how to forget it.
+"""Bounded caches: memoised results, their limits, and how to clear them.
 
 Every cache of the library is made here, and nothing else may make one (a test reads the sources).
 """

@@ -1,4 +1,4 @@
-"""Switches. Set them as attributes of this module: ``functrans.config.threads = 1``.
+"""Settings, as attributes of this module: ``functrans.config.threads = 1``.
 
 Each takes its first value from the environment, as docs/configuration.md says. A value that makes
 no sense is refused when it is set, and so is a name that is no switch.

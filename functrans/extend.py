@@ -1,4 +1,4 @@
-"""What the library's own operations are defined with, for operations of yours.
+"""The public interface for defining operations: the one that the library's own use.
 
 `elementwise` defines an operation that works number by number: one rule for the derivative, one
 expression for the compiled form, and it is differentiated to any order, batched, compiled, and

@@ -1,4 +1,4 @@
-"""Locks, and what becomes of them when a process forks.
+"""Locks, and their state after a process forks.
 
 A forked child has the thread that forked and no other. A lock that another thread held at that
 moment would stay locked in the child for ever, so it is renewed there: whatever our locks guard is

@@ -1,4 +1,4 @@
-"""What a user's object has, whatever its ``__getattr__`` raises for what it has not.
+"""Safe attribute tests on users' objects, whatever their ``__getattr__`` raises.
 
 Python takes an AttributeError for an answer, and nothing else: a class whose ``__getattr__`` looks
 in a dictionary raises KeyError.

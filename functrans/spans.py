@@ -1,4 +1,4 @@
-"""Spans: what the library is at work on besides running compiled code, for who profiles it.
+"""Spans: the library's current activity besides running compiled code, for profilers.
 
 While nobody does, a span costs a look at one name.
 """

@@ -1,4 +1,4 @@
-"""Hooks on cotangents: what passes a place on the way back is seen or replaced."""
+"""Hooks on cotangents: observe or replace the cotangent of a value in the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purity analysis: whether what a function gives depends on its arguments alone.
+"""Dependence analysis: whether the results of a function depend on its arguments alone.
 
 Said only where it is certain: of functions whose code, and that of all functions that it can call,
 names nothing but numbers, strings, functions, and the modules of NumPy, SciPy and this package. A

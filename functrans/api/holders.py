@@ -1,4 +1,4 @@
-"""Holders: what has values that somebody may replace, and how one sees whether somebody has.
+"""Holders: objects whose values may be replaced, and how a replacement is detected.
 
 Each kind is read in Python, and most of them by machine code as well, before each call
 (`functrans.run.call.guards`). What is read are the values themselves: nothing is computed of them.

@@ -1,4 +1,4 @@
-"""Memoised tracing of functions with rules: traced once for the types of what they are given.
+"""Memoised tracing of functions with rules: once for each combination of argument types.
 
 That holds for functions and rules that depend on their arguments alone, and that Python can follow
 without the numbers. All others are traced at each call, as they may have become others.

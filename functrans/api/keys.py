@@ -1,4 +1,4 @@
-"""What compiled programs are told apart by: the types of the leaves of a call."""
+"""Cache keys of compiled programs: the types of the leaves of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kinds of objects there are, to a walk over a program's state: what each consists of."""
+"""Kinds of objects in a walk over a program's state, and the components of each."""
 
 from __future__ import annotations
 

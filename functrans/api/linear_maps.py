@@ -1,4 +1,4 @@
-"""What `vjp` and `linearize` give: linear functions that are pytrees of what they keep.
+"""The results of `vjp` and `linearize`: linear functions, as pytrees of their residuals.
 
 So a jitted function may return one, a loop may carry one, and `vmap` may make many at once.
 """

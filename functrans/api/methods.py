@@ -1,4 +1,4 @@
-"""Compiled methods: what `jit` in a class gives for an instance."""
+"""Compiled methods: what `jit` in a class returns for an instance."""
 
 from __future__ import annotations
 

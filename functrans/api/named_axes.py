@@ -1,4 +1,4 @@
-"""Derivatives under named axes: what varies along them, and where a shared value is used by all."""
+"""Derivatives under named axes: which values vary, and where a shared value becomes each lane's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are not finite: whether results have some, and where the first one began.
+"""Values that are not finite: whether results have any, and where the first one arose.
 
 A program with a flag says whether there is one among its results. If so, it is evaluated once more,
 equation by equation, and each NaN is followed from the results back to the equation that made it of

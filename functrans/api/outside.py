@@ -1,4 +1,4 @@
-"""Closed-over state: what a function reads besides its arguments, before each call of its program.
+"""Closed-over state: what a function reads besides its arguments, checked before each call.
 
 A compiled function holds what it read while it was traced. So each program is for one *state* of
 what the function reaches (`functrans.api.reach`), which is its signature. Large arrays, and those

@@ -1,4 +1,4 @@
-"""Python's branches under jit: which way a call went, and where another call went another way.
+"""Python's branches under jit: the path of a call, and where another call leaves it.
 
 A function that is traced for `jit` may branch on traced values. The trace goes on with the values
 of the call at hand, and each decision becomes a *guard*: a result of the compiled program that has

@@ -1,4 +1,4 @@
-"""Places: where a walk over state has found something, and how it is looked at again."""
+"""Places: where a walk over state has found an object, and how to read it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reachability: what a function can come to besides its arguments, by the state of objects.
+"""Reachability: the objects that a function can reach besides its arguments, by their state.
 
 From a function one comes to the contents of its cells, its defaults, the globals that its code
 names, and from any object to what it consists of: attributes, elements, the function and arguments

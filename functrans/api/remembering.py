@@ -1,4 +1,4 @@
-"""Calls that native code remembers: from the second of a kind on, no Python is run for them."""
+"""Remembered calls: from the second call of a kind on, native code dispatches without Python."""
 
 from __future__ import annotations
 

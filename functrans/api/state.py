@@ -1,4 +1,4 @@
-"""States: what a function reads at one time, and the function as one of the arrays in it."""
+"""States: what a function reads at one time, and the function with these arrays as arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of a walk over objects' state: what may change there without being seen.
+"""Limits of the walk over objects' state: changes that cannot be seen.
 
 An object of a class that is written in C shows what it consists of by attributes, by Python's
 collector of garbage, or as a buffer. One that shows nothing at all may be a constant, as dates are,

@@ -1,4 +1,4 @@
-"""Type-checking a graph: what a pass of the compiler must leave true.
+"""Type-checking of graphs: the invariants that each pass of the compiler must preserve.
 
 Every pass, and every transform, hands on what it made through `checked` or `typechecked`. They look
 at it only if `functrans.config.check_plans` is on.

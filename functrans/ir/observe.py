@@ -1,4 +1,4 @@
-"""Step-by-step evaluation under an observer: what debugging tools are made of.
+"""Step-by-step evaluation under an observer, on which debugging tools are built.
 
 While an observer is set, `functrans.ir.evaluate` goes equation by equation, inside of loops,
 branches and calls as well, and tells the observer of each.

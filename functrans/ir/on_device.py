@@ -1,7 +1,4 @@
-"""Arrays in the memory of a device: whoever made them computes with them.
-
-What is of a device is loaded with its first array. Until then nothing is looked for.
-"""
+"""Arrays in device memory: dispatch to the module that created them."""
 
 from __future__ import annotations
 

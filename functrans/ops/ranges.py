@@ -1,4 +1,4 @@
-"""Ranges of parameters: which values of them an equation from a file may have.
+"""Ranges of parameters: the values that an equation from a file may have.
 
 The functions of the library that make equations give parameters in their normal forms, and the
 rules of a primitive take them as they are. A file may hold anything. The parameters of the

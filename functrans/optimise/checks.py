@@ -1,4 +1,4 @@
-"""Checks of what graph passes promise: each raises a `GraphTypeError` where it does not hold.
+"""Postconditions of graph passes: each check raises a `GraphTypeError` if it is violated.
 
 That a graph is well typed is checked after every pass, besides (`functrans.ir.check`).
 """

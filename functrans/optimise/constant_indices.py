@@ -1,4 +1,4 @@
-"""Constant propagation into indices: gathers and scatters at known positions as selections.
+"""Constant propagation into indices: gathers and scatters at known indices become slices.
 
 An index array that is part of the program, or is made of such arrays and of counters, says which
 element is meant before anything runs. A gather at equally spaced positions is a slice, and at

@@ -1,4 +1,4 @@
-"""Dead code and common subexpression elimination across the borders of loops and branches.
+"""Dead code and common subexpression elimination across loops and branches.
 
 A transform leaves both behind: a derivative that needs no value still has the loop stack it, a
 residual may be a result as well, and a carry may be handed on as it is.

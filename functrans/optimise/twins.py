@@ -1,4 +1,4 @@
-"""Loop merging: one loop stands for two, if it does all that the other one does.
+"""Loop merging: removes a loop whose results another one computes, too.
 
 A derivative brings its own copy of a loop, which also keeps what the derivative needs of each step.
 If the function's own loop is there as well, because something else follows from its result, the

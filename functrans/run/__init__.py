@@ -1,1 +1,1 @@
-"""Compiling and calling kernels, threads, memory, and what others call."""
+"""Running programs: compiling and calling kernels, threads, memory, and interfaces for others."""

@@ -1,1 +1,1 @@
-"""From functions to graphs: the tracer, and what it answers."""
+"""Tracing, from functions to graphs: the tracer, and the operations that it supports."""

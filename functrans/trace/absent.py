@@ -1,4 +1,4 @@
-"""Why a tracer has no value."""
+"""Reasons why a tracer has no value."""
 
 from __future__ import annotations
 

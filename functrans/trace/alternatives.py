@@ -1,4 +1,4 @@
-"""What to write instead of something of NumPy's that traced values do not have: only what does it.
+"""Alternatives for NumPy features that traced values lack: what an error message suggests.
 
 By the name of the function or attribute, in words that end the message. What is not here has no
 replacement that would do the same, and a name that is merely spelled alike helps nobody.

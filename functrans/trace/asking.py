@@ -1,4 +1,4 @@
-"""Python functions of other libraries that ask us what to do while something is traced.
+"""Delegation: Python functions of other libraries that call ours while a function is traced.
 
 ``from scipy.integrate import quad`` binds SciPy's function long before anything is traced, and what
 it makes of its arguments is a plain array. So the function itself has to ask. It stays the object

@@ -1,4 +1,4 @@
-"""Plain arrays that a traced function makes: one of them is traced once it is assigned a tracer.
+"""Assignable arrays: plain arrays of a traced function that become traced by assignment.
 
 ``np.zeros(3)`` is an ndarray in every respect, so what is made of it by NumPy, SciPy or Numba needs
 nobody's help. Only where a traced value is stored in it does it become traced, with all its views.

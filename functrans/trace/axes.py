@@ -1,4 +1,4 @@
-"""Named axes: which of them the function that is being traced runs along.
+"""Named axes: those that enclose the function being traced.
 
 A function under ``vmap(..., axis_name="i")`` is traced for one *lane* of the axis. The number of
 its lane is one more input of the trace: collectives take it as an operand, and so the batching

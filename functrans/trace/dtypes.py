@@ -1,4 +1,4 @@
-"""The one way by which a dtype that the user names comes into a traced function."""
+"""Validation of dtypes: the one function through which a dtype named by the user passes."""
 
 from __future__ import annotations
 

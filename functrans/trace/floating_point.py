@@ -1,4 +1,4 @@
-"""NumPy's floating-point warnings about what is evaluated here: they are of the user's lines.
+"""NumPy's floating-point warnings during eager evaluation, attributed to the user's lines.
 
 NumPy warns about the line that calls it, which is one of this package. With the error mode ``log``
 it hands its message to an object, which knows better. Nothing else changes: what `numpy.errstate`

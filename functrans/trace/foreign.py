@@ -1,4 +1,4 @@
-"""Which function of another library was given a traced value and makes a plain array of it."""
+"""Finding the foreign function that converts a traced value to a plain array."""
 
 from __future__ import annotations
 

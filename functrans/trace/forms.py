@@ -1,11 +1,11 @@
-"""Memoised dispatch: what an elementwise operation on operands of given types comes to.
+"""Memoised dispatch: the equations that record an elementwise operation on given types.
 
-Which dtypes the operands are brought to, of which type the result is and which function computes it
-follow from the types of the operands alone. So they are worked out once for such types, and to
-record an operation whose values are known is a look-up, NumPy's function, and an equation.
+The dtypes to which operands are converted, the type of the result and the function that computes it
+depend only on the types of the operands. They are determined once for these types. Recording an
+operation on known values is then a look-up, a call of NumPy's function, and an equation.
 
-What is not as simple (operands that have to be converted, views, values of other traces, values
-that wait to be computed, errors of NumPy's) has no form: it goes the long way, `Trace.record`.
+Other cases (operands to convert, views, values of other traces, values that are not computed yet,
+errors of NumPy's) have no form, and use `Trace.record`.
 """
 
 from __future__ import annotations

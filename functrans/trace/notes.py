@@ -1,4 +1,4 @@
-"""Notes on errors of NumPy's: of what operation on what values, in which line of the user's code.
+"""Notes on NumPy's errors: the operation, its operands, and the line of the user's code.
 
 The error stays as NumPy words it; what it does not say stands below it in the traceback.
 """

@@ -1,4 +1,4 @@
-"""NumPy's protocols: which of our operations answers for which of NumPy's functions.
+"""NumPy's protocols: the table from NumPy's functions to our operations.
 
 The tables are filled by the modules that define the operations, which are imported when somebody
 asks for one of theirs; this module only looks them up.

@@ -1,4 +1,4 @@
-"""What to write in place of the expression at hand, which asks a traced value for a plain one.
+"""Suggested replacements for the user's expression that asks a traced value for a plain one.
 
 The instruction that the user's code is at says which expression of its source that is. Names in it
 are looked up, and nothing is called: an array that is indexed, a function of `math`, of NumPy's

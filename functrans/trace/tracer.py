@@ -1,4 +1,4 @@
-"""The tracer: what a traced function is given in the place of an array."""
+"""The tracer: the object that a traced function receives in place of an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Array dataflow analysis: which elements of its operands an element of a result is made of.
+"""Array dataflow analysis: the elements of its operands that an element of a result reads.
 
 The ``pull`` rule of a primitive is an expression with the elements that it reads. Here it is
 interpreted for all elements of the result at once: indices are arrays, a fold is a further axis of

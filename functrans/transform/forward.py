@@ -1,4 +1,4 @@
-"""Forward mode: tangents beside values.
+"""Forward mode: propagates tangents together with primals.
 
 A tangent that is zero is absent (None), never an array of zeros.
 """

@@ -1,4 +1,4 @@
-"""Forward Laplacian: values, first derivatives and Laplacians in one pass forward.
+"""Forward Laplacian: propagates values, first derivatives and Laplacians in one pass.
 
 Li, Ye, Xu and others, "A computational framework for neural network-based variational Monte Carlo
 with forward Laplacian" (2024). For an equation y = g(x), with tangents J_k of x in all directions

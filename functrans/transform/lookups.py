@@ -1,4 +1,4 @@
-"""Look-ups by row: a graph that adds an offset to what it reads of a table, with that as an input.
+"""Look-ups by row: a graph in which each row read of a table gets an added offset, as an input.
 
 The cotangents of the offsets and the indices of the rows are the gradient of the table, in less
 memory than the table takes.

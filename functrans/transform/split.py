@@ -1,4 +1,4 @@
-"""Partial evaluation: what can be computed from some of the inputs, and what is left to do."""
+"""Partial evaluation: the part of a graph that depends only on some inputs, and the rest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where a tangent can be other than 0: what keeps 0 times an infinite slope from making NaN.
+"""Structural zeros of tangents, which keep 0 times an infinite derivative from becoming NaN.
 
 The tangent of ``where(mask, x, 1)`` is 0 outside of the mask, and so is that of its square root,
-even where the root's slope is infinite. A tangent that is known to be 0 at some elements has a
-support: truths, False there. It follows the elements that operations move, and is applied where a
-slope may be infinite. (Reverse mode has `functrans.ops.arrays.masked` for the same.)
+even where the root's derivative is infinite. A tangent that is known to be 0 at some elements has a
+support: a boolean array, False there. It follows the elements that operations move, and is applied
+where a derivative may be infinite. (Reverse mode has `functrans.ops.arrays.masked` for the same.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asynchronous copies: late stores of what lies in memory, and waiting for them.
+"""Asynchronous copies: late stores of elements in memory, and waiting for them.
 
 `cp.async` of NVIDIA's PTX ("Data Movement and Conversion Instructions: Asynchronous copy"), of
 compute capability 8.0 and later: 16 bytes go from global to shared memory past the registers, while

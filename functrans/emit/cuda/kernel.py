@@ -1,4 +1,4 @@
-"""Kernels of a grid as Numba-CUDA source: a function of one thread, which knows its place.
+"""Kernels of a grid as Numba-CUDA source: the function of one thread, with its index.
 
 What a thread does is an iteration of the band, or its share of one that a team does. Its place in
 the grid gives the indices of the band. Buffers are pointers to flat memory, in which bool is uint8

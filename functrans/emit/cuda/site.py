@@ -1,4 +1,4 @@
-"""Where a name is called in a kernel: LLVM's builder, and what the operands are.
+"""Call sites of named functions in a kernel: LLVM's builder, and the operands.
 
 Types have names here, as in the signatures of kernels: a NumPy dtype ("float32"), a pointer to
 numbers of it ("float32*"), several numbers ("float32 x 4"), or nothing ("none").

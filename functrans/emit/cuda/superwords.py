@@ -1,4 +1,4 @@
-"""Superword-level parallelism: loads, and stores, of neighbouring elements become one.
+"""Superword-level parallelism: merge loads, and stores, of neighbouring elements.
 
 After Larsen and Amarasinghe, "Exploiting superword level parallelism" (2000). Elements are
 neighbours if their positions in flat memory differ by constants. A group of them may be loaded at

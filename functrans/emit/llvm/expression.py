@@ -1,4 +1,4 @@
-"""Value numbering: scalar expressions as LLVM code, each computed once where it is known.
+"""Value numbering: scalar expressions as LLVM code, each computed once within its scope.
 
 Inside a vector loop a value either has one lane (it is the same in every iteration) or as many as
 the vector.

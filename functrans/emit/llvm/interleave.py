@@ -1,4 +1,4 @@
-"""Interleaved stores: vectors for places side by side, transposed in registers.
+"""Interleaved stores: vectors for neighbouring indices, transposed in registers.
 
 Each of some stores of a vector loop writes to places that are equally far apart, and together they
 write to neighbours. So a few numbers from each vector, transposed, are neighbours in memory, and

@@ -1,4 +1,4 @@
-"""Polling for signals: loops that stop on the way when somebody presses Ctrl-C.
+"""Polling for signals: loops that stop early when somebody presses Ctrl-C.
 
 A loop of machine code would keep Python from seeing signals. So it is cut into strips, and between
 two of them a function of the runtime is called (`functrans.run.call.steps`), whose address lies

@@ -1,4 +1,4 @@
-"""Instruction selection for stores: to one place, to neighbours, in steps, and to any places."""
+"""Instruction selection for stores: scalar, contiguous, strided and scattered."""
 
 from __future__ import annotations
 

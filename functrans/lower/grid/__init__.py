@@ -1,1 +1,1 @@
-"""Kernels for a grid: who does which iterations, and where they wait for each other."""
+"""Kernels for a grid: assignment of iterations to threads, and barriers."""

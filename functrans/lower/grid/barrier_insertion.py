@@ -1,4 +1,4 @@
-"""Barrier insertion: the threads of a team wait where one needs what another has written.
+"""Barrier insertion: a team synchronises where a thread reads what another has written.
 
 Expects the kernel of a team, without barriers. Leaves it with one wherever a thread might read
 memory too early, or write to it too late: between two statements of which one writes what the other

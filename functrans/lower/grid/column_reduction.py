@@ -1,4 +1,4 @@
-"""Reductions down columns: a team shares the rows, and combines what its threads have.
+"""Reductions over columns: a team shares the rows, and combines its threads' partial results.
 
 Expects a step. Leaves the kernel of a team, if a thread each would go down columns that are next to
 each other, and so there would be few threads:

@@ -1,4 +1,4 @@
-"""Scalar and array expansion: what pieces of a loop hand on to each other is kept in memory.
+"""Scalar and array expansion: values passed between distributed loops are stored in memory.
 
 Expects pieces of nests, in order. Leaves them as kernels, each with the rows that it has to itself.
 

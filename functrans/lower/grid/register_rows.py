@@ -1,4 +1,4 @@
-"""Scalar expansion: rows of a team, of which each thread needs its own elements, in registers.
+"""Scalar expansion into registers: rows of which each thread needs only its own elements.
 
 Expects a step. Leaves one with two kinds of rows that are private to threads, and loops over them
 with as many rounds as it takes, which the printer unrolls:

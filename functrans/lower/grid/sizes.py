@@ -1,4 +1,4 @@
-"""The sizes that a kernel is called with, while stages change what it needs: new ones, old ones."""
+"""Size parameters of a kernel, which change while stages transform it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strip mining: a thread does several neighbouring iterations, so that it loads them at once.
+"""Strip mining: a thread does several neighbouring iterations, with wide loads.
 
 Expects a step. Leaves one whose loops over neighbouring elements go in strips: each thread does a
 strip of 16 bytes of the widest array, statement by statement (`unroll_and_jam.py`), so that its

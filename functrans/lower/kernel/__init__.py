@@ -1,1 +1,1 @@
-"""Nests become kernels: partitioned batches, donated inputs, symbolic sizes, memory."""
+"""From nests to kernels: work sharing, buffer donation, symbolic sizes, memory planning."""

@@ -1,4 +1,4 @@
-"""Array linearisation: what is read through a reshape has one index in a kernel, none is divided.
+"""Array linearisation: reads through a reshape get a single index, without divisions.
 
 Expects the statements of a nest. Leaves, for some of its buffers, where in memory each access goes.
 The kernel's buffer then has one axis, along which neighbours are loaded as vectors.

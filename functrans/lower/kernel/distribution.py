@@ -1,4 +1,4 @@
-"""Loop distribution: the steps of a long loop are kernels, which the program calls turn after turn.
+"""Loop distribution: the steps of a long loop become kernels, which the program calls repeatedly.
 
 Expects a nest. Leaves it as it is, or as several, in loops of the program's (`Nest.turns`).
 

@@ -1,4 +1,4 @@
-"""Buffer donation: results are written into inputs that the caller gives up.
+"""Buffer donation: results are written into inputs that the caller has donated.
 
 Expects nests in order. Leaves nests in which such a result and its input may be one buffer.
 

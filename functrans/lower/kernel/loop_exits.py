@@ -1,11 +1,11 @@
-"""Induction variables: loops whose end is found on the way, as a program goes through them.
+"""Loops whose number of iterations depends on data, executed by the program.
 
-Expects statements, one after the other. Leaves them with the number of turns in memory, and says of
-each long loop how it goes on.
+Expects a list of statements. Leaves them with the number of iterations in memory, and tells for
+each long loop how to continue.
 
-The number of turns is a local: what a while loop adds one to, or where a counted loop stops. The
-program knows the turn that it is in, and gives it to kernels. So what a while loop adds one to is
-replaced by the turn inside of the loop, and behind it by what the last turn has stored.
+The number of iterations is a local: the counter of a while loop, or the bound of a counted loop.
+The program knows the current iteration, and passes it to kernels. So the counter of a while loop is
+replaced by the iteration inside the loop, and after it by the value that the last iteration stored.
 """
 
 from __future__ import annotations

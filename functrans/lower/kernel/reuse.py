@@ -1,4 +1,4 @@
-"""Buffer reuse: temporaries live in the results that are computed of them.
+"""Buffer reuse: temporaries are stored in the buffers of results computed from them.
 
 Expects nests in order. Leaves them with fewer temporaries in memory.
 

@@ -1,4 +1,4 @@
-"""Assembly: concatenations, and the like, as loops that write each part to its place.
+"""Assembly: concatenations and similar operations, as loops that write each part in place.
 
 Which part an element is in would else be asked at every element, in as many comparisons as there
 are parts.

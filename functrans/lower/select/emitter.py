@@ -1,4 +1,4 @@
-"""Instruction selection by `emit` rules: what a rule says becomes roots."""
+"""Instruction selection by `emit` rules: their statements become roots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recomputation: how often each value is computed, and which to materialise where that is too much.
+"""Recomputation: how often each value is computed, and which to materialise if too often.
 
 What is not kept in memory is computed wherever it is used: at each tap of a convolution, for each
 column of a product, and there for each of the values that it is made of. How often is known when

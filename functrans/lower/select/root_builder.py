@@ -1,4 +1,4 @@
-"""Root building: the values of a graph that are computed as a whole, once, and their expressions.
+"""Root building: the expressions of the values of a graph that are materialised.
 
 A *root* has an iteration space of its own: it is stored element by element, to memory or, when the
 nests have been fused, to a local number. Everything else is pulled into the expressions of roots.

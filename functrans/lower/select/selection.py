@@ -1,4 +1,4 @@
-"""Instruction selection: which equations go from memory to memory, which are pulled by elements.
+"""Instruction selection: which equations are emitted as statements, which pulled by elements.
 
 Expects a graph of equations that all have a compiled form, and a choice of what is kept. Leaves its
 roots in an order in which each comes after those that it reads.

@@ -1,4 +1,4 @@
-"""Reduction splitting: long reductions to few results go in blocks, which threads can share.
+"""Reduction splitting: long reductions with few results in blocks, which threads can share.
 
 Expects a root. Leaves it, or a root of partial results and one that combines them.
 

@@ -1,4 +1,4 @@
-"""Rematerialisation within a budget: which values a checkpoint keeps, so that least is done again.
+"""Rematerialisation within a memory budget: choose residuals that save the most recomputation.
 
 A greedy choice by work for each byte: what was most work to compute, for its size, is kept first.
 """

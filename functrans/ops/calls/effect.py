@@ -1,4 +1,4 @@
-"""Side effects as data flow: an effect gives a token, and what a function returns is tied to it.
+"""Side effects as data flow: an effect returns a token, on which the function's results depend.
 
 So effects need no rules of their own anywhere: what a result needs is kept, and their order follows
 from the tokens, each of which is an operand of the next effect. The tangents and cotangents of what

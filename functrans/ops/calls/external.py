@@ -1,4 +1,4 @@
-"""A function that is not traced, as a primitive: it is called with arrays when its turn comes."""
+"""Host callbacks as a primitive: an untraced function, called with arrays."""
 
 from __future__ import annotations
 

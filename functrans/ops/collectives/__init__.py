@@ -1,1 +1,1 @@
-"""Collectives: what the lanes of a named axis give each other."""
+"""Collectives: operations that exchange values between the lanes of a named axis."""

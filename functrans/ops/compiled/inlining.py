@@ -1,4 +1,4 @@
-"""Inlining: the statements of another graph in the place of an operation."""
+"""Inlining: the statements of another graph, in place of an operation."""
 
 from __future__ import annotations
 

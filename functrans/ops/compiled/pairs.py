@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real ones: what `parts` rules are given, and how they are applied.
+"""Complex numbers as pairs of real ones: the arguments of `parts` rules, and their application.
 
 A rule is written in the IR's operations on real numbers. It is given a `Pair` for each operand that
 is complex, and gives one for a result that is.

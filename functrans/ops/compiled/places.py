@@ -1,4 +1,4 @@
-"""Places: the strided subarrays that parts of arrays are written to, as constant basic indices.
+"""Strided subarrays, as constant basic indices: where slices of arrays are written.
 
 A place has an entry for each axis: an integer, which drops the axis, or ``(start, size, step)``,
 with a start that is not negative and a step that may be.

@@ -1,1 +1,1 @@
-"""Primitives that work number by number."""
+"""Elementwise primitives."""

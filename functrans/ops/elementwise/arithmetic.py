@@ -1,4 +1,4 @@
-"""Arithmetic, number by number."""
+"""Arithmetic, element by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, number by number."""
+"""Comparisons, element by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product and a sum with one rounding."""
+"""Fused multiply-add: a product and a sum with a single rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise primitives: one definition derives every array rule from rules for one number."""
+"""Elementwise primitives: one definition derives every array rule from rules for one element."""
 
 from __future__ import annotations
 

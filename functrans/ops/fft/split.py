@@ -1,4 +1,4 @@
-"""Fourier transforms of numbers whose real and imaginary parts are apart: the compiler's own.
+"""Compiled Fourier transforms of numbers whose real and imaginary parts are separate arrays.
 
 Complex transforms become these when a program is compiled (`functrans.ops.fft.compiled.parts`).
 The inverse transform is the same with real and imaginary parts exchanged, on both sides.

@@ -1,4 +1,4 @@
-"""Points on the unit circle, as exact fractions of a turn: what transforms are made of."""
+"""Roots of unity as exact fractions of a turn, from which Fourier transforms are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``x[mask]`` where the mask is not known, as under `vmap` and `jit`.
+"""Boolean selection ``x[mask]`` with an unknown mask, as under `vmap` and `jit`.
 
 How many elements there are cannot be told, so it is no array. But it can be computed with element
 by element and be assigned back through the same mask, which is what most code does with it::

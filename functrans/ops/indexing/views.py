@@ -1,4 +1,4 @@
-"""Functions that give views in NumPy: what is assigned to the view is seen in the array, and back.
+"""Functions that return views in NumPy: assignments to the view change the array, and back.
 
 Where NumPy gives a view or a copy depending on the layout in memory (``reshape``), one side cannot
 be read after the other was assigned to. What may not be written to (``broadcast_to``) cannot be.

@@ -1,4 +1,4 @@
-"""The derivative of the Cholesky factor as the solution of a linear equation, and its transpose.
+"""The derivative of the Cholesky factor, as the solution of a linear equation; its transpose.
 
 From ``A = L L^T`` follows ``dA = dL L^T + L dL^T``, which determines the lower triangular ``dL``.
 The transposed equation determines the cotangent of ``A``. Both are solved as in Murray,

@@ -1,4 +1,4 @@
-"""The general contraction of two arrays: what matmul, tensordot and einsum come down to."""
+"""The general contraction of two arrays, to which matmul, tensordot and einsum reduce."""
 
 from __future__ import annotations
 

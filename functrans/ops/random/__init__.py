@@ -1,1 +1,1 @@
-"""Random bits as functions of keys and counters, and what makes numbers of them."""
+"""Random bits as functions of keys and counters, and conversions of bits to numbers."""

@@ -1,4 +1,4 @@
-"""Scatters in an order of their own: sorted by their places, and added up by segments.
+"""Deterministic scatters: updates sorted by index, and added up by segments.
 
 Floats that threads add to one element in atomic operations are added in whatever order the threads
 come, and each order rounds in another way. Where a target is asked to be deterministic, updates are

@@ -1,4 +1,4 @@
-"""Loop fission of scans: a recurrence of what a batch shares gets a loop of its own.
+"""Loop fission of scans: a recurrence of values that a batch shares gets a loop of its own.
 
 The steps of a batch of recurrences can go on side by side if the samples do not mix. Often they
 share a recurrence besides: all Kalman filters of a batch with the same parameters have the same

@@ -1,4 +1,4 @@
-"""Layout selection for contractions: operands lie in memory as BLAS can take them.
+"""Layout selection for contractions: operands in layouts that BLAS accepts.
 
 Operands are read through transposes, or copied in an order of axes that fits; a long sum is cut
 into parts, and half of a symmetric result is asked for. The calls themselves are made by

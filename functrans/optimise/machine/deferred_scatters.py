@@ -1,10 +1,10 @@
-"""Scatters into zeros that are added to something: they add to it in place, after it is computed.
+"""In-place scatters: instead of into zeros that are then added to an array.
 
-The gradient of what is picked from an array is a scatter into zeros, and most of the time a part of
-the gradient: the slope of a cross-entropy adds it to that of a softmax. So an array of zeros is
-written, and read again, for a few elements. Added last, they are all that is written. Sums of such
-an array, over some of its axes, are scatters into smaller ones; these come first, for a scatter is
-no part of a nest, and parts those on both sides of it.
+The gradient of an index operation is a scatter into zeros, which is usually one term of a sum: in
+the gradient of a cross-entropy it is added to that of a softmax. An array of zeros is then written
+and read for a few elements. If the scatter is applied last, to the other terms, only these elements
+are written. Sums of such an array over some of its axes become scatters into smaller arrays. These
+come first, because a scatter is not part of a nest, and separates the nests before and after it.
 """
 
 from __future__ import annotations

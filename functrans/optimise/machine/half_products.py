@@ -1,4 +1,4 @@
-"""Type promotion of products: half floats are added up in float32, and rounded once.
+"""Type promotion of products: 16-bit floats accumulate in float32, and are rounded once.
 
 Sums of half floats are made in float32 in any case. As a product of float32 numbers, a contraction
 has a kernel of its own, which widens its operands as it packs them, and rounds its result where it

@@ -1,4 +1,4 @@
-"""Layout selection for matrices: which way round a matrix lies, so that vectors go along its rows.
+"""Layout selection for matrices: row- or column-major, so that vectors run along rows.
 
 ``vmap`` of ``W @ x`` is a product whose transpose is asked for: that is the product of the swapped
 operands. A step of a scan that takes ``W @ x`` of a constant ``W`` would add up the numbers of each

@@ -1,4 +1,4 @@
-"""Transforms of which only the real or only the imaginary part is used, made of half the numbers.
+"""Real Fourier transforms: half the work if only the real or imaginary part is used.
 
 Such are the derivatives of what transforms real numbers. Transforms along several axes, one after
 the other, are one.

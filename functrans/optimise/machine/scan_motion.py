@@ -1,4 +1,4 @@
-"""Loop-invariant motion and loop distribution for scans: what need not be done step by step.
+"""Loop-invariant code motion and loop distribution for scans.
 
 Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
 input's part of a recurrent network), and equations of linear algebra that do without the carry.

@@ -1,4 +1,4 @@
-"""Unrolling of scans: as many steps as the parameter ``unroll`` says become one."""
+"""Loop unrolling of scans: ``unroll`` steps become one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symmetry detection: products of matrices of which half is enough.
+"""Symmetry detection: matrix products of which one half suffices.
 
 ``X.T @ X`` is symmetric, and so is ``X.T @ (d[:, None] * X)``. What is looked at is the product of
 two elements, as a product of factors: if exchanging the row and the column of the result gives the

@@ -1,4 +1,4 @@
-"""Solves with a transposed matrix: the solver reads through the transpose, which is a flag of it.
+"""Transpose absorption in solves: a flag tells the solver to read its matrix transposed.
 
 Where equations are solved with a matrix and with its transpose, one elimination serves both.
 """

@@ -1,4 +1,4 @@
-"""Write coalescing: arrays that are put together bit by bit, as single equations.
+"""Write coalescing: arrays assembled piece by piece become single equations.
 
 A chain of concatenations, a chain of assignments to one array, and a sum of many embedded slices
 (the gradient of reading an array piece by piece) each become one equation, whose parts are written

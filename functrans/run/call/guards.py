@@ -1,4 +1,4 @@
-"""Guards of the inline cache: what has to be as it was besides the arguments.
+"""Guards of the inline cache: what must be unchanged besides the arguments.
 
 They are a program of a small machine, which `guards.ll` is. Each of its instructions is three
 words: what it does, and two operands. It may have an object, and a dictionary or a list, in hand:

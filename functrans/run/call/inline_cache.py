@@ -1,4 +1,4 @@
-"""Inline cache of calls: a call like one before it is machine code from its first step to its last.
+"""Inline cache of calls: machine code dispatches a repeated call from beginning to end.
 
 Python calls an object by a function that the object's type names. Here that is native code: it
 compares the arguments with what the last calls had (types, dtypes, shapes, containers), collects

@@ -1,4 +1,4 @@
-"""Memory pool: the memory of large results is used again.
+"""Memory pool: reuses the memory of large results.
 
 A large array's memory comes fresh from the system, which has to fill it with zeros first: for 40 MB
 that takes 8 ms, several times what it takes to write numbers there. So memory of results that are

@@ -1,4 +1,4 @@
-"""Aliasing of results: each gets memory that it shares with no input and no other result."""
+"""Aliasing of results: no result shares memory with an input or with another result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event log of programs: when each step was at work, and each thread's share of it.
+"""Event log of programs: the time of each step, and each thread's share of it.
 
 Native code (``took`` in ``steps.ll``) writes events into memory that is there for the process, so
 that a thread that is late to write one finds it. While the log is closed a call pays for one look.

@@ -1,4 +1,4 @@
-"""Graphs from files: no equation of one may lead machine code out of its memory.
+"""Graphs from files: verification that no equation makes machine code leave its memory.
 
 The rules of primitives take for granted what the library's own functions hand them. So each
 equation of a graph that anybody may have written is looked at: its parameters are in range, its

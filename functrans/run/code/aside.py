@@ -1,4 +1,4 @@
-"""Work that no signal can break off, done in threads of its own while the caller waits.
+"""Uninterruptible work: done in threads of its own while the caller waits.
 
 Python handles signals in its main thread only, between two of its own instructions: for as long as
 that thread is inside of LLVM, Ctrl-C does nothing; and an exception that a handler raises may come

@@ -1,4 +1,4 @@
-"""LLVM's binding, loaded when it is first needed, and who may be in LLVM when."""
+"""LLVM's binding, loaded on first use, and which threads may be in LLVM when."""
 
 from __future__ import annotations
 

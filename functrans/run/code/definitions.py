@@ -1,4 +1,4 @@
-"""Fingerprints of definitions: operations of users, by all that their rules follow from.
+"""Fingerprints of users' operations: their rules, and everything that these depend on.
 
 A rule is a function of Python: its bytecode, constants, defaults and closure are hashed, and so is
 whatever it names outside of itself, recursively. Written in C, or a class, it has a name, and the

@@ -1,4 +1,4 @@
-"""The key of machine code on disk, besides what it was made of: this library, LLVM, the CPU.
+"""The environment part of the disk cache's key: this library, LLVM, the CPU.
 
 All of it is found out without loading LLVM, which a process that finds its code on disk never does.
 """

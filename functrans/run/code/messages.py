@@ -1,4 +1,4 @@
-"""Messages by the addresses of MPI's functions: what their symbols stand for in this process.
+"""Addresses of MPI's functions, for the symbols in compiled code.
 
 Code names a message by a symbol (`functrans.loop.messages`), and is kept on disk with that. Here
 the symbol becomes the address of a few instructions that call MPI with the handles of this process,

@@ -1,4 +1,4 @@
-"""Dispatch of NumPy's operations on device arrays: tables, filled by who defines the answers.
+"""Dispatch of NumPy's operations on device arrays: tables that implementing modules fill.
 
 An operation that nothing here answers for is an error: its operands are not copied to the host in
 silence.

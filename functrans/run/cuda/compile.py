@@ -1,4 +1,4 @@
-"""The one seam to the compiler: from the source of a kernel to a cubin, for one architecture.
+"""The compiler interface: from the source of a kernel to a cubin, for one architecture.
 
 The source becomes LLVM IR (`functrans.emit.cuda.translation`; by Numba if `config.backend` says
 so). NVVM takes that, and NVIDIA's linker, nvJitLink, makes machine code of what comes out: neither

@@ -1,4 +1,4 @@
-"""Donation on a device: results are written into the memory of arrays that the caller gives up."""
+"""Donation on a device: results are written into the memory of donated arrays."""
 
 from __future__ import annotations
 

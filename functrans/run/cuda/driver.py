@@ -1,4 +1,4 @@
-"""The seam to the machine: what is asked of a GPU's driver, and which driver answers for a device.
+"""The driver interface: all requests to a GPU's driver, and which driver serves a device.
 
 Streams, events, kernels and graphs are handed back as they came; addresses, sizes and handles are
 plain integers. So a driver is small, and there may be others than `functrans.run.cuda.core`: tests

@@ -1,4 +1,4 @@
-"""Looking inside a program for a GPU: stages, source, PTX, SASS, and what kernels take.
+"""Inspection of a GPU program: stages, source, PTX, SASS, and the resources of its kernels.
 
 No GPU is needed for any of it: kernels are compiled for an architecture by name.
 """

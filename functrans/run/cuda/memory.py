@@ -1,4 +1,4 @@
-"""Stream-ordered memory: who has it, which streams use it, and when it goes back to the pool.
+"""Stream-ordered memory: its owner, the streams that use it, and its return to the pool.
 
 Memory is written on one stream and may be read on others. A reader's stream waits for the writing,
 once, by an event; readers do not wait for one another. When the last reference goes, the memory is

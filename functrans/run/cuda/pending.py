@@ -1,4 +1,4 @@
-"""Failures that are found when somebody looks: status words on the device.
+"""Deferred failures: status words on the device, read when a result is.
 
 A kernel cannot raise. It stores the number of a failure (`functrans.loop.failures`) in a word on
 the device, and goes on. Nobody waits for it: behind the kernels of a call the word is copied to the

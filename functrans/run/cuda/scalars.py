@@ -1,4 +1,4 @@
-"""Numbers of the host on devices: those that programs are given again and again stay there."""
+"""Cached scalars: host numbers that programs receive repeatedly stay on the device."""
 
 from __future__ import annotations
 

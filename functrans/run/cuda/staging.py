@@ -1,4 +1,4 @@
-"""Staging: arrays of the host go to a GPU by way of pinned memory, and nobody waits for them.
+"""Staging: asynchronous copies from the host to a GPU through pinned memory.
 
 What is copied to pinned memory may be changed or freed at once, and the device takes it from there
 when its stream comes to it. Pieces of that memory are used again once an event says that they have

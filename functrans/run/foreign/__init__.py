@@ -1,1 +1,1 @@
-"""Functions of others that programs call, and programs that others call."""
+"""Foreign functions that programs call, and programs that foreign code calls."""

@@ -1,1 +1,1 @@
-"""Threads that programs share their loops with."""
+"""The thread pool that shares the loops of programs."""

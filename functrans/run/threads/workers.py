@@ -1,4 +1,4 @@
-"""Threads that native programs share their loops with.
+"""The thread pool that shares the loops of native programs.
 
 The threads are started by Python and never come back to it: each stays in the native code of
 `functrans.run.threads.pool`, which says how loops are shared. A program that finds them busy runs

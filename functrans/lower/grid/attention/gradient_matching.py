@@ -1,4 +1,4 @@
-"""Sums over pairs: values of pairs that are made again wherever they are summed, and never kept.
+"""Sums over pairs: pairwise values that are recomputed in each sum, and never stored.
 
 Expects the roots of a program. Finds, around the exponentials of a softmax, all roots that have an
 element for each pair of a row and a partner: scores, weights, and the cotangents of both. If they

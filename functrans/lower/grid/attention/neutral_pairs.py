@@ -1,4 +1,4 @@
-"""Neutral pairs: those that add nothing to sums over pairs, where a mask leaves them out.
+"""Neutral pairs: masked pairs, which contribute nothing to sums over pairs.
 
 Expects sums over pairs (`functrans.lower.grid.attention.gradient_matching`). Leaves what has to
 hold so that tiles of such pairs may be left out (`functrans.lower.grid.attention.seen_tiles`).

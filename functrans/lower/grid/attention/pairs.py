@@ -1,8 +1,7 @@
-"""Pairs of rows: what is made of each row and each of its partners, by products of the two.
+"""Pairs of rows: values computed from each row and each of its partners, by products of the two.
 
 In attention rows are queries, and partners keys; in its gradient for keys it is the other way
-round. A kernel of tiles (`functrans.lower.grid.attention.tiles`) keeps to itself what is made of
-pairs.
+round. A tiled kernel (`functrans.lower.grid.attention.tiles`) does not store pairwise values.
 """
 
 from __future__ import annotations

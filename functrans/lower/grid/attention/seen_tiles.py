@@ -1,4 +1,4 @@
-"""Masked tiles: a team leaves out the tiles of partners that a mask hides from all of its rows.
+"""Masked tiles: a team skips the tiles of keys that a mask hides from all of its rows.
 
 In attention the score of a key that a mask leaves out is -inf, ``where(mask, score, -inf)``, and
 its weight is 0. So a tile in which the mask leaves nothing changes neither the largest scores nor

@@ -1,4 +1,4 @@
-"""Which operands of products are copied as they are, 16 bytes at a time, past the registers."""
+"""Asynchronous copies: which operands of products bypass the registers, 16 bytes at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epilogue fusion: what is computed of a product's elements joins the nest of its tiles.
+"""Epilogue fusion: elementwise operations on a product join the nest of its tiles.
 
 The rule that a grid adds to loop fusion (`functrans.lower.nest.fusion`).
 """

@@ -1,4 +1,4 @@
-"""Totals of tiles: what is summed over all elements of a tile of a product, which are in registers.
+"""Tile totals: sums over all elements of a product's tile, taken in registers.
 
 Each thread adds up the terms that it makes of its sums, and a reduction over the team adds up those
 of all threads (`functrans.lower.grid.products.tile_sums` says which sums are made so).

@@ -1,4 +1,4 @@
-"""How derivatives with respect to kernels are summed up in registers: blocks, tiles, vectors.
+"""Accumulation of derivatives with respect to kernels in registers: blocks, tiles, vectors.
 
 Few results and long sums: a tile is a few of the results, summed up over a block of taps.
 """

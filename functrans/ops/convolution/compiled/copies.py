@@ -1,4 +1,4 @@
-"""Copies of what a block sees, into scratch memory, with zeros around the images.
+"""Operand packing for convolutions: zero-padded copies of a block's input in scratch memory.
 
 Ranges of loops are cut at the edges of the images (index set splitting), so no element asks whether
 it is there; the zeros along all axes but that of the blocks are written once for many of them.

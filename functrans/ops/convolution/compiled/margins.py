@@ -1,8 +1,8 @@
-"""Zero padding that meets infinities or NaN: the results concerned are summed again.
+"""Zero padding next to infinities or NaN: the affected results are summed again.
 
-The fast ways multiply the zeros around ``x`` as they multiply its elements. That makes a difference
-only where ``y`` is infinite or NaN, and the result is then NaN. Such results are computed element
-by element, without what is not there.
+The fast forms multiply the zeros around ``x`` like its elements. This matters only where ``y`` is
+infinite or NaN, since the result is then NaN. Such results are computed again, element by element,
+without the padding.
 """
 
 from __future__ import annotations

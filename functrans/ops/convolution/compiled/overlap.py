@@ -1,4 +1,4 @@
-"""Overlap-add of windows that are in memory: what makes them is not repeated in each term."""
+"""Overlap-add of materialised windows, which are not recomputed for each term."""
 
 from __future__ import annotations
 

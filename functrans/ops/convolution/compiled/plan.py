@@ -1,4 +1,4 @@
-"""How a convolution is cut into products of matrices: what is a row, a column, a term, and a block.
+"""A convolution as matrix products: what is a row, a column, a term, and a block.
 
 The windows of ``x`` are a matrix: its rows are the images and the places of the result, its columns
 the channels and the taps, which are summed over. What of ``y`` is multiplied by it is a matrix of

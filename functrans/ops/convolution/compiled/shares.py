@@ -1,4 +1,4 @@
-"""Loops over numbered blocks, of which threads take their shares."""
+"""Work sharing: loops over numbered blocks that are divided among threads."""
 
 from __future__ import annotations
 

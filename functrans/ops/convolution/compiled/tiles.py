@@ -1,4 +1,4 @@
-"""How a convolution is done in registers: which axis vectors go along, and what is a tile.
+"""Register tiles of convolutions: the axis of the vectors, and the size of a tile.
 
 A tile is a vector of results along one axis, for each of a few neighbours along another one: all of
 them are summed up at once, in registers. Of the images, the part that a block of places sees is

@@ -1,4 +1,4 @@
-"""The incomplete beta function in compiled programs: a loop for each number, of its own length.
+"""The incomplete beta function in compiled programs: a loop for each element, of its own length.
 
 The continued fraction of the side on which the argument is below the mean ``a / (a + b)`` (DiDonato
 and Morris, 1992), or, where the argument is so near to 1 that this takes long, the power series of

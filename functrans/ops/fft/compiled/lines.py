@@ -1,4 +1,4 @@
-"""The transform of lines that lie side by side, by decimation in frequency: vectors go across.
+"""Fourier transforms of many lines at once, by decimation in frequency: vectors across lines.
 
 A transform of ``n`` points is a butterfly of ``r`` points at ``n / r`` places, and then ``r``
 transforms of ``n / r`` points each (Gentleman and Sande, "Fast Fourier transforms: for fun and

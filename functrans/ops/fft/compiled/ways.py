@@ -1,4 +1,4 @@
-"""Fourier transforms from memory to memory: along which axis vectors go, and in how many passes."""
+"""Fourier transforms from memory to memory: the axis of the vectors, and the number of passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Library calls of BLAS: which contractions become such, and with which flags.
+"""Library calls of BLAS: the contractions that are BLAS products, and the flags of the call.
 
 Row-major matrices are what BLAS takes for their transposes, so ``C = X Y`` is asked for as
 ``C' = Y' X'``; a transposed operand is a flag. An operand fits if its rows and columns, each

@@ -1,4 +1,4 @@
-"""Library calls of LAPACK on copies by columns: of complex matrices, and LU with its order.
+"""Library calls of LAPACK on column-major copies: complex matrices, and LU with its permutation.
 
 A complex matrix is given as two arrays, of its real and of its imaginary parts, which alternate in
 the copy. Complex numbers have double precision there whatever they are given in, as NumPy has it,

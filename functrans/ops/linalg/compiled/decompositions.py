@@ -1,4 +1,4 @@
-"""Library calls of LAPACK: spectra, singular values and QR factors of the matrices of a stack.
+"""Library calls of LAPACK: eigenvalues, singular values and QR factors of stacks of matrices.
 
 The signs of the vectors are LAPACK's choice, and NumPy's are kept: the routines are given the
 matrices column by column, as NumPy does it. Only for QR they are given the transposes, as

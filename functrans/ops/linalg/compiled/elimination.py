@@ -1,4 +1,4 @@
-"""Blocked forward substitution: what is solved is subtracted from a block of rows as a product.
+"""Blocked forward substitution: subtract the product of solved rows, then solve the next block.
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 3.1. Then the block
 itself is solved. So nearly all of the work is products, by tiles of sums in registers like those of

@@ -1,4 +1,4 @@
-"""Instruction selection for complex matrices, and others with complex results: all are LAPACK's."""
+"""Instruction selection for complex matrices, and for complex results: calls of LAPACK."""
 
 from __future__ import annotations
 

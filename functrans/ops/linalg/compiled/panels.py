@@ -1,4 +1,4 @@
-"""Packed panels of columns, for blocked factorisations: what their tiles read lies side by side."""
+"""Packed panels of columns for blocked factorisations, contiguous in the order of the tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over joined arrays, part by part: the norm of raveled parameters is made of those of each.
+"""Sums over concatenated arrays, part by part: the norm of raveled parameters, for example.
 
 An element of a joined array is asked for at a place, and which part that is in has to be found out.
 A sum over all places is the sum of the parts' sums, each of which may be the norm of a product, too

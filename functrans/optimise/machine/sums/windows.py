@@ -1,4 +1,4 @@
-"""Sums over windows are convolutions: windows are not written to memory to be multiplied.
+"""Sums over windows become convolutions, so that windows are not materialised.
 
 A product that sums over the taps of windows, or over their positions, is a convolution of what they
 slide over. One whose elements are added up where windows overlap is a convolution too: the
