@@ -327,9 +327,8 @@ class PathLimitError(FunctransError, RuntimeError):
 class NonFiniteError(FunctransError, FloatingPointError):
     """A result has a NaN (or an infinity) that is in no argument, while checks for them are on.
 
-    The message names the line of your code where it arose, the element, the operands there, and
-    the step of a loop. `functrans.debug.nans` and ``functrans.config.check_values`` switch the
-    checks on.
+    The message names the line of your code where it arose, the element, the operands and the loop
+    step. `functrans.debug.nans` and ``functrans.config.check_values`` switch the checks on.
 
     Fails::
 
@@ -466,10 +465,9 @@ class GraphTypeError(FunctransError, TypeError):
 
 
 class PlanError(FunctransError, AssertionError):
-    """A compiled program would read or write out of bounds or in a wrong order: a bug, not misuse.
+    """A compiled program would read or write where it must not: a bug, as with `GraphTypeError`.
 
-    As with `GraphTypeError`, the bug is in `functrans` or in a primitive that you defined. Raised
-    while compiling, if ``functrans.config.check_plans`` is set.
+    Raised while compiling, if ``functrans.config.check_plans`` is set.
 
     Fails::
 
