@@ -1,4 +1,4 @@
-"""docs/numpy-coverage.md: each public function, and what becomes of it on traced values.
+"""docs/numpy-coverage.md: each public function, and whether it works on traced values.
 
 ``python -m tests.surface.page`` writes the page anew.
 """
@@ -21,14 +21,15 @@ ORDER = (
 
 START = """# What of NumPy and SciPy works
 
-Each public function was called on traced values, without values of their own as under `jit`, and
-gave what it gives on arrays; where it gives floats, its derivative is that of finite differences.
-Refused functions raise an error that gives the reason listed here.
-`python -m tests.surface.page` writes this page, and the tests hold it true.
+This page lists each public function and whether it works on traced values. Functions that work were
+called on traced values without known elements, as under `jit`, and gave the same results as on
+arrays; if the results are floats, the derivatives agreed with finite differences. Refused functions
+raise an error that gives the reason listed here. `python -m tests.surface.page` writes this page,
+and the tests check it.
 
-Functions *with `size=`* have results whose size depends on the elements: under `grad` they work as
-in NumPy, and under `jit` and `vmap` `functrans.numpy` is told how many elements to give. SciPy's
-functions are those of `functrans.scipy`.
+The results of functions *with `size=`* have a size that depends on the elements. Under `grad` they
+work as in NumPy; under `jit` and `vmap` you pass `size=` to the function of `functrans.numpy`. The
+tables about SciPy are about `functrans.scipy`.
 """
 
 
