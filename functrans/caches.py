@@ -28,14 +28,13 @@ when_clear: list[Callable[[], None]] = []
 
 
 def clear_caches() -> None:
-    """Forget all that has been traced, transformed and compiled, in memory.
+    """Clear all traced, transformed and compiled programs from memory.
 
-    Caches have bounds, so there is no need to call this; it is for a process that goes on to
-    something else and wants its memory back. Jitted functions are traced and compiled again when
-    they are next called. Compiled code stays as long as something uses it: what `compile` or
-    `linearize` returned goes on working. Code that is kept on disk stays there. GPUs that are in
-    use are waited for, and what their memory pools keep goes back to the system, for other
-    libraries.
+    Caches are bounded, so you need not call this, unless the process does something else next and
+    needs the memory. Jitted functions are traced and compiled again when
+    they are next called. Code that is still in use is kept: results of `compile` and `linearize`
+    remain valid. The disk cache is not cleared. The call waits for GPUs that are in use, and
+    returns the free memory of their pools to the system, for other libraries.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class Compiled:
 
 @boundary
 def compile(function: Callable[..., Any], *examples: Any, backend: str | None = None) -> Compiled:
-    """Compile a function for callers that are compiled themselves.
+    """Compile a function for callers in Numba or C.
 
     Parameters
     ----------
@@ -97,19 +97,19 @@ def compile(function: Callable[..., Any], *examples: Any, backend: str | None = 
     *examples : arrays and numbers
         What it will be called with; only types matter.
     backend : {"native", "numba"}, optional
-        What makes the machine code that Numba-compiled code calls, as for `jit`. With Numba, it is
-        compiled together with the code that calls it. C functions are always our own.
+        The back end for functions that Numba-compiled code calls, as for `jit`. Numba compiles such
+        a function together with its caller. C functions always use the native back end.
 
     Returns
     -------
     Compiled
-        It may be called inside of ``@njit`` functions, its ``address`` and ``ctypes`` from C, with
-        no Python in between.
+        Functions compiled by ``@njit`` may call it, and C may call its ``address`` or ``ctypes``,
+        without Python in between.
 
     Raises
     ------
     UnsupportedNumPyError
-        If something in the function has no compiled form, so that Python would be needed.
+        If an operation in the function has no compiled form, so that Python would be needed.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def from_numba(
     *,
     vectorised: bool = False,
 ) -> Callable[..., Any]:
-    """An ``@njit`` function (or any other) for use in traced code.
+    """Make an ``@njit`` function (or any other) callable from traced code.
 
     Parameters
     ----------

@@ -27,15 +27,15 @@ from functrans.tree import core as tree
 def closure_convert(
     function: Callable[..., Any], *examples: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A function that takes what another one closes over as further arguments, and these.
+    """Convert a closure to a function that takes the captured values as additional arguments.
 
-    For a function that takes a function, and has a rule for its derivative: the rule is to know of
-    traced values in the closure, so they must be among its arguments.
+    Use it in a function with a derivative rule that takes another function as an argument: traced
+    values in the closure of that function must be arguments for the rule to differentiate.
 
     Parameters
     ----------
     function : callable
-        Traced now, without values: it must not branch in Python on its arguments.
+        Traced immediately, without values: it must not branch in Python on its arguments.
     *examples : pytrees
         Arguments of the types that it will be called with.
 
@@ -44,7 +44,7 @@ def closure_convert(
     converted : callable
         ``converted(*args, *consts)`` is what ``function(*args)`` is.
     consts : list
-        The arrays and traced values that the function has used from outside.
+        The captured arrays and traced values.
 
     Examples
     --------
@@ -83,10 +83,10 @@ def closure_convert(
 
 @boundary
 def custom_gradient(function: Callable[P, Any], /) -> CustomVjp[P, Any]:
-    """A function that returns its result together with its derivative in reverse mode.
+    """Let a function define its reverse-mode derivative: it returns its result and pullback.
 
-    What the derivative needs of the computation it takes from around it: there is no need to say
-    what is kept, as in `custom_vjp`.
+    The pullback reads its residuals from its closure, so you need not return them, as in
+    `custom_vjp`.
 
     Parameters
     ----------

@@ -401,10 +401,10 @@ def jit(
 
     The function is traced once for each combination of shapes, dtypes and structures of its
     arguments, optimised as a whole, and compiled; later calls run the compiled code. It must be
-    pure: what it does besides returning results happens only while it is traced. What it reads
-    from outside (closures, globals, attributes, containers) is looked at before each call: large
-    arrays, and those that have changed once, are inputs like arguments; if anything else was
-    changed, in place too, the function is traced again. ``outside()`` says which.
+    pure: side effects happen only while it is traced. Values that it reads from outside (closures,
+    globals, attributes, containers) are checked before each call. Large arrays, and arrays that
+    have changed once, are inputs like arguments; if anything else has changed, even in place, the
+    function is traced again. ``outside()`` lists these values.
 
     Parameters
     ----------
@@ -416,19 +416,19 @@ def jit(
     static_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
     donate_argnums : int or sequence of int, optional
-        Positional arguments, arrays or pytrees of them, that the caller gives up: results of the
-        same shapes and dtypes may be written into their memory, and may be these arrays
-        themselves. After the call they must not be used for what they were. This is done where
-        nothing is lost by it, and to arrays that have their memory to themselves; other arrays are
-        left as they are.
+        Positional arguments, arrays or pytrees of them, whose memory may be reused: results of the
+        same shapes and dtypes may be written into it, and may be these arrays themselves. Do not
+        use their old values after the call. Only arrays that own their memory are overwritten, and
+        only after their last use.
     donate_argnames : str or sequence of str, optional
         The same by name, whether they are passed by position or by keyword.
     max_paths : int, optional
-        Where Python branches on a traced value (``if x > 0``, ``while error > tolerance``), each
-        way through the function is compiled when a call first goes it: so many at most.
+        If Python branches on a traced value (``if x > 0``, ``while error > tolerance``), each path
+        through the function is compiled when a call first takes it. This is the maximum number of
+        paths.
     backend : {"native", "numba"}, optional
-        What makes machine code: our own use of LLVM, or Numba, from the source that
-        ``lower(*args).source()`` shows. Without it, ``functrans.config.backend``.
+        How machine code is generated: directly with LLVM, or with Numba, from the source that
+        ``lower(*args).source()`` shows. The default is ``functrans.config.backend``.
     device : str, optional
         An NVIDIA GPU to run on: ``"cuda"``, ``"cuda:1"``. Arguments that are there already
         (`functrans.device_put`) have the function run there without this, and its results stay
@@ -439,15 +439,15 @@ def jit(
     Returns
     -------
     Jitted
-        With the arguments of ``function``, and methods to look inside: ``lower(*args)`` shows the
-        stages of the compilation, ``paths()`` the ways through Python's branches.
+        Takes the arguments of ``function``. Its methods inspect the program: ``lower(*args)`` shows
+        the stages of the compilation, ``paths()`` the paths through Python's branches.
 
     Raises
     ------
     StaticArgumentError
         If a static argument is not hashable.
     ArgnumsError
-        If an option names an argument that is not there, or one is both static and donated.
+        If an option names a missing argument, or if an argument is both static and donated.
     DtypeError
         If an argument that is not static is no number or array.
     ValueError
@@ -455,7 +455,7 @@ def jit(
     DeviceError
         If there is no such device, or what is needed to use it is missing.
     PathLimitError
-        If calls go more than ``max_paths`` different ways through Python's branches.
+        If calls take more than ``max_paths`` different paths through Python's branches.
 
     Examples
     --------

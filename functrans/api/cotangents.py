@@ -12,10 +12,10 @@ from functrans.tracebacks import boundary
 
 @boundary
 def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
-    """The value itself; the backward pass gives its cotangent to a function, which may replace it.
+    """Return a value unchanged, and pass its cotangent in the backward pass to a function.
 
-    For clipping or scaling gradients in the middle of a function, for reversing them, and for
-    looking at them (PyTorch's `Tensor.register_hook`).
+    The function may replace the cotangent. Use it to clip, scale, reverse or print gradients in the
+    middle of a function (as PyTorch's `Tensor.register_hook`).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
     CustomRuleError
         In the backward pass, if the function returns something of another structure or shape.
     NotDifferentiableError
-        By `jvp`, `jacfwd` and whatever goes forward: there are no cotangents.
+        In forward mode (`jvp`, `jacfwd`), which has no cotangents.
 
     Examples
     --------

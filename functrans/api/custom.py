@@ -250,13 +250,13 @@ def custom_jvp(
     nondiff_argnames: Argnames = (),
     out_types: Any = None,
 ) -> Any:
-    """A function whose forward-mode derivative is given; reverse mode follows from it.
+    """Give a function a forward-mode derivative rule; reverse mode follows from it.
 
     Parameters
     ----------
     function : callable
     nondiff_argnums : int or sequence of int, optional
-        Arguments that the rule is given first, as they are (functions, options).
+        Arguments that the rule receives first, unchanged (functions, options).
 
     nondiff_argnames : str or sequence of str, optional
         The same by name; the rule is given these after those of ``nondiff_argnums``.
@@ -431,13 +431,13 @@ def custom_vjp(
     nondiff_argnames: Argnames = (),
     out_types: Any = None,
 ) -> Any:
-    """A function whose reverse-mode derivative is given.
+    """Give a function a reverse-mode derivative rule.
 
     Parameters
     ----------
     function : callable
     nondiff_argnums : int or sequence of int, optional
-        Arguments that are no part of the derivative (functions, options).
+        Arguments that are not differentiated (functions, options).
 
     nondiff_argnames : str or sequence of str, optional
         The same by name; the rule is given these after those of ``nondiff_argnums``.

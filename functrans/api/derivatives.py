@@ -64,7 +64,7 @@ def grad(
     argnames: Argnames = (),
     allow_int: bool = False,
 ) -> Any:
-    """The gradient of a function that returns one number.
+    """The gradient of a function that returns a scalar.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def grad(
         The positional argument(s) to differentiate with respect to; negative ones count from the
         end. They must hold floats. The first, if neither this nor ``argnames`` is given.
     has_aux : bool, optional
-        Whether the function also returns data that are passed on as they are.
+        Whether the function also returns auxiliary data, which are passed on unchanged.
     holomorphic : bool, optional
         Whether the function takes and returns complex numbers and has a complex derivative, which
         is what is then returned.
@@ -83,8 +83,8 @@ def grad(
         The argument(s) by name, in place of ``argnums``, whether they are passed by position or by
         keyword. The result is like that for ``argnums``.
     allow_int : bool, optional
-        Whether arrays of integers and bools may be among what is differentiated. In the place of
-        their gradients stand arrays of dtype `float0`, which hold nothing.
+        Whether the differentiated arguments may contain arrays of integers and bools. In place of
+        their gradients you get arrays of dtype `float0`, which hold nothing.
 
     Returns
     -------
@@ -97,13 +97,13 @@ def grad(
     Raises
     ------
     NonScalarOutputError
-        If the function does not return one number.
+        If the function does not return a scalar.
     IntegerInputError
         If an argument to differentiate with respect to holds integers or bools.
     ArgnumsError
         If ``argnums`` does not fit the call.
     DtypeError
-        If the result is complex and ``holomorphic`` is not said, or the other way round.
+        If the result is complex without ``holomorphic``, or real with it.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def value_and_grad(
     argnames: Argnames = (),
     allow_int: bool = False,
 ) -> Any:
-    """The value of a function that returns one number, together with its gradient.
+    """The value of a function that returns a scalar, together with its gradient.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
 
 @boundary
 def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
-    """The value of a function, and its derivative as a function that pulls cotangents back.
+    """The value of a function, and its pullback from cotangents of results to those of arguments.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def vjp(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -
     pullback : callable
         Takes a cotangent, in the structure of the result, and returns a tuple with the cotangent
         of each primal. It may be called any number of times. None for a part of the cotangent
-        stands for zeros. It is a pytree of what it keeps: a jitted function may return it.
+        stands for zeros. It is a pytree of its residuals, so a jitted function may return it.
     aux
         With ``has_aux`` only.
 
@@ -339,7 +339,7 @@ def jvp(
     /,
     has_aux: bool = False,
 ) -> Any:
-    """The value of a function, and its derivative in a direction.
+    """The value of a function, and its derivative along a tangent (Jacobian-vector product).
 
     Parameters
     ----------

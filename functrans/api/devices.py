@@ -14,7 +14,7 @@ _put = lazy("functrans.run.cuda.placement:put_leaves")
 
 
 def devices() -> tuple[str, ...]:
-    """Return the names of the devices that there are.
+    """Return the names of the available devices.
 
     Returns
     -------
@@ -36,8 +36,8 @@ def devices() -> tuple[str, ...]:
 def device_put(x: Any, device: str = "cuda:0") -> Any:
     """Put arrays on a device.
 
-    Functions that are given arrays on a GPU run there, and return arrays there. So what is used
-    again and again (parameters, data) is put there once.
+    Functions with arguments on a GPU run there, and return arrays there. Put arrays that are used
+    repeatedly (parameters, data) there once.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def device_put(x: Any, device: str = "cuda:0") -> Any:
 
 
 def cuda_stream(name: str) -> AbstractContextManager[None]:
-    """Put work on a stream of a name, for the time of a ``with``.
+    """Queue GPU work on a named stream, inside a ``with`` block.
 
-    What a GPU is asked for inside, by the calling thread, is in no order with what is asked for
-    outside, or on streams of other names, and may run at the same time. Where something computed
-    on one stream is used on another, that one waits for it on the device, by an event; memory is
-    used again only when all streams have done with it.
+    Work that the calling thread starts inside the block is not ordered with work outside, or on
+    streams of other names, and may run at the same time. A stream that uses a result of another
+    stream waits for it on the device, by an event. Memory is reused only when all streams have
+    finished with it.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def hessian(
 ) -> Any:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
-    Where the first derivative meets a function of `custom_vjp`, which has no forward mode, it is
+    If the first derivative contains a function of `custom_vjp`, which has no forward mode, it is
     ``jacrev(jacrev(function))``.
 
     Parameters
@@ -175,11 +175,11 @@ def hvp(
 def hvp(
     function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
 ) -> Any:
-    """The product of a Hessian and a vector, without the Hessian.
+    """The Hessian-vector product, computed without the Hessian.
 
-    It is the gradient's derivative in the vector's direction; or, where the gradient meets a
-    function of `custom_vjp`, which has no forward mode, the gradient's pullback of the vector. The
-    two are the same as long as the rules give a symmetric Hessian, as true derivatives do.
+    It is the derivative of the gradient along the vector; or, if the gradient contains a function
+    of `custom_vjp`, which has no forward mode, the gradient's pullback of the vector. The two are
+    equal if the rules give a symmetric Hessian, as true derivatives do.
 
     Parameters
     ----------

@@ -72,15 +72,16 @@ def callback(
     *,
     vmap: Batching = "sequential",
 ) -> Any:
-    """A function that cannot be traced, for use in functions that are.
+    """Call a function that cannot be traced from functions that are.
 
-    It may do whatever Python can: call a solver of SciPy's, another library, read a table. It is
-    called with plain arrays, once the values are known: at once under `grad`, at each call under
-    `jit`, for each example under `vmap`, at each step in a loop. While it runs nothing is traced.
+    The function may do anything that Python can: call a SciPy solver or another library, or read a
+    table. It is called with plain arrays, once their values are known: immediately under `grad`, at
+    each call under `jit`, for each example under `vmap`, at each step in a loop. Nothing is traced
+    while it runs.
 
-    It must be pure. A call whose result nobody uses is left out, and `jit` warns of it; which of
-    two calls comes first, and how often equal calls are made, is not promised. For what a function
-    does, and not for what it returns, there is `functrans.debug.callback`.
+    It must be pure. A call whose result is not used is left out, and `jit` warns about it. The
+    order of two calls, and the number of equal calls, are not defined. Use
+    `functrans.debug.callback` to call a function for its side effects.
 
     Parameters
     ----------
@@ -88,8 +89,9 @@ def callback(
         Takes and returns arrays, numbers or pytrees of them. Its arguments are copies, which it may
         write to.
     out_types : pytree of Aval or arrays, or callable
-        What it returns: for each array something with ``shape`` and ``dtype``, such as `Aval` or an
-        example. Or a function that gives this from `Aval`s in the place of the arguments' arrays.
+        The types of its results: for each array an object with ``shape`` and ``dtype``, such as an
+        `Aval` or an example; or a function that returns these, given `Aval`s in place of the
+        arguments' arrays.
     vmap : {"sequential", "batched"}, optional
         How it is called under `vmap`: for each example, or once for all of them, with a first axis
         of examples in every argument, and in every result.
@@ -97,14 +99,14 @@ def callback(
     Returns
     -------
     callable
-        With the arguments of ``function``. It has no derivative of its own: put it into a function
-        with a rule, of `custom_jvp` or `custom_vjp`.
+        Takes the arguments of ``function``. It has no derivative: to give it one, call it in a
+        function with a rule, of `custom_jvp` or `custom_vjp`.
 
     Raises
     ------
     TreeMismatchError, ShapeError, DtypeError
-        When it is called, if it returns something else than ``out_types`` says. What the function
-        raises comes out as it is.
+        When it is called, if its results do not match ``out_types``. Exceptions of the function
+        itself are passed on.
     NotDifferentiableError
         If a derivative is taken through it.
 

@@ -70,7 +70,7 @@ def jacfwd(
 ) -> Any:
     """The Jacobian of a function, one input direction at a time (forward mode).
 
-    The better choice when there are fewer inputs than outputs.
+    It is the better choice if there are fewer inputs than outputs.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def jacrev(
 ) -> Any:
     """The Jacobian of a function, one output element at a time (reverse mode).
 
-    The better choice when there are fewer outputs than inputs.
+    It is the better choice if there are fewer outputs than inputs.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ def jacobian(
     chunk_size: int | None = None,
     sparse: Any = False,
 ) -> Any:
-    """The Jacobian of a function, dense or sparse, in the mode that takes fewer products.
+    """The Jacobian of a function, dense or sparse, in the cheaper mode.
 
     A dense one is that of `jacfwd` where there are fewer inputs than outputs, and else that of
     `jacrev`. For a sparse one the pattern is found first (`sparsity`); columns without a row in
@@ -413,11 +413,10 @@ def _by_fewer(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
 def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P, Any]:
     """The sparsity pattern of a function's Jacobian: which result may depend on which argument.
 
-    It is found without numbers, by a walk over the operations that the function consists of, and
-    holds for all values of the differentiated arguments. Where positions, or a matrix that is
-    multiplied by, are other arguments or arrays that the function reads, it holds for their values
-    as they are. It may have more entries than are ever nonzero: a position that is computed from
-    what is differentiated may be any.
+    It is derived from the operations of the function, not from values, and holds for all values of
+    the differentiated arguments. If indices or matrices are other arguments, or arrays that the
+    function reads, the pattern holds for their current values. It may have entries that are never
+    nonzero, because an index that is computed from differentiated arguments may take any value.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ from functrans.tree import core as tree
 def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function, and its derivative as a linear function of tangents.
 
-    What does not depend on the tangents is computed once. With many directions, or when the
-    derivative is used again, this is cheaper than `jvp`.
+    The computation that does not depend on the tangents is done once. For many tangents this is
+    cheaper than `jvp`.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
     result
         ``function(*primals)``.
     pushforward : callable
-        Takes one tangent for each primal, and returns the tangent of the result. It is a pytree
-        of what it keeps.
+        Takes one tangent for each primal, and returns the tangent of the result. It is a pytree of
+        its residuals.
     aux
         With ``has_aux`` only.
 
@@ -73,7 +73,7 @@ def linearize(function: Callable[..., Any], /, *primals: Any, has_aux: bool = Fa
 
 @boundary
 def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callable[..., Any]:
-    """The transpose of a linear function, without a point to differentiate at.
+    """The transpose of a linear function.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     NotDifferentiableError
         If the function is not linear in its arguments.
     IntegerInputError
-        If an example is no float: cotangents of integers would lose what is behind the point.
+        If an example is not a float: integer cotangents would lose their fractional part.
 
     Examples
     --------

@@ -81,7 +81,7 @@ def vmap(
     progress: str | None = None,
     axis_name: str | None = None,
 ) -> Any:
-    """Apply a function of one example to all examples along an axis of the arguments.
+    """Vectorise a function of one example over an axis of its arguments.
 
     The function is traced once, for one example; its operations are then batched.
 
@@ -94,8 +94,8 @@ def vmap(
         argument is the same for every example. An entry may be a pytree that is a prefix of the
         argument. Keyword arguments are mapped over their first axis.
     out_axes : int, None or a pytree that is a prefix of the result
-        Where the mapped axis is in the results. None: the result does not depend on the example,
-        and is returned once.
+        The position of the mapped axis in the results. None: the result does not depend on the
+        example, and is returned without the axis.
     axis_size : int, optional
         The number of examples; needed only if no argument is mapped.
     chunk_size : int, optional

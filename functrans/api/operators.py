@@ -74,8 +74,8 @@ def _operator(
 def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> LinearOperator:
     """The Jacobian of a function at a point, as a linear operator of SciPy's.
 
-    Its products are compiled, and take no matrix: forward mode for ``J @ v``, reverse mode for
-    ``J.T @ u``. So `scipy.sparse.linalg`'s ``lsmr``, ``lsqr``, ``svds`` and ``gmres`` run on it.
+    Its products are compiled and matrix-free: forward mode for ``J @ v``, reverse mode for ``J.T @
+    u``. ``lsmr``, ``lsqr``, ``svds`` and ``gmres`` of `scipy.sparse.linalg` accept it.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> Li
 def hessian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> LinearOperator:
     """The Hessian of a function at a point, as a linear operator of SciPy's.
 
-    It is symmetric, so ``cg``, ``minres`` and ``eigsh`` of `scipy.sparse.linalg` run on it.
+    It is symmetric, so ``cg``, ``minres`` and ``eigsh`` of `scipy.sparse.linalg` accept it.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from functrans.tree import core as tree
 
 
 def stop_gradient(x: Any) -> Any:
-    """The same value, as a constant: derivatives do not pass.
+    """The same value, which derivatives treat as a constant.
 
     Parameters
     ----------
@@ -92,19 +92,19 @@ def checkpoint(
     *,
     budget: int | str | None = None,
 ) -> Any:
-    """Keep nothing inside a function for the backward pass, but compute it again there.
+    """Recompute the intermediate values of a function in the backward pass instead of storing them.
 
     Parameters
     ----------
     function : callable
     policy : {"nothing", "dots"}, sequence of str, or callable, optional
-        What may be kept all the same: nothing; the results of matrix products; what
-        `functrans.debug.name` has given one of the names, and the results of the primitives with
-        these names; or of the equations for which the callable holds.
+        What may be stored nevertheless: nothing; the results of matrix products; the values that
+        `functrans.debug.name` has given one of these names, and the results of primitives with one
+        of these names; or the results of equations for which the callable returns True.
     budget : int or str, optional
-        In place of a policy: how many bytes may be kept, ``200_000_000`` or ``"200MB"``. Of what
-        the backward pass needs, that is kept which is most work to compute again, for its size;
-        under `vmap` of a gradient, so much for each example.
+        Instead of a policy: how many bytes may be stored, ``200_000_000`` or ``"200MB"``. The
+        residuals that take the most work to recompute, for their size, are stored first; under
+        `vmap` of a gradient, the budget applies to each example.
 
     Returns
     -------

@@ -214,11 +214,10 @@ class LoadedProgram:
 def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedProgram:
     """The program that `save` wrote to a file.
 
-    Nothing in the file is run: it holds a graph, which is checked, and arrays. Whoever wrote it,
-    the program reads and writes no memory but that of its arrays: the parameters of each operation
-    are in range, and what it alone is compiled to is verified, whatever `config.check_plans` says.
-    It is compiled for this machine when it is first called, or found in the cache of an earlier
-    one.
+    Nothing in the file is run: it holds a graph, which is checked, and arrays. Whoever wrote the
+    file, the program cannot access memory outside its arrays: the parameters of each operation are
+    in range, and the kernels compiled for it are verified, whatever `config.check_plans` says. It
+    is compiled for this machine when it is first called, or found in the disk cache.
 
     Parameters
     ----------

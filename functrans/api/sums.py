@@ -29,11 +29,11 @@ from functrans.transform.laplacian import laplacian_graph
 
 @boundary
 def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transformed[P, Any]:
-    """The Laplacian of a function: the sum of its second derivatives by each element.
+    """The Laplacian of a function: the sum of its second derivatives with respect to each element.
 
-    It is computed in one pass forward, with values, first derivatives and Laplacians of everything
-    on the way (forward Laplacian: Li, Ye, Xu and others, 2024), and takes no Hessian: for a network
-    a third of the work of the Hessian's diagonal by products.
+    One forward pass computes the value, first derivatives and Laplacian of every intermediate value
+    (forward Laplacian: Li, Ye, Xu and others, 2024). It needs no Hessian: for a network it takes a
+    third of the work of the Hessian's diagonal by Hessian-vector products.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
 
 @boundary
 def divergence(function: Callable[P, Any], /, argnums: int = 0) -> Transformed[P, Any]:
-    """The divergence of a vector field: the sum of the derivatives of each component by its own.
+    """The divergence of a vector field: the sum of the diagonal elements of its Jacobian.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from functrans.trace.tracer import Tracer
 
 
 def is_traced(x: object) -> bool:
-    """Whether a value stands for an array while a function is transformed.
+    """Whether a value is traced, that is, stands for an array while a function is transformed.
 
     Parameters
     ----------
@@ -15,15 +15,14 @@ def is_traced(x: object) -> bool:
     Returns
     -------
     bool
-        True for what a transformed function is given in the place of an array that is
-        differentiated, mapped or compiled, and for what it computes of that; False for arrays,
-        numbers, containers and everything else.
+        True for tracers, which a transformed function receives in place of arrays, and for values
+        that it computes from them; False for arrays, numbers, containers and everything else.
 
     Notes
     -----
     A function should not compute anything else for traced values: it is for code that calls other
     code, such as a solver that takes plain arrays alone. `functrans.tree.leaves` looks into
-    containers. The class of such values, for libraries that go by it, is `functrans.extend.Tracer`.
+    containers. For libraries that dispatch on classes: their class is `functrans.extend.Tracer`.
 
     Examples
     --------

@@ -71,15 +71,15 @@ _WEAK: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
 class Aval:
-    """An abstract value: everything about an array but its numbers.
+    """An abstract value: the shape and dtype of an array, without its elements.
 
     Parameters
     ----------
     shape : tuple of int
     dtype : dtype-like
     weak : bool
-        Whether the value stands for a Python scalar, whose dtype yields to the dtype of
-        whatever it meets (NEP 50).
+        Whether the value stands for a Python scalar, which takes the dtype of the array that it is
+        combined with (NEP 50).
 
     Examples
     --------

@@ -31,11 +31,11 @@ _FULL, _HEAD = 64, 4
 class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     """An array in the memory of a GPU, C-contiguous. `functrans.device_put` makes one.
 
-    It is a value: what is computed from it is another array, and nothing changes it in place. Work
-    on it is put on a stream, and Python goes on; who looks at the numbers (``np.asarray(x)``,
-    ``float(x)``, ``print(x)``) waits for them, and is told if the program that made them failed.
+    It is immutable: every operation returns another array. Work is queued on a stream, and Python
+    continues; reading elements (``np.asarray(x)``, ``float(x)``, ``print(x)``) waits for them, and
+    raises an error if the program that computed them failed.
 
-    CuPy, PyTorch and others take it without a copy, by DLPack or ``__cuda_array_interface__``.
+    CuPy, PyTorch and others accept it without a copy, by DLPack or ``__cuda_array_interface__``.
 
     Attributes
     ----------

@@ -45,11 +45,11 @@ def implicit(
     linear_solve: str | Function = "dense",
     require_success: bool = True,
 ) -> Callable[..., Any]:
-    """A solver's solution as a function of the parameters, by the implicit function theorem.
+    """A solver's solution as a function of the parameters, by implicit differentiation.
 
-    The solver is called with plain arrays, once the values are known, and is not differentiated:
-    any of `scipy.optimize`, with any options. What is differentiated is one of three things that
-    say what a solution is, which take the unknown and the parameters.
+    The solver may be any of `scipy.optimize`, with any options. It is called with plain arrays,
+    once the values are known, and is not differentiated itself. Instead you give one of three
+    conditions that define a solution, as a function of the unknown and the parameters.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ def implicit(
     ShapeError
         If a solution has another shape than the start, or the equation another size.
     TracerConversionError
-        If the solver takes traced values from around it.
+        If the solver reads traced values from its closure.
 
     Notes
     -----
-    The derivative is as exact as the solution is: let tolerances be small. `scipy.optimize`'s own
-    functions may also be called inside of a function that is differentiated, bounds and constraints
-    included; then it is our loops that find most solutions.
+    The derivative is as accurate as the solution, so choose small tolerances. You can also call the
+    functions of `scipy.optimize` inside a function that is differentiated, with bounds and
+    constraints; then our own loops find most solutions.
 
     Examples
     --------
