@@ -20,7 +20,7 @@ def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
     Parameters
     ----------
     x : array or pytree
-        The value to go on with is what is returned, and not ``x`` itself.
+        Continue with the returned value, not with ``x`` itself.
     function : callable
         Takes the cotangent of the result, in the structure of ``x``, and returns what takes its
         place, with the same shapes; or None, which leaves it as it is. It is traced like any other

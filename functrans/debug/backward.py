@@ -110,11 +110,11 @@ class BackwardTrace:
 
 @boundary
 def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
-    """How large cotangents are on their way from the loss to each parameter.
+    """The magnitudes of cotangents along the backward pass, from the loss to each parameter.
 
-    Vanishing and exploding gradients show where they begin: each operation that the backward pass
-    comes to is a row, in order, with the magnitudes of what it computes beside those of the values
-    that the forward pass computed at the same place.
+    This shows where gradients begin to vanish or explode: each operation of the backward pass is a
+    row, in order, with the magnitude of its result beside that of the value that the forward pass
+    computed at the same place.
 
     Parameters
     ----------

@@ -10,16 +10,16 @@ from functrans import config
 
 @contextmanager
 def nans(infinities: bool = False) -> Iterator[None]:
-    """Have a NaN in a result raise an error that says where it began.
+    """Raise an error if a result contains a NaN, which says where it arose.
 
-    Inside of the with statement the results of functions made by `grad`, `vmap`, `jit` and the
-    other transforms are looked at. If there is a NaN that is not the arguments' own, the program is
-    evaluated once more, operation by operation, and the NaN is followed back to the operation that
-    made it of numbers: of a compiled program, too. What never reaches a result (the branch of a
-    ``where`` that is not taken) is not reported.
+    Inside the with statement, the results of functions made by `grad`, `vmap`, `jit` and the other
+    transforms are checked. If there is a NaN that is not in the arguments, the program is evaluated
+    again, operation by operation, and the NaN is traced back to the operation that created it; this
+    works for compiled programs, too. A NaN that never reaches a result (in the branch that
+    ``where`` does not select) is not reported.
 
-    It sets ``functrans.config.check_values``, for all threads. Until a NaN is met, it costs a look
-    at the results.
+    It sets ``functrans.config.check_values``, for all threads. Without a NaN, it costs only the
+    check of the results.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ def nans(infinities: bool = False) -> Iterator[None]:
     Raises
     ------
     NonFiniteError
-        By the call, with the line of the user's, the operation, the operands at the place, and the
-        step of a loop. Of a backward pass, it is the forward line that the derivative is of.
+        By the call, with your line, the operation, the operands at that element, and the loop step.
+        For a backward pass, it is the line of the forward operation.
 
     Examples
     --------

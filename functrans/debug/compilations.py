@@ -14,7 +14,7 @@ from functrans.tracebacks import boundary
 
 @boundary
 def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
-    """Each time that a compiled function was traced, and how that call differed from others before.
+    """List each trace of a compiled function, and how its call differed from earlier ones.
 
     Parameters
     ----------

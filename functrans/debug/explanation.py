@@ -229,7 +229,7 @@ def _described(part: Part) -> str:
 
 
 def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., Explanation]:
-    """What a program does: which line takes the time and the memory, and what is compiled together.
+    """Explain a program: which line takes the time and the memory, and what is compiled together.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., 
         Any function of arrays, transformed or not; it is compiled for this. To see the cost of a
         derivative beside that of the function, give ``grad(f)`` or ``value_and_grad(f)``.
     repeats : int, optional
-        How many calls are measured; the median counts.
+        How many calls are measured; the report has the median.
 
     Returns
     -------
@@ -247,8 +247,8 @@ def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., 
     Notes
     -----
     Times of lines are those of NumPy, operation by operation: a compiled program computes many
-    lines in one loop, and has no time for each. They say which lines are costly, and the list of
-    the compiled program's parts says what became of them. Work inside of a loop counts for every
+    lines in one loop, and has no time for each. They show which lines are expensive; the list of
+    the compiled program's parts shows how they were compiled. Work inside a loop counts for every
     step. ``flops`` are estimated: those of special functions and decompositions are not known.
 
     Examples

@@ -33,22 +33,22 @@ class _Call:
 
 @boundary
 def callback(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> None:
-    """Call a function with the values of arrays, when they are known; for what it does.
+    """Call a function for its side effects, with the values of arrays, when they are known.
 
-    It works in functions under every transform: under `jit` the call is a part of the compiled
-    program, in a loop it comes in each step, under `vmap` for each example. The calls of one
-    function's body come in the order in which they are written. Derivatives take no notice of them,
-    and do not repeat them, unless `checkpoint` computes the function again.
+    It works under every transform: under `jit` the call is part of the compiled program, in a loop
+    it happens in each step, under `vmap` for each example. Calls in a function's body happen in the
+    order in which they are written. Derivatives ignore them and do not repeat them, unless
+    `checkpoint` computes the function again.
 
-    Both branches of a `functrans.lax.cond` are computed under `vmap`, where examples differ in
-    which one they take, and then both have their effects, for all examples. A function without
-    results has no effects: there is nothing to compute.
+    Under `vmap`, both branches of a `functrans.lax.cond` are computed if the examples differ in
+    which one they take, and both then have their effects, for all examples. A function without
+    results has no effects, because there is nothing to compute.
 
     Parameters
     ----------
     function : callable
-        What it returns is not looked at; what it raises comes out of the call of the program. It
-        is held by the program, so it should be the same one each time.
+        Its result is ignored; its exceptions are raised by the call of the program. The program
+        refers to it, so pass the same function each time.
     *args, **kwargs
         Arrays, tracers, numbers, or pytrees of them. It is called with copies of their values.
 
@@ -148,8 +148,8 @@ class _Break:
 def breakpoint(**values: Any) -> None:
     """Stop in Python's debugger when values are known; see `callback` for when that is.
 
-    There the names of the values are variables. ``sys.breakpointhook`` and ``PYTHONBREAKPOINT``
-    choose the debugger, as for Python's own `breakpoint`.
+    The values are variables there, under their names. ``sys.breakpointhook`` and
+    ``PYTHONBREAKPOINT`` select the debugger, as for Python's own `breakpoint`.
 
     Parameters
     ----------

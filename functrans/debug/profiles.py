@@ -372,8 +372,8 @@ def profile() -> Profile:
 
     Notes
     -----
-    Two readings of the clock are added to each kernel (some 40 ns), and nothing when there is no
-    profile. It has room for a million calls of kernels. Functions that are not compiled are timed
+    Each kernel reads the clock twice (some 40 ns), and not at all without a profile. A profile can
+    hold a million kernel calls. Functions that are not compiled are timed
     by `explain`. Programs of the Numba backend and of CUDA are not seen.
 
     Examples

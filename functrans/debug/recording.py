@@ -19,15 +19,15 @@ from functrans.tree import core as tree
 
 @boundary
 def name(x: Any, name: str, /) -> Any:
-    """The value itself, under a name by which `record` finds it and its cotangent.
+    """Name a value, so that `record` can show it and its cotangent.
 
     It costs nothing in compiled functions.
 
     Parameters
     ----------
     x : array or pytree
-        The value to go on with is what is returned, and not ``x`` itself. Leaves of a pytree have
-        their places behind the name: ``h['weights']``.
+        Continue with the returned value, not with ``x`` itself. For leaves of a pytree, the path is
+        appended to the name: ``h['weights']``.
     name : str
 
     Returns
@@ -131,7 +131,7 @@ class _Recorder:
 
 
 def record(function: Callable[..., Any], /) -> Callable[..., Recording]:
-    """See the named values inside of a function, and their cotangents, without changing what it is.
+    """Record the named values inside an unchanged function, and their cotangents.
 
     Values get names by `name`. The function is evaluated once by NumPy, operation by operation.
 

@@ -41,7 +41,7 @@ def chunked_map(
     client: Any = None,
     progress: str | None = None,
 ) -> Any:
-    """Apply a function to chunks of data, and put the results together.
+    """Apply a function to chunks of data, and combine the results.
 
     Only some chunks are in memory at a time, so the data may be larger. Results are put together in
     the order of the chunks, whoever is ready first: the same data give the same bits.

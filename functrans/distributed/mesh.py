@@ -15,13 +15,13 @@ ENGINES = ("sim", "mpi")
 
 
 class PartitionSpec:
-    """Which axes of an array are divided among the processes along which axes of a mesh.
+    """How the axes of an array are split along the axes of a mesh.
 
     Parameters
     ----------
     *axes : None, str or tuple of str
-        For each axis of the array, the axis (or axes, the slowest first) of the mesh that it is
-        divided along; None, and nothing for the last axes: it is whole everywhere.
+        For each axis of the array, the axis (or axes, the slowest first) of the mesh along which it
+        is split. None, or no entry for the last axes, means that it is not split.
 
     Examples
     --------

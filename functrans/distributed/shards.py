@@ -50,7 +50,7 @@ def shard_map(
     *,
     local: bool = False,
 ) -> Transformed[..., Any]:
-    """A function of whole arrays, computed by the processes of a mesh on parts of them.
+    """Run a function on the parts of arrays, each in a process of a mesh.
 
     Each process runs ``function`` on its parts, and the axes of the mesh are named axes for it:
     collectives (`functrans.lax.psum` and others) go along them, and derivatives know what varies

@@ -20,7 +20,7 @@ Leaves = list[Any]
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """Running results of an associative operation: ``x0, fn(x0, x1), fn(fn(x0, x1), x2), ...``.
+    """The scan of an associative operation: ``x0, fn(x0, x1), fn(fn(x0, x1), x2), ...``.
 
     The elements are combined in pairs, the pairs in pairs, and so on: ``fn`` is called on whole
     arrays, about 2 log2(n) times, and each element takes part in about two combinations.

@@ -37,14 +37,14 @@ def cond(
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
     Both functions are traced, and one is run. Under `vmap` with a mapped ``pred`` each lane runs
-    its own branch: what the other would do there (divide by zero, loop for ever) does not matter.
+    its own branch: it does not matter if the other one would divide by zero or loop forever.
 
     Parameters
     ----------
     pred : bool
     true_fun, false_fun : callable
-        Functions of the operands that return pytrees of the same structure and types. What else
-        they use, traced values included, they take from around them.
+        Functions of the operands that return pytrees of the same structure and types. They may read
+        other values, traced ones too, from their closures.
     *operands : pytrees
 
     Returns
@@ -72,7 +72,7 @@ def cond(
 
 @boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """``branches[index](*operands)``; of an index that is out of range, the nearest branch.
+    """``branches[index](*operands)``; an index out of range selects the nearest branch.
 
     Parameters
     ----------

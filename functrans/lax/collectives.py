@@ -115,7 +115,7 @@ def pmean(x: Any, axis_name: AxisName) -> Any:
 
 @boundary
 def pmax(x: Any, axis_name: AxisName) -> Any:
-    """The largest over the lanes, element by element; lanes that tie share its derivative.
+    """The maximum over the lanes, element by element; lanes that tie share its derivative.
 
     Parameters and errors as for `psum`.
 
@@ -132,7 +132,7 @@ def pmax(x: Any, axis_name: AxisName) -> Any:
 
 @boundary
 def pmin(x: Any, axis_name: AxisName) -> Any:
-    """The smallest over the lanes, element by element; lanes that tie share its derivative.
+    """The minimum over the lanes, element by element; lanes that tie share its derivative.
 
     Parameters and errors as for `psum`.
 
@@ -155,7 +155,7 @@ def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) ->
     x : pytree of arrays
     axis_name : str
     axis : int, optional
-        Where the lanes are in the result: a new axis.
+        The position of the new axis of lanes in the result.
     tiled : bool, optional
         Whether the values are joined along an ``axis`` that they have, instead.
 
@@ -227,7 +227,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
 def all_to_all(
     x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False
 ) -> Any:
-    """What each lane has for each other one: the lanes and an axis change places.
+    """Exchange parts between all lanes: the lanes and an axis change places.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ def all_to_all(
         With one part for each lane along ``split_axis``.
     axis_name : str
     split_axis, concat_axis : int
-        The axis that falls into parts, and the axis of the result along which the parts that are
-        received lie.
+        The axis that is split into parts, and the axis of the result along which the received parts
+        are joined.
     tiled : bool, optional
         Whether parts are several places of an axis that stays, and are joined along
         ``concat_axis``. If not, ``split_axis`` has one place for each lane, and ``concat_axis``
@@ -297,7 +297,7 @@ def _joined(x: Any, axis: int) -> Any:
 
 @boundary
 def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
-    """What another lane has: each sends to one lane at most, and receives from one at most.
+    """Permute values between lanes: each sends to at most one lane, and receives from at most one.
 
     Parameters
     ----------
@@ -339,9 +339,9 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
 
 @boundary
 def pvary(x: Any, axis_name: AxisName) -> Any:
-    """A value that is the same in all lanes, taken for each lane's own.
+    """Give each lane its own copy of a value that all lanes share.
 
-    The value stays what it is. Its derivative is each lane's, and not their sum.
+    The value does not change. Its derivative is each lane's own, instead of the sum over the lanes.
 
     Parameters and errors as for `psum`.
 
@@ -359,7 +359,7 @@ def pvary(x: Any, axis_name: AxisName) -> Any:
 
 @boundary
 def axis_index(axis_name: str) -> Tracer:
-    """The number of the lane along a named axis, an int64.
+    """The index of the lane along a named axis, an int64.
 
     Raises
     ------
@@ -379,7 +379,7 @@ def axis_index(axis_name: str) -> Tracer:
 
 @boundary
 def axis_size(axis_name: AxisName) -> int:
-    """How many lanes a named axis has; of several axes, all together.
+    """The number of lanes of a named axis; for several axes, the product of their sizes.
 
     Raises
     ------

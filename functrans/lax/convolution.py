@@ -22,7 +22,7 @@ Axes = tuple[int, ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Which axes of the arrays of a convolution are which.
+    """The meaning of the axes of a convolution's arrays.
 
     Parameters
     ----------
@@ -119,9 +119,8 @@ def conv_general_dilated(
 ) -> Any:
     """Convolve images with a kernel, with strides, padding, dilation and groups.
 
-    It is what neural networks call a convolution: the kernel is not flipped, so the result at a
-    place is the sum of the products of the kernel with what it lies on there. (`scipy.signal`
-    calls it a correlation.)
+    It is what neural networks call a convolution: the kernel is not flipped, so a result is the sum
+    of the products of the kernel with the window under it. (`scipy.signal` calls it a correlation.)
 
     Parameters
     ----------
@@ -130,22 +129,22 @@ def conv_general_dilated(
     rhs : array
         The kernel: output features, input features, and the spatial axes.
     window_strides : sequence of int
-        For each spatial axis, by how much the kernel moves.
+        For each spatial axis, the step by which the kernel moves.
     padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
         The zeros before and behind each spatial axis; a negative number takes elements away.
         ``"VALID"`` adds none. With ``"SAME"``, the result has as many places as the images,
         divided by the strides and rounded up; an odd zero goes behind, with ``"SAME_LOWER"``
         before.
     lhs_dilation, rhs_dilation : sequence of int, optional
-        How far apart the elements of the images, or of the kernel, are put.
+        The spacing of the elements of the images, or of the kernel.
     dimension_numbers : optional
         Which axes are which, as `conv_dimension_numbers` takes it; None is
         ``("NCHW", "OIHW", "NCHW")``.
     feature_group_count : int, optional
-        Into so many groups the features of the images and of the result are divided; each is a
-        convolution of its own. With as many groups as features it is depthwise.
+        The number of groups into which the features of the images and of the result are divided;
+        each group is a separate convolution. With as many groups as features it is depthwise.
     batch_group_count : int, optional
-        Into so many groups the batch and the features of the result are divided.
+        The number of groups into which the batch and the features of the result are divided.
     precision : optional
         Has no effect: sums are in the dtype of the result.
     preferred_element_type : dtype, optional
@@ -335,7 +334,7 @@ def conv_transpose(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Convolve backwards: what the derivative of a convolution does to images.
+    """The transposed convolution: the derivative of a convolution with respect to its images.
 
     Parameters
     ----------
@@ -423,7 +422,7 @@ def conv_general_dilated_patches(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """What a kernel of some shape would lie on, at each place, as features (im2col).
+    """The window under a kernel of some shape, at each position, as features (im2col).
 
     Parameters
     ----------

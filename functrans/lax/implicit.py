@@ -34,9 +34,9 @@ def custom_linear_solve(
 ) -> Any:
     """The solution of ``matvec(x) = b``, found by a solver that is not differentiated.
 
-    The derivative with respect to ``b``, and to whatever ``matvec`` takes from around it, solves
-    the same system again, and in reverse mode the transposed one: how the solver works, and how
-    many iterations it takes, has no part in it.
+    The derivative with respect to ``b``, and to the values in the closure of ``matvec``, solves the
+    same system again, and in reverse mode the transposed one. The method of the solver and its
+    number of iterations do not matter.
 
     Parameters
     ----------
@@ -167,15 +167,15 @@ def custom_root(
 ) -> Any:
     """The root of a function, found by a solver that is not differentiated.
 
-    By the implicit function theorem, the derivative with respect to what ``f`` takes from around it
-    solves a linear system with the derivative of ``f`` at the root. It takes the same memory
-    however many iterations the solver needs.
+    By the implicit function theorem, the derivative with respect to the values in the closure of
+    ``f`` solves a linear system with the derivative of ``f`` at the root. Its memory does not
+    depend on the number of iterations of the solver.
 
     Parameters
     ----------
     f : callable
-        ``f(x)`` is zero at the root; its result has the structure and types of ``x``. What it
-        depends on besides is taken from around it, traced values included.
+        ``f(x)`` is zero at the root; its result has the structure and types of ``x``. Other values
+        that it depends on, traced ones too, are in its closure.
     initial_guess : pytree of floats
         Where the solver starts; the root does not depend on it.
     solve : callable

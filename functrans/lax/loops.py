@@ -52,7 +52,7 @@ def while_loop(
 
     It has derivatives of every kind. Reverse mode keeps what it needs of each step on a stack that
     grows as the loop runs; with ``max_steps`` the stack has that length from the start. Under
-    `vmap` with a condition that depends on the lane, each lane runs for as long as it takes itself.
+    `vmap` with a condition that depends on the lane, each lane runs for its own number of steps.
 
     Parameters
     ----------

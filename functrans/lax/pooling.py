@@ -39,14 +39,14 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Combine what a window holds, wherever it is moved to.
+    """Reduce the elements of each window with an associative function.
 
     Parameters
     ----------
     operand : array
     init_value : number
-        The identity of the computation, such as 0 of a sum, or ``-np.inf`` of a maximum: it stands
-        in the padding, and between elements that are put apart.
+        The identity of the computation, such as 0 for a sum, or ``-np.inf`` for a maximum: it fills
+        the padding, and the gaps of a dilation.
     computation : callable
         ``np.add``, ``np.multiply``, ``np.maximum``, ``np.minimum``, or another associative function
         of two arrays that combines them element by element.

@@ -43,7 +43,7 @@ def scan(
     checkpoint_every: int | None = None,
     progress: str | None = None,
 ) -> tuple[Any, Any]:
-    """Apply a function to one element after the other, handing a carry from step to step.
+    """Apply a function to one element after the other, passing a carry from step to step.
 
     It does what this does, as one operation, which compiles to one loop::
 
@@ -68,12 +68,12 @@ def scan(
         Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
         same.
     unroll : int or bool, optional
-        How many steps are one in compiled code: the body is written so many times, which saves the
-        work of a turn, and takes longer to compile. True or 0 stands for all. Results are the same.
+        The number of steps in one iteration of the compiled loop: the body is repeated, which saves
+        loop overhead but takes longer to compile. True or 0 unrolls all steps. Results are the
+        same.
     checkpoint_every : int, optional
-        Keep for the backward pass only what is carried into every so many steps, and compute the
-        steps between again. With the root of the number of steps the gradient takes that much
-        memory instead of all.
+        For the backward pass, store only the carry of every n-th step, and recompute the steps
+        between. With the square root of the number of steps, memory is proportional to that root.
     progress : str, optional
         The title of a progress bar, which tqdm draws, also from compiled loops: they stop for it a
         hundred times. Backward passes have none.
@@ -270,8 +270,8 @@ def map(
 ) -> Any:
     """Apply a function to one element after the other, and stack the results.
 
-    Like `vmap` in what it gives, like a loop in what it does: it takes the memory of one element,
-    and each may take its own branches.
+    The result is that of `vmap`, but it is computed by a loop: it takes the memory of one element,
+    and each element may take its own branches.
 
     Parameters
     ----------

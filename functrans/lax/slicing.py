@@ -33,14 +33,14 @@ _INDEX = np.dtype(np.int64)
 
 
 def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> Any:
-    """The part of an array that starts at traced indices.
+    """A slice of an array that starts at traced indices.
 
     Parameters
     ----------
     operand : array
     start_indices : sequence of int, or array of integers
-        One for each axis. A negative one counts from the end. A part that would stick out is moved
-        until it lies inside.
+        One for each axis. A negative one counts from the end. A slice that would exceed the array
+        is moved inside.
     slice_sizes : sequence of int
         The shape of the result.
 
@@ -101,13 +101,13 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
 
 
 def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]) -> Any:
-    """An array with a part replaced, which starts at traced indices.
+    """An array in which a slice that starts at traced indices is replaced.
 
     Parameters
     ----------
     operand : array
     update : array
-        The new part, with as many axes; it is converted to the dtype of ``operand``.
+        The new slice, with as many axes; it is converted to the dtype of ``operand``.
     start_indices : sequence of int, or array of integers
         As for `dynamic_slice`.
 
@@ -216,13 +216,13 @@ def segment_sum(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """Sums of rows that belong together.
+    """Sums of the rows of each segment.
 
     Parameters
     ----------
     data : array of shape (n, ...)
     segment_ids : array of int, of shape (n,)
-        The segment of each row. Rows of segments that there are not are left out.
+        The segment of each row. Rows with a segment out of range are left out.
     num_segments : int, optional
         How many segments there are: one more than the largest of the numbers, which then must be
         known. Under `jit` and `vmap` it has to be given.
@@ -258,7 +258,7 @@ def segment_prod(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """Products of rows that belong together; see `segment_sum`.
+    """Products of the rows of each segment; see `segment_sum`.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def segment_max(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """The largest of rows that belong together; the least number that there is for no rows.
+    """The maximum of the rows of each segment; -inf, or the least integer, if it has none.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def segment_min(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """The least of rows that belong together; the largest number that there is for no rows.
+    """The minimum of the rows of each segment; inf, or the largest integer, if it has none.
 
     Examples
     --------

@@ -98,7 +98,7 @@ def per_sample_clipped(
     in_axes: int | Sequence[Any] | None = None,
     reduce: str = "mean",
 ) -> Callable[..., Any]:
-    """The gradients of a batch, each example's clipped by its own norm before they are combined.
+    """Clip the gradient of each example of a batch by its own norm before they are combined.
 
     No example can then change the result by more than ``max_norm``, which is what differentially
     private training adds noise to.

@@ -49,7 +49,7 @@ def sgd(rate: Any, momentum: Any = 0.0, nesterov: bool = False) -> Optimiser:
         The learning rate.
     momentum : float, optional
     nesterov : bool, optional
-        Whether the gradient is looked at where the momentum leads to.
+        Whether the gradient is taken at the point to which the momentum leads.
 
     Returns
     -------
@@ -111,11 +111,11 @@ def adam(
     rate : float or tracer
         The learning rate.
     b1, b2 : float, optional
-        By what the means of gradients and of their squares decay in a step.
+        The decay rates of the running means of gradients and of their squares.
     eps : float, optional
-        What is added to the root of the mean square.
+        A small constant, added to the root of the mean square.
     weight_decay : float, optional
-        By what part of themselves, times the rate, parameters shrink in a step.
+        The fraction, times the rate, by which parameters shrink in a step.
 
     Returns
     -------

@@ -22,7 +22,7 @@ def cast(
     keep: Keep = (),
     result: Any = np.float32,
 ) -> Callable[..., Any]:
-    """A function that computes in another floating dtype; its results are in float32.
+    """Make a function compute in another floating dtype; its results are in float32.
 
     Parameters and data stay in the dtype that they are stored in, and so do gradients: the casts
     are a part of the function. Sums and matrix products of 16-bit numbers are added up in float32.

@@ -33,7 +33,7 @@ from functrans.transform.lookups import with_offsets
 @tree.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of an array that is zero elsewhere: the gradient of a table that was looked up in.
+    """The nonzero rows of an array: the gradient of a table of which some rows were read.
 
     ``table - rate * rows`` and ``table + rows`` are the table with these rows changed; a jitted
     function that is given the table by ``donate_argnums`` writes them where the table lies. It is
@@ -160,10 +160,11 @@ def merged_values(gradients: Any) -> Sequence[Any]:
 def value_and_row_grad(
     function: Callable[..., Any], tables: Keep = ("",), has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The value of a function, and its gradient with only those rows of a table that were read.
+    """The value of a function, and its gradient with only the rows of tables that were read.
 
     Like `functrans.value_and_grad` of the first argument, but the gradient of each table is
-    `Rows`: its memory and time go with the number of look-ups, and not with the size of the table.
+    `Rows`: its memory and time are proportional to the number of look-ups, not to the size of the
+    table.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def _make_late_ones() -> None:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """Take a pytree apart into its leaves and its structure.
+    """Split a pytree into its leaves and its structure.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]
 
 
 def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Structure:
-    """Return the structure of a pytree: what is left of it without its leaves.
+    """Return the structure of a pytree, that is, the pytree without its leaves.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def map(
     *rest: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """Apply a function to each leaf, and to what the other trees have in the same place.
+    """Apply a function to each leaf, and to the corresponding subtrees of the other trees.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def map_with_path(
 
 
 def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[KeyPath]:
-    """Return the key path of each leaf: what one writes after the tree's name to get at it.
+    """Return the key path of each leaf: the expression that selects it, without the tree's name.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def paths(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[KeyPa
 def flatten_with_path(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[tuple[KeyPath, Any]], Structure]:
-    """Take a pytree apart into its leaves, each with its key path, and its structure.
+    """Split a pytree into its leaves, each with its key path, and its structure.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def flatten_with_path(
 
 
 def transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
-    """Turn a tree of trees inside out: an ``outer`` of ``inner`` becomes an ``inner`` of ``outer``.
+    """Transpose a tree of trees: an ``outer`` of ``inner`` becomes an ``inner`` of ``outer``.
 
     Parameters
     ----------

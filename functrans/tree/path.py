@@ -7,7 +7,7 @@ from typing import Any
 
 
 class KeyPath(str):
-    """Where a leaf is: what one writes after the tree's name to get at it.
+    """The path of a leaf: the expression that selects it, without the tree's name.
 
     A string, ``"['layers'][0].weight"``, which also has the ``keys`` that it consists of.
 

@@ -33,7 +33,7 @@ def register(
     flatten: Callable[[Any], tuple[Any, ...]],
     unflatten: Callable[[Any, Iterable[Any]], Any],
 ) -> ClassT:
-    """Make a class a container.
+    """Register a class as a pytree container.
 
     This holds for the class itself; a subclass is registered on its own. Namedtuples need no
     registration, and for dataclasses there is `register_dataclass`.
@@ -93,7 +93,7 @@ def register_dataclass(
 def register_dataclass(
     cls: ClassT | None = None, /, *, static: str | Iterable[str] = ()
 ) -> ClassT | Callable[[ClassT], ClassT]:
-    """Make a dataclass a container: each field a child, but for those that are static.
+    """Register a dataclass as a pytree container: each field is a child, except the static ones.
 
     Instances are rebuilt field by field, without calling ``__init__`` or ``__post_init__``: the
     children of a rebuilt instance may be anything at all, and a check meant for arrays would

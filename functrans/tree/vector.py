@@ -15,7 +15,7 @@ from functrans.tree.core import flatten, paths
 
 
 def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Lay the leaves of a pytree end to end in one vector.
+    """Concatenate the leaves of a pytree into one vector.
 
     Every leaf must be floating-point: an integer would come back rounded from an optimiser's
     step, and has no derivative.
