@@ -1,4 +1,4 @@
-"""Contraction: a product that one sum alone needs becomes a fused multiply-add with it.
+"""Contraction: a product that is used by a single sum becomes a fused multiply-add.
 
 Expects the expression of a function of parameters. Leaves it with `fma` for such sums, which takes
 one operation instead of two. Nothing else is contracted: a program's own sums and products are

@@ -1,4 +1,4 @@
-"""Dealing: which lane, or thread of a team, does which iterations of a loop."""
+"""Dealing: the assignment of a loop's iterations to lanes, or to threads of a team."""
 
 from __future__ import annotations
 

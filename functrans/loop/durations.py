@@ -1,4 +1,4 @@
-"""Durations: how long statements take at most, on the clock that orders accesses to memory."""
+"""Durations: upper bounds on the time of statements, on the clock that orders memory accesses."""
 
 from __future__ import annotations
 

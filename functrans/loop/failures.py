@@ -1,4 +1,4 @@
-"""Error codes of compiled code, and the exceptions that they stand for.
+"""Error codes of compiled code, and the exceptions that they represent.
 
 Machine code cannot raise. It stores the number (its status, 0 if all is well) and goes on, with
 results that are discarded; the caller raises NumPy's exception, in NumPy's words. Where there is no

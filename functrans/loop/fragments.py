@@ -1,4 +1,4 @@
-"""Fragments: the parts of a product of matrices that a warp does in one instruction.
+"""Fragments: the part of a matrix product that a warp computes with one instruction.
 
 A fragment of sums has 16 rows and 8 columns, four numbers of which each thread of the warp has in
 registers: two neighbours in the row that its number, divided by four, says, and the two in the row

@@ -1,4 +1,4 @@
-"""Outlined scalar functions: many operations that stay one node until code is written.
+"""Outlined scalar functions: many operations that remain one node until code is emitted.
 
 A sine is sixty operations and as many more for huge arguments. What decides about loops and memory
 need not see them: an elementwise primitive of many operations is pulled as one ``apply`` node, and

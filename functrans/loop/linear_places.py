@@ -1,4 +1,4 @@
-"""Linear places: where in memory an element is, of an array that is read through a reshape.
+"""Linear indices: the memory position of an element of an array that is read through a reshape.
 
 The elements of an array that was reshaped are asked for at quotients and remainders of their
 numbers, and where an element lies is a sum of these again: ``x // 3 * 3 + x % 3``. It is ``x``.

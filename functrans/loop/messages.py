@@ -1,4 +1,4 @@
-"""Messages between processes as library routines: which there are, and the symbols they go by.
+"""Messages between processes as library routines: the available ones, and their symbols.
 
 A `functrans.loop.statements.Call` names its routine by a symbol. That of a message says all that
 another process must know to send the same: what is done, to which numbers, along which link.

@@ -1,4 +1,4 @@
-"""Scalar nodes for loops and branches: what a `pull` rule uses beside arithmetic.
+"""Scalar nodes for loops and branches, which `pull` rules use in addition to arithmetic.
 
 All indices are int64 Scalars. `fold` is the inner loop of a reduction or contraction, `guard` reads
 an element only where there is one (padding, concatenation), `bounded` makes an index that comes

@@ -1,4 +1,4 @@
-"""Cost model: the operations on data that expressions and statements take.
+"""Cost model: the number of operations of expressions and statements.
 
 To find where an element is, from the indices of loops and from nothing else, does not count.
 """

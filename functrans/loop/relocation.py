@@ -1,4 +1,4 @@
-"""Buffer substitution: statements on other memory, inside other buffers or in locals."""
+"""Buffer substitution: the same statements on other memory, inside other buffers or in locals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reshaping: the buffer of a kernel stands for an array of as many elements, in C order."""
+"""Reshaping of buffers: an array of as many elements, in C order, in place of a kernel's buffer."""
 
 from __future__ import annotations
 

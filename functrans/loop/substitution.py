@@ -1,4 +1,4 @@
-"""Substitution of leaves in statements: other expressions in the place of indices."""
+"""Substitution of leaves in statements: other expressions in place of indices."""
 
 from __future__ import annotations
 

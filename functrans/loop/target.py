@@ -1,4 +1,4 @@
-"""Target description: what a machine is, and the profitability thresholds that hold for it.
+"""Target description: the properties of a machine, and its profitability thresholds.
 
 Every stage between a graph and machine code is handed a `Target` and asks nothing else about the
 machine, so the plan of a program for a target is a function of the two.

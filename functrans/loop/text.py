@@ -1,4 +1,4 @@
-"""Pretty-printer of kernels: what errors show, and what a reader looks at.
+"""Pretty-printer of kernels, for error messages and readers.
 
 Expressions that are used several times, or are long, get a name on a line of their own.
 """

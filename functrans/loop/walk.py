@@ -1,4 +1,4 @@
-"""Traversal and rewriting of statements: what visitors of the loop language are made of."""
+"""Traversal and rewriting of statements, on which visitors of the loop language are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what each stage leaves, for `functrans.config.check_plans`.
+"""Postconditions of each stage, for `functrans.config.check_plans`.
 
 What a kernel's statements do to memory is verified at the end, by `functrans.lower.verify`.
 """

@@ -1,4 +1,4 @@
-"""Drafts of plans: what the stages have worked out so far, each adding to it."""
+"""Drafts of plans: the results of the stages so far, each of which adds to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overviews of programs: what is compiled of them, stage by stage or as loops, and what is not."""
+"""Overviews of programs: which parts are compiled, as stages or loops, and which are not."""
 
 from __future__ import annotations
 

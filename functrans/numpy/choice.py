@@ -1,4 +1,4 @@
-"""Choosing between values: where, select, clip, replacing what is no number, comparing arrays."""
+"""Selection of values: where, select, clip, replacing NaN and infinities, comparing arrays."""
 
 from __future__ import annotations
 

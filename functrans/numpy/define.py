@@ -1,4 +1,4 @@
-"""How a function of NumPy's gets its traced form.
+"""Registration of the traced form of a NumPy function.
 
 The traced form is a function with those of NumPy's parameters that it supports, under NumPy's
 names, the positional ones first and in NumPy's order. What it does not list is refused by name if

@@ -1,4 +1,4 @@
-"""Functions that are given functions, and `numpy.piecewise`, whose pieces are functions."""
+"""Functions with function arguments, and `numpy.piecewise`, whose pieces are functions."""
 
 from __future__ import annotations
 

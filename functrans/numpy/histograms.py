@@ -1,4 +1,4 @@
-"""Histograms, over bins of which it is known how many there are.
+"""Histograms over a known number of bins.
 
 Counts are piecewise constant: derivatives go to the weights, and to the edges.
 """

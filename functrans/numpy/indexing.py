@@ -1,4 +1,4 @@
-"""Reading and writing elements by position; sorting, and what is found by sorting."""
+"""Reading and writing elements by index; sorting and searching."""
 
 from __future__ import annotations
 

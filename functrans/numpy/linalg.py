@@ -1,4 +1,4 @@
-"""`numpy.linalg`: what there is of it for traced values. The rest is refused by name."""
+"""`numpy.linalg` for traced values. Functions without a traced form are refused by name."""
 
 from __future__ import annotations
 

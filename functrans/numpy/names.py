@@ -1,4 +1,4 @@
-"""Names that the namespace takes from NumPy as they are: constants, dtypes, and the ufuncs.
+"""Names that the namespace re-exports from NumPy: constants, dtypes, and the ufuncs.
 
 A ufunc asks its operands what to do, and traced values answer by recording an operation.
 """

@@ -1,4 +1,4 @@
-"""`numpy.pad`: arrays with a margin of numbers, or of what they hold themselves."""
+"""`numpy.pad`: arrays with a margin of constants, or of their own elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors as sets: what is in both, in one of them, in one only.
+"""Vectors as sets: intersection, union and differences.
 
 How many elements there are depends on what they are. Where that is not known, under `jit` and
 `vmap`, ``size=`` says how many are given: the first ones in ascending order, and if there are

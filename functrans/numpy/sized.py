@@ -1,4 +1,4 @@
-"""Positions and different elements in as many places as one says, where the elements are not known.
+"""Indices and distinct elements in arrays of a given size, if the elements are not known.
 
 How many there are depends on the data, and a shape must not. With ``size=n`` there are n places:
 what is too much is left out, and places without an element are filled.

@@ -1,4 +1,4 @@
-"""Functions that SciPy has in `scipy.special` and that are no ufuncs there.
+"""Functions of `scipy.special` that are not ufuncs there.
 
 SciPy's ufuncs (``scipy.special.erf``, ``expit``, ``gammaln``...) take traced values themselves.
 SciPy's ``logsumexp`` and ``softmax`` do not; these take their places.

@@ -1,4 +1,4 @@
-"""Sliding windows and strides: views of one array in which its elements stand several times."""
+"""Sliding windows and strides: views of an array in which elements occur repeatedly."""
 
 from __future__ import annotations
 

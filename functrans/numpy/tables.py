@@ -1,4 +1,4 @@
-"""Which module here has what: the functions, the methods and the operators of traced values.
+"""The modules that define the functions, methods and operators of traced values.
 
 The tables of a trace are filled by these modules, which are imported when somebody asks for
 something of theirs.

@@ -1,4 +1,4 @@
-"""Arrays as text, and what is asked of them and not of their elements."""
+"""Arrays as text, and questions about arrays rather than their elements."""
 
 from __future__ import annotations
 

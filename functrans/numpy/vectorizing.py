@@ -1,4 +1,4 @@
-"""`numpy.vectorize` on traced values: by `vmap`, or by call after call where Python branches."""
+"""`numpy.vectorize` on traced values: by `vmap`, or by repeated calls if Python branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training tools in functional form: each takes and gives functions or pytrees.
+"""Training tools in functional form: functions of functions and of pytrees.
 
 They compose with all transforms, and nothing is kept between calls but what the caller passes on.
 """

@@ -1,4 +1,4 @@
-"""Sparse gradients of look-ups: of a table of which few rows are read, only these have one."""
+"""Sparse gradients of embedding tables: gradients of only the rows that were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index-set splitting: a loop's range is cut where conditions on its index change.
+"""Index-set splitting: a loop's range is split where conditions on its index change.
 
 An array that is padded, concatenated or written to in a slice is read under a condition on the
 index. Within each piece of the range every such condition is decided, and simplified away. Expects

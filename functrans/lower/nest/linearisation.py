@@ -1,4 +1,4 @@
-"""Linearisation: one index for those of several loops, and what these are then."""
+"""Linearisation: one index in place of those of several loops, which are computed from it."""
 
 from __future__ import annotations
 

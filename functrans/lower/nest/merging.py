@@ -1,4 +1,4 @@
-"""Kernel merging: small nests that write parts of one array become one kernel.
+"""Kernel merging: small nests that write slices of one array become one kernel.
 
 A kernel for each would take longer to compile, and a call longer on its way.
 """

@@ -1,4 +1,4 @@
-"""Loop tiling: loops over tiles, where an array is read across the order that it lies in.
+"""Loop tiling: loops over tiles, if an array is read across its memory order.
 
 A vector loop that takes every thousandth element fetches each of them by itself. So several
 iterations of the loop along which the elements are neighbours are done in one (unroll-and-jam):

@@ -1,1 +1,1 @@
-"""Products of matrices on a CPU: kernels that are blocked for registers and caches."""
+"""Matrix products on a CPU: kernels that are blocked for registers and caches."""

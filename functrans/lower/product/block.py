@@ -1,4 +1,4 @@
-"""Blocks of products: which elements of the result are computed together, and kept in the cache."""
+"""Blocks of products: elements of the result that are computed together, and stay in the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Register and cache blocking of matrix products: how large tiles, panels and blocks are.
+"""Register and cache blocking of matrix products: the sizes of tiles, panels and blocks.
 
 After K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008),
 and F. G. Van Zee and R. A. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS

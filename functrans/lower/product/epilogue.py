@@ -1,4 +1,4 @@
-"""Epilogue fusion: what is computed of a product's elements reads them from a block in the cache.
+"""Epilogue fusion: operations on a product read its elements from a block in the cache.
 
 Expects the nest that a product begins (`functrans.lower.nest.fusion`). Leaves the nests of the
 product's kernels (`functrans.lower.product.kernel`). The rest of the nest is generated as any

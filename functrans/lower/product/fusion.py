@@ -1,4 +1,4 @@
-"""Loop fusion around products: a product begins a nest, which what is computed of it may join."""
+"""Loop fusion around products: a product begins a nest, which operations on it may join."""
 
 from __future__ import annotations
 

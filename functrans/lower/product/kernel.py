@@ -1,4 +1,4 @@
-"""Kernels of matrix products: blocks of the result, which threads share, made of packed operands.
+"""Kernels of matrix products: blocks of the result, shared by threads, from packed operands.
 
     for each panel of the right operand: pack it
 

@@ -1,4 +1,4 @@
-"""Masks: conditions on which elements of rows are chosen, and the loops over their columns."""
+"""Masks: conditions that select elements of rows, and the loops over their columns."""
 
 from __future__ import annotations
 

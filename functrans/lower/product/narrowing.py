@@ -1,4 +1,4 @@
-"""Loop-bound narrowing: a block of rows leaves out the columns in which a mask leaves nothing.
+"""Loop-bound narrowing: a block of rows skips the columns that a mask hides from all of them.
 
 In causal attention a score is a choice, ``where(mask, score, -inf)``. Where the condition does not
 hold, the other side says what all that is made of the score is: its exponential is zero, so a sum

@@ -1,4 +1,4 @@
-"""Neutral terms: what rows are made of where a mask leaves columns out, and whether that counts.
+"""Neutral terms: the values of rows in masked columns, and the test that skipping them is exact.
 
 What has to hold for a row, so that columns may be left out, is said in
 `functrans.lower.product.narrowing`.

@@ -1,4 +1,4 @@
-"""Packing: operands of matrix products are copied in the order in which tiles read them.
+"""Packing: operands of matrix products are copied to the order in which tiles read them.
 
 What is copied is an expression: a transpose, a slice, a mask or a cast is read on the way, and
 never in memory. Vectors go along the axis that is dense in the operand; where this is not the

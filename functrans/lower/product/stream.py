@@ -1,4 +1,4 @@
-"""Streams: nests of products that go over the same rows, one block of rows after the other.
+"""Streams: consecutive nests of products over the same rows, executed block by block.
 
 Expects nests in order. Leaves them in an order in which they can be done, some of them as streams,
 which `functrans.lower.product.streaming` makes one nest of.

@@ -1,4 +1,4 @@
-"""Fusion of products over blocks of rows: what lies between them stays in the cache.
+"""Fusion of products over blocks of rows: intermediate values stay in the cache.
 
 In attention, scores are a product, their softmax is made row by row, and the weights go into
 another product. If all is done for a block of rows before the next one is begun, neither scores nor

@@ -1,4 +1,4 @@
-"""Cotangents behind a mask: what keeps an untaken branch of a ``where`` from making NaN.
+"""Masked cotangents, which keep the unselected branch of a ``where`` from producing NaN.
 
 The cotangent of the branch that ``where(mask, f(x), c)`` did not take is 0, and f' may be infinite
 there: 0 * inf is NaN. So the mask is not applied when the cotangent enters the branch, but carried

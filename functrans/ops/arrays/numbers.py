@@ -1,4 +1,4 @@
-"""Conversion to Python's numbers: of an int that meets a float, or of an array's element.
+"""Conversion to Python's numbers: of an int combined with a float, or of an array's element.
 
 `cast` gives an array, whose dtype others yield to. What stands for a Python number still does when
 it has become a float: ``1.0 + 0.01 * i`` leaves the float32 that it is multiplied with as it is.

@@ -1,4 +1,4 @@
-"""Joining arrays, and what is composed of joining, slicing and reshaping.
+"""Joining arrays, and operations composed of joining, slicing and reshaping.
 
 The functions take and give arrays and tracers, and count axes from 0; `functrans.numpy` has
 NumPy's signatures.

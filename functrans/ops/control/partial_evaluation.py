@@ -1,4 +1,4 @@
-"""Partial evaluation of loops: what of a body is known, what each step keeps for the rest.
+"""Partial evaluation of loops: the known part of a body, and the residuals of each step.
 
 The known loop runs first. For the steps of the unknown one it stacks what they need and cannot
 compute again; what the steps share is computed once, before the loop.

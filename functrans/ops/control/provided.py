@@ -1,4 +1,4 @@
-"""A value that is there only if a condition holds: else the whole call fails, as NumPy's would.
+"""A conditional value: if its condition does not hold, the whole call fails, as NumPy's would.
 
 Compiled code stores a status and goes on, and its caller raises: so a function may raise for what
 is known only when a compiled program runs.

@@ -1,4 +1,4 @@
-"""Which values a loop or a branch keeps for the backward pass, and which are computed again.
+"""Residuals of loops and branches: which values are stored, and which are recomputed.
 
 What the backward pass needs can be kept as it is, or computed again from values further up. Cheap
 equations (elementwise ones, and those that only move elements) may be done again; operands are at

@@ -1,4 +1,4 @@
-"""scan: a body that is applied a number of times, with a carry, to the elements of arrays.
+"""scan: a body that is applied repeatedly, with a carry, to the elements of arrays.
 
 Two primitives share one set of rules. `scan_p` has its number of steps in the graph;
 `counted_scan_p` has it as its first operand, because a while loop before it has counted them. The

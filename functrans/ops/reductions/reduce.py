@@ -1,4 +1,4 @@
-"""Reductions: the product, the largest, the smallest, all, any, and where the extremes are.
+"""Reductions: product, maximum, minimum, all, any, argmax and argmin.
 
 The sum is in `structural`, because every other family needs it.
 """

@@ -1,1 +1,1 @@
-"""Products of matrices, in tiles that teams of threads compute."""
+"""Matrix products, in tiles that teams of threads compute."""

@@ -1,4 +1,4 @@
-"""Products of matrices among roots: sums of terms of two operands, which have axes of their own.
+"""Matrix products among roots: sums of terms of two operands, each with axes of its own.
 
 A root is one if it sums, for each row and each column, over terms of which each load knows either
 the row or the column: a contraction, but as well the distances between two sets of points. On a

@@ -1,4 +1,4 @@
-"""Tiled products of matrices: a team computes a tile, from tiles of the operands in shared memory.
+"""Tiled matrix products: a team computes a tile, from tiles of the operands in shared memory.
 
 Expects a nest of a product (`functrans.lower.grid.products.recognition`) and of what is computed of
 its elements one by one. Leaves the kernel of a team, whose band goes over the tiles of the result:

@@ -1,4 +1,4 @@
-"""Sums over products, by tiles: what is summed of a product's elements is summed where they are.
+"""Sums over products, tile by tile: elements are summed while they are in registers.
 
 Expects roots. Leaves them, and roots of partial sums, one number for each tile of a product, in the
 place of sums over its rows and columns. The kernel of the tiles makes these of the sums that its

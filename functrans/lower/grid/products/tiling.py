@@ -1,4 +1,4 @@
-"""Products of matrices in tiles: on tensor cores if their operands allow it, else in registers."""
+"""Tiled matrix products: on tensor cores if their operands allow it, else by multiply-adds."""
 
 from __future__ import annotations
 

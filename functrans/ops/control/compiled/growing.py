@@ -1,4 +1,4 @@
-"""Dynamic extents: loops whose number of steps is found on the way, as machine code.
+"""Dynamic extents: compiled loops whose number of steps is known only when they have run.
 
 Compiled programs have arrays of fixed sizes. So a while loop that stacks residuals runs twice:
 first without the stacks, to count its steps, then with stacks of the next power of two. A scan over

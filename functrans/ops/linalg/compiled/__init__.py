@@ -1,1 +1,1 @@
-"""The compiled forms of linear algebra: written out, or by BLAS and LAPACK."""
+"""The compiled forms of linear algebra: unrolled, tiled, or by BLAS and LAPACK."""

@@ -1,4 +1,4 @@
-"""Blocked Cholesky factorisation, and its derivative in reverse, by tiles of sums in registers.
+"""Blocked Cholesky factorisation, and its derivative in reverse mode, by register tiles.
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 4.2, and I. Murray,
 "Differentiation of the Cholesky decomposition" (2016), section 4. Both are substitutions

@@ -1,4 +1,4 @@
-"""Blocked LU factorisation with row exchanges, by tiles of sums in registers.
+"""Blocked LU factorisation with row exchanges, by register tiles.
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 3.4: a panel of columns
 is factorised, and is subtracted, by substitution (`functrans.ops.linalg.compiled.elimination`),

@@ -1,4 +1,4 @@
-"""Blocked QR factorisation by Householder reflections, by tiles of sums in registers.
+"""Blocked QR factorisation by Householder reflections, by register tiles.
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 5.2: the reflections of
 a panel of columns are found one by one, and as one matrix ``I - V T V^T`` (compact WY form) they

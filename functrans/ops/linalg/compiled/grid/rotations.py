@@ -1,4 +1,4 @@
-"""Jacobi rotations, of which disjoint pairs of rows are done at once, in the order of a tournament.
+"""Jacobi rotations of disjoint pairs of rows in parallel, in the order of a tournament.
 
 Numbers are tuples of their parts: real ones have one, complex ones two. So a rule is written once
 for symmetric and for Hermitian matrices.

@@ -1,4 +1,4 @@
-"""Spectra of small Hermitian matrices by Jacobi's method, unrolled: a thread has all in registers.
+"""Spectra of small Hermitian matrices by Jacobi's method, unrolled in one thread's registers.
 
 Pairs come one after another, row by row (Golub and Van Loan, Matrix Computations, 8.5.3): all that
 is said of an element, of a pair and of a pass is what `functrans.ops.linalg.compiled.grid.jacobi`

@@ -1,4 +1,4 @@
-"""Common to both forms of Jacobi's method: elements, and tolerances."""
+"""Common parts of both forms of Jacobi's method: elements, and tolerances."""
 
 from __future__ import annotations
 

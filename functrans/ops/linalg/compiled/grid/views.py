@@ -1,4 +1,4 @@
-"""How matrices lie in the memory of a team: triangles, transposes, columns that are solved for."""
+"""Views of matrices in a team's memory: triangles, transposes, columns of right-hand sides."""
 
 from __future__ import annotations
 

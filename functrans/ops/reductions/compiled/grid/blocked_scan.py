@@ -1,4 +1,4 @@
-"""Parallel prefix sums on a grid: what blocks come to, a scan of that, and a scan in each block.
+"""Parallel prefix sums on a grid: block totals, a scan of these, and a scan in each block.
 
 A line is cut into blocks. What each comes to is found first; a scan of that, done in the same way,
 is what the blocks begin with. A block is one thread's where neighbouring threads go down

@@ -1,4 +1,4 @@
-"""Merge path: which keys of two runs a part of the merged run is made of.
+"""Merge path: the keys of two runs that make up a part of the merged run.
 
 A binary search finds how many of the keys before a place come from the first run (Odeh, Green,
 Mwassi, Shmueli and Birk, "Merge path: parallel merging made simple", 2012).

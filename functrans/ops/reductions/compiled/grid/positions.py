@@ -1,4 +1,4 @@
-"""Where the extremes of long lines are: the extremes first, then the first of each.
+"""Argmax and argmin of long lines: first the extremes, then the first index of each.
 
 Each is a reduction of its own, which goes in blocks where it is long.
 """

@@ -1,4 +1,4 @@
-"""Keys of a sort: unsigned integers in the order of the elements, with their numbers in them.
+"""Sort keys: unsigned integers in the order of the elements, which may contain their indices.
 
 A key has all bits of its element, so that the element is made of it again. Of floats, the bits are
 put in order as usual (Herf, "Radix tricks", 2001), and rotated so that NaN of either sign comes
