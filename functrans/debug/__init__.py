@@ -1,6 +1,6 @@
-"""Debugging: where a NaN began, how large gradients are on the way, what a program does.
+"""Debugging: where a NaN arose, how large gradients are, what a program does.
 
-What is found is told in the user's own lines, of eager and of compiled functions alike.
+Results refer to the user's own lines, for eager and compiled functions alike.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""chunked_map: a function of more data than memory holds, chunk by chunk, with faults survived."""
+"""chunked_map: applies a function to more data than fit into memory, chunk by chunk."""
 
 from __future__ import annotations
 

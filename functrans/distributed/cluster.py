@@ -1,4 +1,4 @@
-"""Chunks on the processes of a Dask cluster, which may die."""
+"""Chunks on the processes of a Dask cluster, which may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meshes: named axes of processes, and which axis of an array is spread over which of them."""
+"""Meshes: named axes of processes, and how arrays are split along them."""
 
 from __future__ import annotations
 

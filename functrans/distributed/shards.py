@@ -1,4 +1,4 @@
-"""shard_map: a function of the parts of arrays, run by each process of a mesh on its own ones."""
+"""shard_map: each process of a mesh applies a function to its own parts of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implicit differentiation of solutions: the derivative does not run through the solver."""
+"""Implicit differentiation of solutions, which does not differentiate through the solver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Parts of arrays at places that are data, and sums over segments, under the names of `jax.lax`.
+"""Slices at traced indices, and segment sums, under the names of `jax.lax`.
 
-``x[i : i + 3]`` does for most of it: there, a part that is not inside of the array raises. The
-functions here move it inside instead, as those of JAX do.
+``x[i : i + 3]`` usually suffices; it raises if the slice is not inside the array. The functions
+here move the slice inside instead, as those of JAX do.
 """
 
 from __future__ import annotations

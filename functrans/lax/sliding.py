@@ -1,4 +1,4 @@
-"""Common parameters of sliding windows: strides, dilations and paddings as users give them."""
+"""Common parameters of sliding windows: strides, dilations and padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's function as the inner graph of a loop or a branch."""
+"""Staging of a user's function as the inner graph of a loop or a branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function of this namespace is given: keys, shapes, dtypes and parameters."""
+"""Validation of arguments in this namespace: keys, shapes, dtypes and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: making them, and making more of one."""
+"""Keys: creating them, and deriving further keys."""
 
 from __future__ import annotations
 

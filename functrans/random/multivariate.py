@@ -1,4 +1,4 @@
-"""Normal vectors, orthogonal matrices, and normal numbers between bounds."""
+"""Multivariate normal vectors, random orthogonal matrices, and truncated normal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random orders, and choices among elements."""
+"""Random permutations, and choices among elements."""
 
 from __future__ import annotations
 

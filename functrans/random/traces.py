@@ -1,4 +1,4 @@
-"""Stochastic trace estimation: the trace of a matrix of which there are only products.
+"""Stochastic trace estimation: the trace of a matrix from matrix-vector products.
 
 Hutchinson, "A stochastic estimator of the trace of the influence matrix" (1990); Meyer, Musco,
 Musco and Woodruff, "Hutch++: optimal stochastic trace estimation" (2021).

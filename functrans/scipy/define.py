@@ -1,4 +1,4 @@
-"""How a function of SciPy's gets its traced form, in the way of those of NumPy's.
+"""Registration of the traced form of a SciPy function, as for those of NumPy.
 
 The traced form is a function with those of SciPy's parameters that mean something for traced
 values.

@@ -1,4 +1,4 @@
-"""Which of SciPy's Python functions and methods ask us within a trace, and what is ours.
+"""SciPy's Python functions and methods that delegate within a trace, and our replacements.
 
 They are named by paths, such as ``"scipy.integrate:quad"`` or ``"scipy.stats:norm.__call__"``, so
 that nothing of SciPy's is imported for it.

@@ -1,4 +1,4 @@
-"""SciPy's own source, computed with traced values: which functions, by the modules that have them.
+"""The functions of SciPy that run from their own source on traced values, by module.
 
 They are written in Python, by NumPy's functions and by others of SciPy's, and so say themselves
 what to compute. A test compares the values and the slopes of each with those of SciPy's.

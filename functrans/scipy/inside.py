@@ -1,4 +1,4 @@
-"""How a function takes the place of one of SciPy's within a trace, whatever its arguments.
+"""Functions that replace one of SciPy's within a trace, whatever their arguments.
 
 What is given a function (an integrand, an equation) cannot tell by its arguments whether values are
 traced: the function may have them from around it. So outside of a trace SciPy computes, and inside

@@ -1,4 +1,4 @@
-"""Sparse matrices of SciPy's as arguments: pytrees of their stored values, at constant places."""
+"""SciPy's sparse matrices as arguments: pytrees of their stored values, with constant indices."""
 
 from __future__ import annotations
 

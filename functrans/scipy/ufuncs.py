@@ -1,4 +1,4 @@
-"""Stand-ins (proxies) for the ufuncs of `scipy.special`, which import SciPy when it is asked.
+"""Proxies for the ufuncs of `scipy.special`, which import SciPy when they are called.
 
 To import `scipy.special` takes longer than all else of a first call whose code is on disk. A traced
 value asks SciPy for nothing: only what is computed with plain arrays does, and who asks for an

@@ -1,4 +1,4 @@
-"""A function with some of its arguments given, as a pytree of these."""
+"""Partial application as a pytree of the given arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a class a container, so that what it holds become leaves."""
+"""Registration of classes as pytree containers."""
 
 import dataclasses
 from collections.abc import Callable, Iterable

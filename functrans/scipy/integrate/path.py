@@ -1,4 +1,4 @@
-"""The steps of a solution whose number is known: where they end, what is between, and events."""
+"""The steps of an ODE solution: their ends, interpolation between them, and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scipy.interpolate`: functions through points, differentiable in the points and in the places.
+"""`scipy.interpolate`: interpolants, differentiable in data points and evaluation points.
 
 The interpolants are classes of our own under SciPy's names. They are built of plain or traced
 arrays, and take plain or traced places. Within a trace SciPy's own classes do the same.

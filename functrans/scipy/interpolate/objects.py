@@ -1,4 +1,4 @@
-"""SciPy's own interpolators within a trace: made of traced values, or asked at traced places."""
+"""SciPy's interpolator objects in a trace: with traced data, or evaluated at traced points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of a matrix that unitary or diagonal changes of basis give: Hessenberg, Schur, balanced."""
+"""Similarity transformations of a matrix: Hessenberg and Schur form, balancing."""
 
 from __future__ import annotations
 

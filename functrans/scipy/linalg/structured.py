@@ -1,4 +1,4 @@
-"""Matrices made of vectors and of blocks, and what is asked of matrices."""
+"""Matrices built from vectors and blocks, and properties of matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images at coordinates between their elements, by splines: moved, turned, stretched, deformed."""
+"""Spline interpolation of images: shift, rotation, zoom and other transformations."""
 
 from __future__ import annotations
 

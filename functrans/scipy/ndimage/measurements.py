@@ -1,4 +1,4 @@
-"""Sums, means and centres of mass of the labelled parts of images: labels are plain numbers."""
+"""Sums, means and centres of mass of labelled regions of images, with constant labels."""
 
 from __future__ import annotations
 

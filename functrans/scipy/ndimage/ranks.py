@@ -1,4 +1,4 @@
-"""Filters of images by order: the largest, the smallest, the median of what is around."""
+"""Rank filters of images: maximum, minimum and median of a neighbourhood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scipy.optimize`: roots, minima and fits, whose derivatives are those of what defines them."""
+"""`scipy.optimize`: roots, minima and fits, differentiated by the conditions that define them."""
 
 from functrans.scipy.inside import refused
 from functrans.scipy.optimize.linear import (

@@ -1,4 +1,4 @@
-"""Minima within bounds and constraints: SciPy finds them, and their conditions have a derivative.
+"""Minima with bounds and constraints: found by SciPy, differentiated by their KKT conditions.
 
 At a minimum hold the conditions of Karush, Kuhn and Tucker: which constraints are active is taken
 from where SciPy arrived, and the rest are equations of the point and the multipliers, of which the

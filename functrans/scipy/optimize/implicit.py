@@ -1,4 +1,4 @@
-"""Implicit differentiation of solutions that any solver finds, SciPy's as they are.
+"""Implicit differentiation of the solutions of any solver, with SciPy's solvers unchanged.
 
 Of a solution only what defines it is differentiated: an equation that holds there. Source: Krantz
 and Parks, The Implicit Function Theorem (2002); as in Blondel and others, "Efficient and modular

@@ -1,4 +1,4 @@
-"""Linear and quadratic programs and assignments: SciPy solves them, their conditions are ours."""
+"""Linear and quadratic programs and assignments: solved by SciPy, differentiated here."""
 
 from __future__ import annotations
 

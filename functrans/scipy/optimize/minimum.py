@@ -1,4 +1,4 @@
-"""Minima of functions: the method of Broyden, Fletcher, Goldfarb and Shanno, and golden sections.
+"""Minima of functions: BFGS, and golden-section search.
 
 The derivative is that of the equation that holds at the minimum, by `lax.custom_root`, and not of
 the loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapters 3 and 6.

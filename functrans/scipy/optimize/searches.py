@@ -1,4 +1,4 @@
-"""Global minima: SciPy searches for them, and each has the derivative of a local one."""
+"""Global minima: found by SciPy, differentiated like local ones."""
 
 from __future__ import annotations
 

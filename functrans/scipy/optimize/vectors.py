@@ -1,4 +1,4 @@
-"""Common arguments and results of the solvers for several numbers."""
+"""Common arguments and results of the solvers for several variables."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""SciPy's own source with traced values: copies of functions, with other globals."""
+"""SciPy's own source on traced values: copies of functions, with other globals."""

@@ -1,4 +1,4 @@
-"""Non-standard interpretation of SciPy's source: its functions, in which NumPy's names are ours.
+"""Non-standard interpretation of SciPy's source: NumPy's names refer to our functions.
 
 What SciPy writes in Python, by NumPy's functions, is a formula: it says what to compute, whatever
 the numbers are. So a copy of a function has the same code and other globals. In these, ``np`` and

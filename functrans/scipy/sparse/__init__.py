@@ -1,4 +1,4 @@
-"""`scipy.sparse` in traced functions: constant matrices, and traced values at constant places.
+"""`scipy.sparse` in traced functions: constant matrices, and traced values at constant indices.
 
 The constructors, operators and functions are SciPy's own. A constant matrix takes traced arrays:
 ``A @ x``, ``x @ A``, ``A.T @ x``, ``A.dot(x)``. Given traced values, ``csr_array((values, (rows,

@@ -1,4 +1,4 @@
-"""SciPy's constructors of sparse matrices, given traced values at constant places."""
+"""SciPy's constructors of sparse matrices, with traced values at constant indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iterative solvers: SciPy iterates on the host, and the derivative is that of the solution.
+"""Iterative solvers: SciPy iterates on the host, and the solution is differentiated implicitly.
 
 Forward mode solves the same system again, by the same method and to the same tolerance; reverse
 mode the transposed one.

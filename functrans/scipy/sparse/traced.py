@@ -1,4 +1,4 @@
-"""Sparse matrices whose stored values are traced; where the values are is constant.
+"""Sparse matrices with traced values and a constant sparsity pattern.
 
 What moves stored values, such as a transposition, a slice or a Kronecker product, is done by SciPy,
 to a matrix with the numbers of the values in their places: the result says which value is where.

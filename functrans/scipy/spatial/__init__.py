@@ -1,4 +1,4 @@
-"""Of `scipy.spatial`, what has derivatives: distances, and rotations by SciPy's own names."""
+"""The differentiable part of `scipy.spatial`: distances; rotations keep SciPy's own names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Positive semidefinite matrices that may be singular: the part of the space where they are not.
+"""Positive semidefinite matrices that may be singular: factors restricted to their range.
 
 A density over a degenerate matrix is one over its range, in the basis of its eigenvectors.
 

@@ -1,4 +1,4 @@
-"""A distribution from its standard form: location, scale, support and edges are the same for all.
+"""Distributions from their standard form: shared location, scale, support and edge cases.
 
 A row says what holds for the standard form inside of its support. Outside of it nothing of the row
 is computed with the user's numbers, so that no infinity or NaN there reaches a derivative.
