@@ -1,4 +1,4 @@
-"""Sorting networks: which keys are compared, and which of them are in a thread's registers.
+"""Sorting networks: which keys are compared, and which of them a thread has in registers.
 
 A thread has a power of two of keys, which Batcher's network of merging even and odd ones sorts
 ("Sorting networks and their applications", 1968): that has fewer comparisons than a bitonic one.
