@@ -26,6 +26,11 @@ def _as_array(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x)
 
 
+def _type_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Shape and dtype; one with fields by its text, since these can get other names."""
+    return array.shape, array.dtype if array.dtype.names is None else repr(array.dtype)
+
+
 class Same:
     """An array that nobody can write to, as a key."""
 
@@ -46,18 +51,18 @@ class Copy:
     def __init__(self, array: Any) -> None:
         array = _as_array(array)
         self.nbytes: int = array.nbytes
-        self.type = array.shape, array.dtype
+        self.type = _type_of(array)
         self.order: Literal["C", "F"] = "F" if array.flags.f_contiguous else "C"
         small = array.nbytes <= SMALL or array.dtype.hasobject
         self.bytes = array.tobytes(self.order) if small else None
         self.bits = None if small else self._bits_of(array).copy()
-        own = array.shape, array.dtype, self.bytes, self.order
+        own = *self.type, self.bytes, self.order
         self.key: Any = self if self.bytes is None else own
 
     def same(self, array: Any) -> bool:
         """Whether an array has the same type and the same bits."""
         array = _as_array(array)
-        if (array.shape, array.dtype) != self.type:
+        if _type_of(array) != self.type:
             return False
         if self.bytes is not None:
             return bool(array.tobytes(self.order) == self.bytes)
@@ -68,7 +73,9 @@ class Copy:
 
     def guard(self, array: Any) -> tuple[Instruction, Any] | None:
         """As `guards.constant`."""
-        if type(array) is not np.ndarray or (array.shape, array.dtype) != self.type:
+        if type(array) is not np.ndarray or array.dtype.names is not None:
+            return None
+        if _type_of(array) != self.type:
             return None
         if self.order == "F" and array.ndim > 1:
             return None

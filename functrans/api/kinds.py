@@ -9,7 +9,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +23,7 @@ PLAIN: tuple[type, ...] = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
     slice, range, np.generic, np.dtype,
 )  # fmt: skip
-BUFFERS = (bytearray, memoryview)
+BUFFERS = (bytearray, memoryview, np.void)
 BUILTIN: tuple[type, ...] = (
     types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
     types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
@@ -87,7 +87,7 @@ class Absent:
 ABSENT = Absent()
 
 WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None), Absent})
-WITHOUT_STATE |= set(np.sctypeDict.values())
+WITHOUT_STATE |= set(np.sctypeDict.values()) - {np.void}  # a record can be written to
 
 OF_EVERY_CLASS = frozenset({
     "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__qualname__",
@@ -132,15 +132,23 @@ def is_plain(value: Any) -> bool:
     """Whether a value has no state: a number, a string, or a tuple of such."""
     if type(value) is tuple:
         return all(map(is_plain, value))
-    return isinstance(value, PLAIN)
+    return isinstance(value, PLAIN) and not isinstance(value, np.void)
 
 
 def is_label(key: Any) -> bool:
     return type(key) in (str, int)
 
 
+def objects_in(value: Any) -> list[Any]:
+    """The objects in an array, or in a record: in all of its fields."""
+    array = np.asarray(value)
+    if array.dtype.names is None:
+        return array.ravel().tolist() if array.dtype.hasobject else []
+    return [x for name in array.dtype.names for x in objects_in(array[name])]
+
+
 def holds_objects(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None
+    return isinstance(value, (np.ndarray, np.void)) and value.dtype.hasobject
 
 
 def keys_of(value: dict[Any, Any]) -> list[Any]:
@@ -184,15 +192,12 @@ def globals_of(code: types.CodeType) -> frozenset[str]:
     return _names_in(code)[2]
 
 
-def imported(function: types.FunctionType) -> Iterator[tuple[str, types.ModuleType]]:
+def imported(function: types.FunctionType) -> list[str]:
     """The modules that a function imports where it is called, also by names relative to its own."""
     package = function.__globals__.get("__package__") or ""
-    around = [*accumulate(package.split("."), "{}.{}".format)] if package else []
-    for name in _names_in(function.__code__)[3]:
-        for full in (name, *(f"{parent}.{name}".rstrip(".") for parent in around)):
-            module = sys.modules.get(full)
-            if isinstance(module, types.ModuleType):
-                yield full, module
+    around = ["", *(accumulate(package.split("."), "{}.{}".format) if package else ())]
+    names = _names_in(function.__code__)[3]
+    return sorted({f"{parent}.{name}".strip(".") for parent in around for name in names} - {""})
 
 
 def _names_in(code: types.CodeType) -> _Names:
@@ -290,13 +295,17 @@ def is_copied(kind: Any) -> bool:
     return True
 
 
+def is_of_the_interpreter(kind: Any) -> bool:
+    """Whether a class is one of Python's own; what ``exec`` makes may say so, and is not."""
+    return kind.__module__ in ("builtins", "_thread") and bool(kind.__flags__ & _IMMUTABLE)
+
+
 @cached(1024)
 def _is_installed_class(kind: Any) -> bool:
-    name = kind.__module__
-    if name in ("builtins", None) or not isinstance(name, str):
-        return True
-    module = sys.modules.get(name)
-    return module is not None and is_installed_module(module)
+    module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    if module is builtins or module is None:
+        return is_of_the_interpreter(kind)
+    return is_installed_module(module)
 
 
 def is_installed_class(kind: Any) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import functools
 import gc
+import sys
 import types
 import weakref
 from collections import defaultdict
@@ -70,12 +71,14 @@ from functrans.api.kinds import (
     is_installed_module,
     is_label,
     is_native,
+    is_of_the_interpreter,
     is_plain,
     is_protocol,
     key_of,
     keys_of,
     names_of,
     names_of_class,
+    objects_in,
     referent,
     referents_of,
     slots_of,
@@ -163,18 +166,18 @@ class Walk:
         say = self.signature.append
         self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
-        if kind in WITHOUT_STATE or issubclass(kind, (Absent, *PLAIN)):
-            say(key_of(value))
-            if kind in WITHOUT_STATE or not has_attributes(value):
-                return
-        if issubclass(kind, Tracer) or is_compiled(kind):
-            say(Identity(value))
+        if kind in WITHOUT_STATE or issubclass(kind, Tracer) or is_compiled(kind):
+            say(key_of(value) if kind in WITHOUT_STATE else Identity(value))
             return
         if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):
             self._place(value, path, owner, key, presentable, holder, position)
             if issubclass(kind, np.ndarray) and kind is not np.ndarray:
                 self._attributes(value, path)
             return
+        if issubclass(kind, (Absent, *PLAIN)) and kind is not np.void:
+            say(key_of(value))
+            if not has_attributes(value):
+                return
         self.edges.append(Edge(owner, id(value), presentable))
         if issubclass(kind, type) and key is not AS_TYPE:
             self.made.add(id(value))
@@ -213,24 +216,19 @@ class Walk:
             say("context")
             current = Other(value, lambda x: [x.get(ABSENT)], self.gone)
             self._hold(current, [".get()"], path, id(value))
-        elif issubclass(kind, np.ndarray):
+        elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
-            labels = [(i,) for i in range(value.size)]
-            elements = Other(value, lambda x: x.ravel().tolist(), self.gone)
-            self._hold(elements, labels, path, id(value))
+            if value.dtype.names is not None:  # other fields have numbers
+                self._place(value, path, owner, key)
+            objects = Other(value, objects_in, self.gone)
+            self._hold(objects, [(i,) for i in range(len(objects.ids))], path, id(value))
         else:
             self._object(value, path)
 
     def _place(
-        self,
-        value: Any,
-        path: int,
-        owner: Hashable,
-        key: Any,
-        presentable: bool = False,
-        holder: int = -1,
-        position: int = -1,
-    ) -> None:
+        self, value: Any, path: int, owner: Hashable, key: Any, presentable: bool = False,
+        holder: int = -1, position: int = -1,
+    ) -> None:  # fmt: skip
         self.alive.append(value)
         line = len(self.signature)
         self.signature.append(None)
@@ -279,11 +277,9 @@ class Walk:
             self.signature.append(key_of(function.__defaults__))
             labels = []
         self._hold(Defaults(function, self.gone), labels, path, id(function), True)
-        attributes = function.__dict__
-        if attributes:
-            names = [name for name in attributes if name != "__signature__"]
-            holder = Attributes(function, names, [], self.gone)
-            self._hold(holder, [f".{name}" for name in names], path, id(function))
+        names = [name for name in function.__dict__ if name != "__signature__"]
+        holder = Attributes(function, names, [], self.gone)
+        self._hold(holder, [f".{name}" for name in names], path, id(function))
 
     def _code(self, function: types.FunctionType, path: int) -> None:
         """The globals that a user's function names, and what else its code says."""
@@ -293,8 +289,7 @@ class Walk:
         unknown = names - namespace.keys()
         self.any_attribute |= not ANY_ATTRIBUTE.isdisjoint(unknown)
         self.any_attribute |= not READS_ALL.isdisjoint(names)
-        found_any = not (ANY_GLOBAL.isdisjoint(unknown) and READS_GLOBALS.isdisjoint(names))
-        self.any_global |= found_any
+        self.any_global |= not (ANY_GLOBAL.isdisjoint(unknown) and READS_GLOBALS.isdisjoint(names))
         self.any_class |= "type" in unknown or "__class__" in names
         wanted = set(names & namespace.keys())
         if self.any_global:
@@ -303,8 +298,7 @@ class Walk:
         absent = globals_of(function.__code__) - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
         self._named(vars(builtins), added_builtins(absent), id(function), False)
-        for name, module in imported(function):
-            self._push(module, self._paths.step(path, f".{name}"), id(function), name, False)
+        self._named(sys.modules, imported(function), id(function), False)
 
     def _named(
         self, namespace: dict[str, Any], names: list[str], by: int, presentable: bool
@@ -354,6 +348,9 @@ class Walk:
         if owner is None or isinstance(owner, (types.ModuleType, type)):
             self.signature.append(Identity(value))
             self._trust(value)
+            if isinstance(value, np.ufunc):  # `np.frompyfunc` makes one of a function
+                for function in filter(callable, referents_of(value)):
+                    self._push(function, path, id(value), "function", False)
         else:
             self.signature.append(("of", value.__name__))
             self._push(owner, path, id(value), "self", False)
@@ -459,14 +456,15 @@ class Walk:
             self._push(value.keywords, path, number, "keywords", kind is functools.partial)
         elif is_native(kind) and not issubclass(kind, PLAIN):
             self._opaque(value, path)
-        if kind.__module__ == "collections" and isinstance(value, defaultdict):
-            self._push(value.default_factory, path, number, "default_factory", False)
+        if isinstance(value, defaultdict):
+            factory = Other(value, lambda x: [x.default_factory], self.gone)
+            self._hold(factory, [".default_factory"], path, number)
         self._attributes(value, path)
 
     def _attributes(self, value: Any, path: int) -> None:
         """The attributes of an instance, and its class."""
         kind: Any = type(value)
-        if kind.__module__ not in ("builtins", "_thread"):
+        if not is_of_the_interpreter(kind):
             self._push(kind, path, id(value), AS_TYPE, False)
         if not has_attributes(value):
             return

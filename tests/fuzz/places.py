@@ -411,6 +411,67 @@ read{n}, write{n}, scale{n}, part{n} = make{n}()
         "w{n} * float(t{n}.format(f{n}))",
         ("f{n}.scale{n} = num()", "t{n} = '{{0.other{n}}}'", "f{n}.other{n} = num()"),
     ),
+    "record": Place(
+        "r{n} = np.zeros(2, [('w', 'f8'), ('k', 'f8')])[0]; r{n}['w'] = num()\nt{n} = (r{n}, 1)\n"
+        "w{n} = new()\ndef read{n}(r=r{n}): return r['k']",
+        "w{n} * (r{n}['w'] + t{n}[0]['k'] + read{n}())",
+        ("r{n}['w'] = num()", "r{n}['k'] = num()", "w{n}[0] = num()",
+         "r{n} = np.zeros(1, r{n}.dtype)[0]"),
+    ),
+    "record of objects": Place(
+        "r{n} = np.zeros(2, [('w', 'O'), ('k', 'f8')]); r{n}['w'][0] = [new()]; s{n} = r{n}[0]\n"
+        "r{n}['k'] = num()",
+        "(r{n}['w'][0][0] + s{n}['w'][0]) * r{n}['k'][1] + s{n}['k']",
+        ("r{n}['w'][0][0][0] = num()", "r{n}['w'][0][0] = new()", "s{n}['w'] = [new()]",
+         "r{n}['k'] = num()"),
+    ),
+    "names of fields": Place(
+        "r{n} = np.zeros(N, [('a', 'f8'), ('b', 'f8')]); r{n}['a'] = new()",
+        "r{n}['a']",
+        ("r{n}.dtype.names = ('b', 'a')", "r{n}['a'] = new()", "r{n}.dtype.names = ('a', 'b')"),
+    ),
+    "default factory": Place(
+        "w{n} = new(); d{n} = collections.defaultdict(lambda: w{n})\n"
+        "kept{n} = d{n}.default_factory",
+        "d{n}['k'] * d{n}.default_factory()",
+        ("d{n}.clear()", "w{n}[0] = num()", "d{n}.default_factory = lambda k=num(): k",
+         "d{n}.clear(); k{n} = num(); d{n}.default_factory = lambda: k{n}", "k{n} = num()"),
+    ),
+    "attribute that a function gets": Place(
+        "w{n} = new()\ndef read{n}(): return w{n} * getattr(read{n}, 'k', 2.0) * kept{n}()\n"
+        "def kept{n}():\n    try:\n        return kept{n}.k\n"
+        "    except AttributeError:\n        return 2.0",
+        "read{n}()",
+        ("read{n}.k = num()", "kept{n}.k = num()", "w{n}[0] = num()", "read{n}.k = num()",
+         "vars(kept{n}).clear()"),
+    ),
+    "module replaced": Place(
+        "import sys\ndef load{n}():\n    sys.modules['m{n}'] = module = types.ModuleType('m{n}')\n"
+        "    module.w = new()\n    return module\nkept{n} = [load{n}()]\n"
+        "def read{n}():\n    import m{n}\n    from m{n} import w\n    return w * m{n}.w",
+        "read{n}()",
+        ("kept{n}.append(load{n}())", "sys.modules['m{n}'].w[0] = num()",
+         "sys.modules['m{n}'] = kept{n}[0]"),
+    ),
+    "module that comes": Place(
+        "import sys\nw{n} = new()\ndef read{n}():\n    try:\n        import late{n}\n"
+        "    except ImportError:\n        return w{n}\n    return late{n}.w",
+        "read{n}()",
+        ("w{n}[0] = num()", "sys.modules['late{n}'] = types.SimpleNamespace(w=new())",
+         "sys.modules['late{n}'].w[0] = num()", "del sys.modules['late{n}']"),
+    ),
+    "ufunc of a function": Place(
+        "k{n} = num(); w{n} = new(); u{n} = np.frompyfunc(lambda a: a * k{n}, 1, 1)",
+        "w{n} * float(u{n}(2.0))",
+        ("k{n} = num()", "w{n}[0] = num()"),
+    ),
+    "class without a module": Place(
+        "g{n} = {{}}\nexec('class A:\\n    def read(self): return self.w * k', g{n})\n"
+        "g{n}['k'] = num(); a{n} = g{n}['A'](); a{n}.w = new()",
+        "a{n}.read()",
+        ("g{n}['k'] = num()", "a{n}.w = new()", "a{n}.w[0] = num()",
+         "g{n}['A'].read = lambda self: self.w"),
+    ),
 }  # fmt: skip
 PLACES["__getattr__"] = PLACES["__getattr__"]._replace(
     setup=PLACES["__getattr__"].setup + "\np{n} = Proxy{n}(C{n}())"
