@@ -231,6 +231,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:
         row = gather(row, array(sorter), axes=(0,))
+    if row.dtype.kind in "iu" and values.dtype.kind in "iu":  # signed and unsigned ones are floats
+        common = np.promote_types(row.dtype, values.dtype)
+        row, values = astype(row, common), astype(values, common)
 
     def before(elements: Any, values: Any) -> Any:
         return (

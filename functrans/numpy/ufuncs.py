@@ -93,8 +93,9 @@ protocols.operators["store"] = store
 Reduction = Callable[..., Any]
 
 
-def _bits(op: Callable[..., Any], neutral: int) -> Reduction:
+def _bits(ufunc: np.ufunc, op: Callable[..., Any], neutral: int) -> Reduction:
     def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
+        ufunc.resolve_dtypes((x.dtype, x.dtype, None))  # which refuses floats
         axes = axes_of(axis, x.ndim)
         out = op(reductions.chosen(x, where, neutral), axes=axes)
         return reductions.restored(out, axes, keepdims)
@@ -116,8 +117,8 @@ _REDUCE: dict[str, Reduction] = {
     "fmin": reductions.nanmin,
     "logical_and": reductions.all,
     "logical_or": reductions.any,
-    "bitwise_and": _bits(reduce_and, -1),
-    "bitwise_or": _bits(reduce_or, 0),
+    "bitwise_and": _bits(np.bitwise_and, reduce_and, -1),
+    "bitwise_or": _bits(np.bitwise_or, reduce_or, 0),
     "logaddexp": _logsumexp,
 }
 
@@ -140,6 +141,7 @@ def _combined(ufunc: np.ufunc) -> Reduction:
 
     def reduce(x: Any, axis: Any, *, keepdims: Any = False) -> Any:
         axes = axes_of(axis, x.ndim)
+        x = _as_combined(ufunc, x)
         for i in axes:
             if x.shape[i] == 0 and ufunc.identity is None:
                 raise ValueError(
@@ -161,8 +163,12 @@ def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     def combine(before: Any, now: Any) -> Any:
         return (first(before[0], now[0]),)
 
-    dtype = ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1]
-    return running(combine, (astype(x, dtype),), axis, False)[0]
+    return running(combine, (_as_combined(ufunc, x),), axis, False)[0]
+
+
+def _as_combined(ufunc: np.ufunc, x: Any) -> Any:
+    """A value of the dtype of its combinations, which one element alone has, too."""
+    return astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
 
 
 def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
@@ -177,7 +183,7 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     }
     x = array(x)
     if name in _IN_FLOATS:
-        x = astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
+        x = _as_combined(ufunc, x)
     result = reduction(x, axis if x.ndim else None, **given)
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 

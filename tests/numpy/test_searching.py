@@ -69,3 +69,13 @@ def test_digitize_by_bins_that_rise_or_fall(bins, right):
     np.testing.assert_array_equal(vmap(number, in_axes=(0, None))(values, bins), expected)
     both = vmap(number, in_axes=(None, 0))(values, np.stack([bins, bins[::-1]]))
     np.testing.assert_array_equal(both, [expected, number(values, bins[::-1])])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("copies", [1, 6])
+def test_signed_and_unsigned_numbers_are_compared_as_floats(copies, side):
+    most = 2**63 - 1
+    row = np.sort(np.array([0, most, most + 1, 2**64 - 1] * copies, np.uint64))
+    values = np.array([most, most - 1, 0, -1])
+    found = jit(lambda a, v: np.searchsorted(a, v, side))(row, values)
+    np.testing.assert_array_equal(found, np.searchsorted(row, values, side))

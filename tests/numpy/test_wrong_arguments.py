@@ -54,3 +54,17 @@ def test_what_is_at_the_end_of_what_is_right():
 
     for found, expected in zip(jit(f)(V), f(V), strict=True):
         np.testing.assert_array_equal(np.sort(found), np.sort(expected))
+
+
+@pytest.mark.parametrize("ufunc", [np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd])
+def test_floats_have_no_bits_to_be_combined(ufunc):
+    with pytest.raises(TypeError):
+        jit(lambda x: ufunc.reduce(x))(V[:1])
+
+
+@pytest.mark.parametrize("name", ["logical_xor", "logical_or", "bitwise_xor", "gcd", "hypot"])
+def test_one_element_has_the_dtype_of_many(name):
+    ufunc = getattr(np, name)
+    for x in (np.array(5), np.array([5]), np.array([5, 3])):
+        expected, found = ufunc.reduce(x), jit(lambda x: ufunc.reduce(x))(x)
+        assert (found, found.dtype) == (expected, expected.dtype)
