@@ -11,7 +11,7 @@ from functrans.ir.graph import Literal
 from functrans.ir.primitive import current
 from functrans.ir.types import Shape
 from functrans.ops.arrays.promotion import dtype_key, result_type
-from functrans.ops.arrays.shape import asarray
+from functrans.ops.arrays.shape import asarray, in_dtype
 from functrans.ops.arrays.structural import astype, full_p, iota, made, reshape
 from functrans.ops.indexing.views import copy
 from functrans.trace import protocols
@@ -21,9 +21,26 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
-    "counting", "duplicate", "filled", "flat", "inexact", "inexact_pair", "known", "made",
-    "operand", "shape_of", "traced_copy",
+    "INDEX",
+    "Axes",
+    "array",
+    "astype",
+    "axes_of",
+    "axis_of",
+    "common_dtype",
+    "constant",
+    "counting",
+    "duplicate",
+    "filled",
+    "flat",
+    "in_dtype",
+    "inexact",
+    "inexact_pair",
+    "known",
+    "made",
+    "operand",
+    "shape_of",
+    "traced_copy",
 ]  # fmt: skip
 
 array = asarray

@@ -23,6 +23,7 @@ from functrans.numpy.arrays import (
     duplicate,
     filled,
     flat,
+    in_dtype,
     inexact,
     inexact_pair,
     operand,
@@ -76,9 +77,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 
 def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
-    value = as_operand(fill_value)
-    if dtype is not None:
-        value = to_dtype(value, dtype)
+    value = as_operand(fill_value) if dtype is None else in_dtype(fill_value, dtype)
     if isinstance(value, Tracer):
         return duplicate(broadcast_to(to_dtype(value, value.dtype), shape=shape))
     if is_inexact(value.dtype) or value.ndim:

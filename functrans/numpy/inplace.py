@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrans.errors import TracerConversionError
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat, in_dtype
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.indexing import within
 from functrans.numpy.joining import resize
@@ -52,12 +52,13 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     """Assign an array to another, where a condition holds."""
     check_assignable(dst, "np.copyto")
     source = array(src)
-    if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
+    fits = isinstance(src, int) and dst.dtype.kind != "b"  # or there is no such number
+    if not fits and not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule "
             f"{casting!r}"
         )
-    new = setitem(dst, ..., astype(source, dst.dtype))
+    new = setitem(dst, ..., in_dtype(src, dst.dtype))
     assign(dst, new if where is True else select(truth(where), new, dst), "np.copyto")
 
 
@@ -66,7 +67,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by their positions in the flat array."""
     check_assignable(a, "np.put")
     positions = within(flat(array(ind)), a.size, mode)
-    values = resize(array(v), positions.shape)
+    values = resize(in_dtype(v, a.dtype), positions.shape)
     assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
 
 
@@ -74,7 +75,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to the elements for which a mask holds the values at the same places."""
     check_assignable(a, "np.putmask")
-    new = reshape(resize(astype(array(values), a.dtype), (a.size,)), shape=a.shape)
+    new = reshape(resize(in_dtype(values, a.dtype), (a.size,)), shape=a.shape)
     assign(a, select(truth(mask), new, a), "np.putmask")
 
 
@@ -82,7 +83,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Assign to the elements for which a mask holds one value after the other."""
     check_assignable(arr, "np.place")
-    values = flat(astype(array(vals), arr.dtype))
+    values = flat(in_dtype(vals, arr.dtype))
     if values.size == 0:
         refuse("np.place of no values", "give one at the least")
     chosen = flat(truth(mask))
@@ -112,7 +113,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("All dimensions of input must be of equal length")
     if wrap and a.ndim == 2:
         places = np.arange(0, a.size, a.shape[1] + 1)
-        new = setitem(flat(a), places, resize(array(val), places.shape))
+        new = setitem(flat(a), places, resize(in_dtype(val, a.dtype), places.shape))
         return assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
     size = min(a.shape)
-    a[(counting(size),) * a.ndim] = resize(array(val), (size,))
+    a[(counting(size),) * a.ndim] = resize(in_dtype(val, a.dtype), (size,))

@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.numpy import reductions
 from functrans.numpy.arrays import array as as_array
-from functrans.numpy.arrays import astype
+from functrans.numpy.arrays import astype, in_dtype
 from functrans.numpy.creation import linspace
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.joining import take_along_one
@@ -104,7 +104,9 @@ def _constant(x: Any, widths: Pairs, values: Any) -> Any:
 
 def _pairs(values: Any, x: Any) -> Any:
     """A number before and one after for each axis."""
-    return broadcast_to(astype(as_array(values), x.dtype), shape=(x.ndim, 2))
+    if isinstance(values, int) and x.dtype.kind == "u":  # which may wrap
+        values = np.asarray(values)
+    return broadcast_to(in_dtype(values, x.dtype), shape=(x.ndim, 2))
 
 
 def _with_statistics(x: Any, axis: int, widths: Widths, statistic: Any, lengths: Any) -> Any:

@@ -22,6 +22,7 @@ from functrans.numpy.arrays import (
     axes_of,
     axis_of,
     flat,
+    in_dtype,
 )
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
@@ -80,7 +81,7 @@ def _folded(
 ) -> Any:
     axes = axes_of(axis, x.ndim)
     out = restored(op(x, axes=axes), axes, keepdims)
-    return out if initial is None else combine(out, astype(array(initial), x.dtype))
+    return out if initial is None else combine(out, in_dtype(initial, x.dtype))
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -178,11 +179,11 @@ def _extreme(
                 f"reduction operation '{name}' does not have an identity, so to use a where mask "
                 "one has to specify 'initial'"
             )
-        x = chosen(x, where, astype(array(initial), x.dtype))
+        x = chosen(x, where, in_dtype(initial, x.dtype))
     if initial is not None and x.size == 0:
         axes = axes_of(axis, x.ndim)
         empty = restored(reduce_sum(x, axes=axes), axes, keepdims)
-        return broadcast_to(astype(array(initial), x.dtype), shape=empty.shape)
+        return broadcast_to(in_dtype(initial, x.dtype), shape=empty.shape)
     return _folded(op, x, axis, keepdims, initial, combine)
 
 

@@ -78,14 +78,14 @@ def size(a: Any, axis: Any = None) -> int:
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
     """The same elements in another shape, one size of which may be left open as -1."""
     x = array(a)
-    out = views.reshape(x, shape, "C" if order == "A" else order)
+    out = views.reshape(x, shape, order)
     return views.copy(out) if copy else out
 
 
 @answers(np.ravel, views=True)
 def ravel(a: Any, order: Any = "C") -> Any:
     """All elements on one axis."""
-    return views.ravel(array(a), "C" if order in ("A", "K") else order)
+    return views.ravel(array(a), order)
 
 
 @answers(np.squeeze, views=True)

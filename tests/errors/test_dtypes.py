@@ -95,6 +95,14 @@ def test_an_array_from_outside_may_have_any_byte_order(transform):
     assert result.dtype.isnative
 
 
+@pytest.mark.parametrize("function", [np.sort, lambda x: np.partition(x, 1)])
+def test_what_numpy_is_called_for_has_the_machines_byte_order(function):
+    swapped = X.astype(np.dtype(float).newbyteorder())
+    result = jit(function)(swapped)
+    np.testing.assert_array_equal(result, function(X))
+    assert result.dtype.isnative
+
+
 def test_a_long_double_is_no_operand():
     with pytest.raises(DtypeError, match=r"what a traced value meets at .* whose dtype is not"):
         jit(lambda x: x + np.ones(3, np.longdouble))(X)

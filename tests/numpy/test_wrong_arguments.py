@@ -68,3 +68,55 @@ def test_one_element_has_the_dtype_of_many(name):
     for x in (np.array(5), np.array([5]), np.array([5, 3])):
         expected, found = ufunc.reduce(x), jit(lambda x: ufunc.reduce(x))(x)
         assert (found, found.dtype) == (expected, expected.dtype)
+
+
+def assigned(y, v):
+    y[0] = v
+    return y
+
+
+OF_NUMBERS = {
+    "full_like": lambda y, v: np.full_like(y, v),
+    "pad": lambda y, v: np.pad(y, 1, constant_values=v),
+    "max": lambda y, v: np.max(y, initial=v),
+    "min, where": lambda y, v: np.min(y, initial=v, where=y > 1),
+    "prod": lambda y, v: np.prod(y, initial=v, dtype=y.dtype),
+    "insert": lambda y, v: np.insert(y, 1, v),
+    "put": lambda y, v: np.put(y, [0], v),
+    "copyto": lambda y, v: np.copyto(y, v),
+    "place": lambda y, v: np.place(y, y > 1, v),
+    "putmask": lambda y, v: np.putmask(y, y > 1, v),
+    "fill_diagonal": lambda y, v: np.fill_diagonal(y, v),
+    "an element": assigned,
+    "elements": lambda y, v: assigned(y, [v, 1]),
+    "NumPy's number": lambda y, v: assigned(y, np.int64(v)),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+@pytest.mark.parametrize(("dtype", "number"), [(np.int8, 300), (np.uint8, -1), (np.int8, -128)])
+def test_integers_that_do_not_fit(name, dtype, number):
+    def call(x):
+        y = x.copy()
+        result = OF_NUMBERS[name](y, number)
+        return y if result is None else result
+
+    x = np.array([[1, 2], [3, 4]], dtype)
+    try:
+        expected = call(x)
+    except OverflowError as error:
+        with pytest.raises(OverflowError, match=str(error)):
+            jit(call)(x)
+    else:
+        np.testing.assert_array_equal(jit(call)(x), expected, strict=True)
+
+
+@pytest.mark.parametrize("order", ["K", "A"])
+def test_the_layout_of_a_traced_array_is_not_known(order):
+    for flat in (
+        lambda x: np.ravel(x, order),
+        lambda x: np.reshape(x, -1, order=order),
+        lambda x: x.T.ravel(order),
+    ):
+        with pytest.raises(ValueError, match="order must be one of 'C' or 'F'"):
+            jit(flat)(X)

@@ -21,7 +21,14 @@ from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import UNROLLED, as_index, guard
 from functrans.ops.arrays.promotion import common, promote
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import broadcast_to, expand_axes, place, repeated, reshape
+from functrans.ops.arrays.structural import (
+    astype,
+    broadcast_to,
+    expand_axes,
+    place,
+    repeated,
+    reshape,
+)
 from functrans.ops.compiled.emission import Emission, Emit, always
 from functrans.ops.compiled.places import whole
 from functrans.ops.define import primitive
@@ -181,6 +188,15 @@ def asarray(x: Any) -> Any:
     if isinstance(x, (list, tuple)) and holds_device((x,), {}):
         return stack([asarray(part) for part in x], axis=0)
     return np.asarray(x)
+
+
+def in_dtype(x: Any, dtype: Any) -> Any:
+    """What goes into an array, in its dtype; as NumPy has it, Python's integers must fit."""
+    given = asarray(x)
+    if isinstance(x, (int, list, tuple)) and isinstance(given, np.ndarray):
+        if given.dtype.kind in "iu" and np.dtype(dtype).kind in "iu":
+            return np.asarray(x, dtype)[()]
+    return astype(given, dtype)
 
 
 def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:

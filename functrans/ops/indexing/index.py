@@ -16,9 +16,9 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.on_device import OnDevice
 from functrans.ir.types import Shape, describe
-from functrans.ops.arrays.shape import asarray, fitted, holds_tracer
+from functrans.ops.arrays.shape import asarray, fitted, holds_tracer, in_dtype
 from functrans.ops.arrays.slicing import read_slice, update_slice
-from functrans.ops.arrays.structural import astype, drop_axes, reshape, transpose
+from functrans.ops.arrays.structural import drop_axes, reshape, transpose
 from functrans.ops.compiled.places import Index as BasicIndex
 from functrans.ops.compiled.places import Range, sliced_shape, whole
 from functrans.ops.elementwise.choice import select
@@ -443,7 +443,9 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, Tracer):
         # it may become the array's value as it is: a view has to be up to date
         value._refresh()
-    return astype(asarray(value), dtype)
+    if isinstance(value, np.integer) and dtype.kind == "i":  # in unsigned ones they may wrap
+        value = value.item()
+    return in_dtype(value, dtype)
 
 
 def _is_mask(index: Any) -> bool:

@@ -7,6 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans import config
 from functrans.caches import cached
 from functrans.emit import source
@@ -94,7 +96,7 @@ class Program:
     def _run_segments(self, *arrays: Any, seconds: list[float] | None = None) -> tuple[Any, ...]:
         inputs, outputs = self._ends
         values: dict[Atom, Any] = {
-            var: interleaved(x, given.dtype) if is_complex(given.dtype) else x
+            var: interleaved(x, given.dtype) if is_complex(given.dtype) else _native_order(x)
             for var, given, x in zip(inputs, self.graph.in_avals, arrays, strict=True)
         }
         for segment, part in zip(self.segments, self.parts, strict=True):
@@ -153,6 +155,12 @@ class Program:
 
     def _names(self) -> dict[Kernel, str]:
         return numba_code.names_of(self._kernels())
+
+
+def _native_order(x: Any) -> Any:
+    """An input with the bytes of its numbers in this machine's order, which results have."""
+    is_native = not isinstance(x, np.ndarray) or x.dtype.isnative
+    return x if is_native else x.astype(x.dtype.newbyteorder("="))
 
 
 def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[Any, ...]:
