@@ -312,7 +312,8 @@ class Walk:
             return
         self._globals.update((id(namespace), name) for name in new)
         self.alive.append(namespace)
-        holder = Globals(namespace, new, self.any_global, self.gone)
+        any_counts = self.any_global and namespace is not sys.modules
+        holder = Globals(namespace, new, any_counts, self.gone)
         self.holders.append(holder)
         for position, (name, value) in enumerate(zip(new, holder.read(), strict=False)):
             self._push(
