@@ -204,6 +204,7 @@ class Tracer(Operators):
     def __bool__(self) -> bool:
         value = self._known_value
         if value is UNKNOWN:
+            self._check_usable()
             value = self._owner.decide(self)
         if value is UNKNOWN:
             self._owner.refused(self)
@@ -348,6 +349,7 @@ class Tracer(Operators):
         return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        self._check_usable()
         return protocols.apply_function(func, args, kwargs)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:

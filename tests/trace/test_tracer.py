@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from functrans import jit
 from functrans.errors import (
     LeakedTracerError,
     TracerBoolError,
@@ -202,3 +203,18 @@ def test_a_tracer_of_a_function_that_has_returned():
         traced(lambda x: x + kept[0], X)
     with pytest.raises(LeakedTracerError):
         np.sin(kept[0])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x @ X, lambda x: X @ x, lambda x: x.reshape(-1, 1), bool, np.sort, np.cumsum,
+        np.linalg.norm, lambda x: np.concatenate([x, x]), lambda x: np.where(True, x, 0.0),
+        lambda x: np.linalg.inv(np.outer(x, x)), lambda x: np.einsum("i,i", x, X),
+    ],
+)  # fmt: skip
+def test_it_is_not_computed_with_outside_of_any_trace(use):
+    kept = []
+    jit(lambda x: kept.append(x * 2.0) or x)(X)
+    with pytest.raises(LeakedTracerError, match="it was made"):
+        use(kept[0])
