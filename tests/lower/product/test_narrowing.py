@@ -16,7 +16,7 @@ from functrans.optimise import optimise
 from functrans.run.code import host
 
 SMALL = CPU.having(
-    Streaming(least_bytes=1, tile=1, fewest_tiles=2, block_bytes=1),
+    Streaming(least_bytes=1, least_shared_bytes=1, tile=1, fewest_tiles=2, block_bytes=1),
     Forms(fewest_rows=1, least_work=1),
     Products(smallest_side=2, smallest_work=1),
 )

@@ -15,7 +15,7 @@ from functrans.run.code import host
 
 RNG = np.random.default_rng(0)
 SMALL = CPU.having(
-    Streaming(least_bytes=1),
+    Streaming(least_bytes=1, least_shared_bytes=1),
     Forms(fewest_rows=1, least_work=1),
     Products(smallest_side=2, smallest_work=1),
 )
