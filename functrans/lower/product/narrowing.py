@@ -8,8 +8,9 @@ inspector and an executor: J. Saltz et al., "Run-time parallelization and schedu
 1991. Masks mostly are data, and of a few comparisons it takes next to no time to look.)
 
 Nothing is left out on trust: zero times infinity is NaN. Each row tests that the terms which it has
-left out would not have changed anything, and if one would have, all rows that are done one after
-the other are done again, with all columns. Such a term is an expression, in which the condition does not hold:
+left out would not have changed anything, and if one would have, the matrix, or a thread's share of
+its rows, is done again, with all columns. Such a term is an expression, in which the condition does
+not hold:
 
 - of a maximum, it is a number of the row that is not greater than the maximum;
 - where -inf is added to something, that is finite, as its size is: so the sum is -inf;
@@ -111,7 +112,8 @@ class Narrowed:
         batch = self.stream.batch
         body: Body = ()
         for one, found in self.largest.items():
-            body += (found, Store(one, batch, *found.targets))
+            (target,) = found.targets
+            body += (found, Store(one, batch, target))
         for loop in reversed(batch):
             stop = as_index(extent_of(loop))
             body = (For(loop, ZERO, stop, body, parallel=loop is batch[0]),)

@@ -199,6 +199,11 @@ def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, l
     return stream, taken, moved
 
 
+def spared(stream: Stream, readers: Readers) -> int:
+    """The bytes of what need not be in memory."""
+    return sum(one.nbytes for one in stream.passing(readers))
+
+
 def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
     """As many rows as the cache holds with all that is made of them; shares if matrices are few.
 
@@ -206,7 +211,7 @@ def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
     """
     limits = target[Streaming]
     count, extent = prod(map(extent_of, stream.batch)), extent_of(stream.row)
-    passing = sum(one.nbytes for one in stream.passing(readers))
+    passing = spared(stream, readers)
     wide = max(passing // (count * extent), 1)
     rows = min(limits.block_bytes // wide, limits.most_rows, extent)
     rows = max(rows // limits.multiple, 1) * limits.multiple
@@ -220,12 +225,11 @@ def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
 
 
 def _is_worth_it(stream: Stream, readers: Readers, target: Target) -> bool:
-    limits, passing = target[Streaming], stream.passing(readers)
-    parts = prod(map(extent_of, stream.batch)) * cut_of(stream, readers, target).shares
+    limits = target[Streaming]
     products = [root for root in stream.roots if isinstance(root, Contraction)]
-    if len(products) < 2 or parts < limits.fewest_matrices:
+    if len(products) < 2 or spared(stream, readers) < limits.least_bytes:
         return False
-    if sum(one.nbytes for one in passing) < limits.least_bytes:
-        return False
+    parts = prod(map(extent_of, stream.batch)) * cut_of(stream, readers, target).shares
     terms = MULTIPLY_ADDS * sum(root.work for root in products)
-    return terms <= limits.most_terms * sum(one.count for one in passing)
+    few = limits.most_terms * sum(one.count for one in stream.passing(readers))
+    return parts >= limits.fewest_matrices and terms <= few

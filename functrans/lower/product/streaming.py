@@ -40,7 +40,7 @@ from functrans.lower.product.kernel import Product
 from functrans.lower.product.narrowing import Narrowed, narrowed
 from functrans.lower.product.packing import Terms
 from functrans.lower.product.panels import packing
-from functrans.lower.product.stream import Cut, Readers, Stream, Streaming, cut_of
+from functrans.lower.product.stream import Cut, Readers, Stream, Streaming, cut_of, spared
 from functrans.lower.select.root import Contraction, Elements, extent_of
 
 
@@ -68,9 +68,10 @@ def stream_nests(
         found = _nests(mask.stream, mask, mask.readers, own, target, simplify)
         if found is not None:
             return found
-    if cut_of(stream, readers, target).shares > 1:
-        if sum(one.nbytes for one in stream.passing(readers)) < target[Streaming].least_shared_bytes:
-            return None
+    limits = target[Streaming]
+    shares = cut_of(stream, readers, target).shares
+    if shares > 1 and spared(stream, readers) < limits.least_shared_bytes:
+        return None
     return _nests(stream, None, readers, bodies, target, simplify)
 
 
@@ -222,8 +223,7 @@ def _in_blocks(
         body.insert(0, mask.found((start, stop), here.batch))
         body.append(mask.tested((start, stop), relocation))
     inside = tuple(each for part in body for each in part)
-    loop = For(turn, ZERO, turns, inside)
-    parts = (*before, (loop,), *after)
+    parts = (*before, (For(turn, ZERO, turns, inside),), *after)
     done = tuple(each for part in parts for each in part)
     return done if mask is None else mask.around(done, here.batch)
 
