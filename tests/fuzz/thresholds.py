@@ -88,6 +88,8 @@ LOW = {
     "streaming": {
         "fewest_matrices": (1, 2, 4),
         "least_bytes": (1, 1, 1 << 20),
+        "least_shared_bytes": (1, 1, 8 << 20),
+        "most_terms": (8, 400, 400),
         "block_bytes": (64, 600_000),
         "most_rows": (8, 48),
         "most_parts": (2, 16),

@@ -245,7 +245,7 @@ class Product:
     def zeros(self, block: Block) -> Body:
         """Loops that clear the sums of a block."""
         if self.is_direct:
-            return self._over_elements(block, lambda *_: const(0, self.dtype))
+            return self.over_elements(block, lambda *_: const(0, self.dtype))
         *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
         store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
@@ -261,9 +261,9 @@ class Product:
             inner = (*block.own, row - block.rows[0], column - block.columns[0])
             return load(self.sums, tuple(map(self.simplify, inner)))
 
-        return self._over_elements(block, own)
+        return self.over_elements(block, own)
 
-    def _over_elements(self, block: Block, value: Callable[[Scalar, Scalar], Scalar]) -> Body:
+    def over_elements(self, block: Block, value: Callable[[Scalar, Scalar], Scalar]) -> Body:
         """Loops that store something in each element of the result in a block."""
         _, _, (column,) = self.root.sides
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)

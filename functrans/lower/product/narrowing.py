@@ -8,8 +8,9 @@ inspector and an executor: J. Saltz et al., "Run-time parallelization and schedu
 1991. Masks mostly are data, and of a few comparisons it takes next to no time to look.)
 
 Nothing is left out on trust: zero times infinity is NaN. Each row tests that the terms which it has
-left out would not have changed anything, and if one would have, the matrix is done again, with all
-columns. Such a term is an expression, in which the condition does not hold:
+left out would not have changed anything, and if one would have, the matrix, or a thread's share of
+its rows, is done again, with all columns. Such a term is an expression, in which the condition does
+not hold:
 
 - of a maximum, it is a number of the row that is not greater than the maximum;
 - where -inf is added to something, that is finite, as its size is: so the sum is -inf;
@@ -29,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.operations import operations_of
 from functrans.loop.relocation import Relocation
 from functrans.loop.scalar import BOOL, Scalar, eq, maximum, minimum, where
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
@@ -39,14 +41,15 @@ from functrans.loop.statements import (
     Let,
     Reduce,
     Statement,
+    Store,
     While,
     buffer,
     load,
     local,
 )
-from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
+from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import Values
 from functrans.lower.product.block import Bounds
@@ -70,12 +73,12 @@ class Narrowed:
         The loops and counters of roots that go over columns.
     tests : Buffer
         For each row, whether a test has failed.
-    largest : tuple of statements
-        Find what bounds the elements of products, by the loops of the stack.
+    largest : dict
+        What bounds the elements of products, for each matrix, and how that is found.
     first, last : Scalar
         Locals: the first tile of columns, and the one behind the last.
     failed, whole : Scalar
-        Locals: whether a test of this matrix has failed, and whether it is done again.
+        Locals: whether a test of these rows has failed, and whether they are done again.
     tile : int
         The columns of a tile.
     simplify : Simplifier
@@ -86,7 +89,7 @@ class Narrowed:
     mask: Mask
     columns: Columns
     tests: Buffer
-    largest: Body
+    largest: Mapping[Buffer, Reduce]
     first: Scalar
     last: Scalar
     failed: Scalar
@@ -103,6 +106,18 @@ class Narrowed:
     def bounds(self) -> Bounds:
         """The first column of a block of rows, and the one behind the last."""
         return _bounds(self.first, self.last, self.tile, self.extent, self.simplify)
+
+    def before(self) -> list[Nest]:
+        """What bounds the elements of products is found once, before threads share any rows."""
+        batch = self.stream.batch
+        body: Body = ()
+        for one, found in self.largest.items():
+            (target,) = found.targets
+            body += (found, Store(one, batch, target))
+        for loop in reversed(batch):
+            stop = as_index(extent_of(loop))
+            body = (For(loop, ZERO, stop, body, parallel=loop is batch[0]),)
+        return [Nest(body, (), operations_of(body))] if body else []
 
     def found(self, rows: Bounds, batch: Values) -> Body:
         """Statements that find the columns of a block of rows."""
@@ -152,15 +167,17 @@ class Narrowed:
         )
 
     def around(self, body: Body, batch: Values) -> Body:
-        """What is done for a matrix, and if a test has failed, with all columns."""
+        """What is done for rows of a matrix, and if a test has failed, again with all columns."""
         once = While(
             body,
             self.failed & ~self.whole,
             (Assign((self.failed, self.whole), (FALSE, TRUE)),),
             most=1,
         )
-        before = Let((self.failed, self.whole), (FALSE, FALSE))
-        return (*substituted(self.largest, batch, self.simplify), before, once)
+        bounds = [target for found in self.largest.values() for target in found.targets]
+        values = [load(one, self.stream.batch) for one in self.largest]
+        values = self.simplify.substitute([*values, FALSE, FALSE], batch)
+        return (Let((*bounds, self.failed, self.whole), tuple(values)), once)
 
     def loops(self, body: Body) -> Body:
         """The statements with narrowed loops over columns, of which there may be fewer lanes."""
@@ -240,7 +257,10 @@ def _rewritten(outside: Outside, tests: Sequence[Scalar], tile: int, readers: Re
         mask=outside.mask,
         columns=outside.columns,
         tests=flags,
-        largest=tuple(outside.largest),
+        largest={
+            buffer("largest", found.targets[0].dtype, map(extent_of, stream.batch)): found
+            for found in outside.largest
+        },
         first=first,
         last=last,
         failed=local(BOOL, "failed"),

@@ -13,7 +13,7 @@ from functrans.loop.affine import lies_along
 from functrans.loop.nodes import ZERO, as_index, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Reduce, Statement, load, local
+from functrans.loop.statements import Buffer, Reduce, load, local
 from functrans.loop.target import Target
 from functrans.lower.product.mask import Columns, Mask
 from functrans.lower.product.stream import Stream
@@ -41,8 +41,8 @@ class Outside:
     simplify: Simplifier
     made: dict[Buffer, Root] = field(default_factory=dict)
     """What has elements in each column."""
-    largest: list[Statement] = field(default_factory=list)
-    """Statements that find the largest numbers in factors."""
+    largest: list[Reduce] = field(default_factory=list)
+    """Find the largest numbers in factors, by the loops of the stack."""
     _known: dict[Scalar, Scalar] = field(default_factory=dict)
     _finite: dict[Scalar, None] = field(default_factory=dict)
     """What is finite, if what it is added to makes it infinite."""

@@ -15,29 +15,53 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Root, extent_of
 
 Readers = Mapping[Buffer, Sequence[Root]]
 
 
 class Streaming(NamedTuple):
-    """Products that are fused over blocks of rows. Not measured on their own."""
+    """Products that are fused over blocks of rows.
+
+    Measured: `least_shared_bytes` and `most_terms`.
+    """
 
     fewest_matrices: int = 4
-    """Matrices of a stack, of which threads have some each: blocks of one come after each other."""
+    """Matrices of a stack, of which threads have some each; of fewer, they share the rows of each,
+    if there are as many shares."""
     least_bytes: int = 1 << 20
     """Bytes that need not be in memory: fewer are in the cache anyway."""
+    least_shared_bytes: int = 8 << 20
+    """The same where threads share rows, if no mask leaves columns out."""
+    most_terms: int = 400
+    """Terms of the products for each number that need not be in memory: of more, to write it and to
+    read it again is next to nothing."""
     block_bytes: int = 600_000
     """Bytes of all that a block of rows consists of, about."""
     most_rows: int = 48
     """Rows of a block at most; their number is a multiple of `multiple`."""
     multiple: int = 8
     most_parts: int = 16
-    """Threads at most that have blocks of their own."""
+    """Threads at most that have blocks, and sums over their rows, of their own."""
     tile: int = 32
     """Columns that are left out together, where a mask leaves nothing in them."""
     fewest_tiles: int = 4
     """Tiles for which it is worth looking at a mask."""
+
+
+class Cut(NamedTuple):
+    """How the rows of each matrix are cut.
+
+    Parameters
+    ----------
+    rows : int
+        The rows of a block.
+    shares : int
+        How many parts of the blocks threads take: each has as many, spread over all rows.
+    """
+
+    rows: int
+    shares: int
 
 
 @dataclass
@@ -158,7 +182,7 @@ def streams(loops: Sequence[Loop], readers: Readers, target: Target) -> Iterator
 def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, list[Loop]]:
     """The longest stream that begins with a nest; how far it goes, and what is in between."""
     first = next(iter(loops[0].roots))
-    if not isinstance(first, Contraction) or len(first.sides[1]) != 1 or not first.sides[0]:
+    if not isinstance(first, Contraction) or len(first.sides[1]) != 1:
         return None, 0, []
     stream = Stream(first.sides[0], first.sides[1][0])
     if not stream.takes(loops[0]):
@@ -175,11 +199,37 @@ def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, l
     return stream, taken, moved
 
 
+def spared(stream: Stream, readers: Readers) -> int:
+    """The bytes of what need not be in memory."""
+    return sum(one.nbytes for one in stream.passing(readers))
+
+
+def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
+    """As many rows as the cache holds with all that is made of them; shares if matrices are few.
+
+    What the shares have of their own takes no more memory than what need not be there.
+    """
+    limits = target[Streaming]
+    count, extent = prod(map(extent_of, stream.batch)), extent_of(stream.row)
+    passing = spared(stream, readers)
+    wide = max(passing // (count * extent), 1)
+    rows = min(limits.block_bytes // wide, limits.most_rows, extent)
+    rows = max(rows // limits.multiple, 1) * limits.multiple
+    if count >= limits.fewest_matrices:
+        return Cut(rows, 1)
+    # (products copy, as they read them, about as much again)
+    own = 2 * rows * wide + sum(one.nbytes for one in stream.sums) // count
+    most = min(min(limits.most_parts, passing // own) // count, -(-extent // rows))
+    # as many for each thread
+    return Cut(rows, 1 << max(most, 1).bit_length() - 1)
+
+
 def _is_worth_it(stream: Stream, readers: Readers, target: Target) -> bool:
     limits = target[Streaming]
-    if prod(map(extent_of, stream.batch)) < limits.fewest_matrices:
+    products = [root for root in stream.roots if isinstance(root, Contraction)]
+    if len(products) < 2 or spared(stream, readers) < limits.least_bytes:
         return False
-    products = [loop for loop in stream.members if isinstance(next(iter(loop.roots)), Contraction)]
-    if len(products) < 2:
-        return False
-    return sum(one.nbytes for one in stream.passing(readers)) >= limits.least_bytes
+    parts = prod(map(extent_of, stream.batch)) * cut_of(stream, readers, target).shares
+    terms = MULTIPLY_ADDS * sum(root.work for root in products)
+    few = limits.most_terms * sum(one.count for one in stream.passing(readers))
+    return parts >= limits.fewest_matrices and terms <= few

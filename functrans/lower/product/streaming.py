@@ -7,26 +7,32 @@ the loops over rows, and their interchange; for attention known by T. Dao et al.
 2022. Rows are whole here: no sum is corrected afterwards.) Sums over rows, such as gradients by
 keys and values, are added up from block to block.
 
+Threads share the matrices of a stack. Of few matrices, they share the rows of each: a share has
+every so many-th block, for under a mask rows are of different lengths, and sums of its own, which
+are added up behind, in the order of the shares. How many there are does not depend on the threads.
+
 Expects nests in order. Leaves some of them as one, whose outermost loop goes over a stack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from math import prod
+from operator import add
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.operations import operations_of
 from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, minimum
+from functrans.loop.scalar import Scalar, const, idiv, minimum
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, buffer
+from functrans.loop.statements import Buffer, For, buffer, load
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
-from functrans.lower.nest.linearisation import Values, delinearised
+from functrans.lower.nest.linearisation import Values, delinearised, quotient_and_rest
 from functrans.lower.product.block import Block
 from functrans.lower.product.blocking import blocks_by_rows
 from functrans.lower.product.epilogue import Epilogue, epilogue_of, without
@@ -34,7 +40,7 @@ from functrans.lower.product.kernel import Product
 from functrans.lower.product.narrowing import Narrowed, narrowed
 from functrans.lower.product.packing import Terms
 from functrans.lower.product.panels import packing
-from functrans.lower.product.stream import Readers, Stream, Streaming
+from functrans.lower.product.stream import Cut, Readers, Stream, Streaming, cut_of, spared
 from functrans.lower.select.root import Contraction, Elements, extent_of
 
 
@@ -62,6 +68,10 @@ def stream_nests(
         found = _nests(mask.stream, mask, mask.readers, own, target, simplify)
         if found is not None:
             return found
+    limits = target[Streaming]
+    shares = cut_of(stream, readers, target).shares
+    if shares > 1 and spared(stream, readers) < limits.least_shared_bytes:
+        return None
     return _nests(stream, None, readers, bodies, target, simplify)
 
 
@@ -74,17 +84,18 @@ def _nests(
     simplify: Simplifier,
 ) -> list[Nest] | None:
     passing = stream.passing(readers)
-    rows = _rows(stream, passing, target)
-    count = prod(map(extent_of, stream.batch))
+    cut = cut_of(stream, readers, target)
+    count = prod(map(extent_of, stream.batch)) * cut.shares
     parts = min(count, target[Streaming].most_parts)
     members = []
     for loop in stream.members:
-        member = _member(stream, mask, loop, rows, parts, bodies, target, simplify)
+        member = _member(stream, mask, loop, cut.rows, parts, bodies, target, simplify)
         if member is None or not (mask is None or _is_narrow(member, mask)):
             return None
         members.append(member)
-    part, number = index("part", parts), index("matrix", count)
-    here = _Here(part, number, delinearised(stream.batch, number, simplify), rows)
+    part, number, share = index("part", parts), index("matrix", count), index("share", cut.shares)
+    batch = delinearised((*stream.batch, share), number, simplify)
+    here = _Here(part, batch.pop(share), batch, cut)
     body = _in_blocks(stream, mask, members, passing, here, simplify)
     start, stop = block_range(part, -(-count // parts), const(count, INDEX))
     matrices = For(number, start, stop, body)
@@ -96,29 +107,37 @@ def _nests(
     )
     if sum(one.nbytes for one in nest.scratch) > target.largest_stack:
         return None
-    packings: list[Nest] = []
-    for each in members:
-        if each.product is not None and not each.is_sum:
-            packings += packing(each.product)
-    return [*packings, nest]
+    products = [(each.product, each.is_sum) for each in members if each.product is not None]
+    packings = [each for product, is_sum in products if not is_sum for each in packing(product)]
+    added = [_added(each, cut.shares, simplify) for each, is_sum in products if is_sum]
+    before = [] if mask is None else mask.before()
+    return [*before, *packings, nest, *(added if cut.shares > 1 else ())]
+
+
+def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
+    """The nest that adds up the sums of all shares."""
+    size, loops = product.size, product.root.sides[0]
+    number = index("row", size.batch * size.rows)
+    matrix, row = quotient_and_rest(number, size.rows, simplify)
+    batch = delinearised(loops, matrix, simplify) if loops else {}
+
+    def total(row: Scalar, column: Scalar) -> Scalar:
+        of_shares = [(matrix * shares + share, row, column) for share in range(shares)]
+        return reduce(add, (load(product.sums, tuple(map(simplify, each))) for each in of_shares))
+
+    block = Block(batch, (row, simplify(row + 1)), (ZERO, const(size.columns, INDEX)))
+    body = product.over_elements(block, total)
+    rows = For(number, ZERO, const(number.attribute[2], INDEX), body, parallel=True)
+    return Nest((rows,), (), shares * product.root.target.count)
 
 
 class _Here(NamedTuple):
-    """Where statements of a stream are: in which part, at which matrix, in blocks of some rows."""
+    """Where statements of a stream are: in which part, and share of the rows of which matrix."""
 
     part: Scalar
-    number: Scalar
+    share: Scalar
     batch: Values
-    rows: int
-
-
-def _rows(stream: Stream, passing: Mapping[Buffer, Elements], target: Target) -> int:
-    """The rows of a block: as many as the cache holds with all that is made of them."""
-    limits = target[Streaming]
-    around = prod(map(extent_of, stream.around))
-    wide = max(sum(one.nbytes for one in passing) // around, 1)
-    rows = min(limits.block_bytes // wide, limits.most_rows, extent_of(stream.row))
-    return max(rows // limits.multiple, 1) * limits.multiple
+    cut: Cut
 
 
 def _member(
@@ -160,11 +179,13 @@ def _in_blocks(
     here: _Here,
     simplify: Simplifier,
 ) -> Body:
-    """What is done for one matrix of the stack: a loop over blocks of rows, sums around it."""
-    extent = extent_of(stream.row)
-    block = index("block", -(-extent // here.rows))
-    start = simplify(block * here.rows)
-    stop = simplify(minimum(start + here.rows, extent))
+    """What is done for a share of a matrix: a loop over its blocks of rows, sums around it."""
+    extent, (rows, shares) = extent_of(stream.row), here.cut
+    blocks = -(-extent // rows)
+    turn = index("turn", -(-blocks // shares))
+    turns = simplify(idiv(blocks + (shares - 1) - here.share, shares))
+    start = simplify((turn * shares + here.share) * rows)
+    stop = simplify(minimum(start + rows, extent))
     relocation = Relocation(simplify)
     body: list[Body] = []
     before: list[Body] = []
@@ -184,10 +205,11 @@ def _in_blocks(
             own = Block(here.batch, (start, stop), columns, (here.part,))
             if member.is_sum:
                 own = own._replace(rows=(ZERO, const(product.size.rows, INDEX)))
-                terms = Terms(start, simplify(stop - start), here.rows)
+                terms = Terms(start, simplify(stop - start), rows)
                 before.append(product.zeros(own))
                 body.append(product.accumulated(own, terms, relocation, among))
-                after.append(product.stored(own))
+                if shares == 1:
+                    after.append(product.stored(own))
             else:
                 body.append(product.computed(own, relocation, among))
                 if product.root.target not in passing:
@@ -195,14 +217,13 @@ def _in_blocks(
                 relocation.placed[product.root.target] = product.place(own)
         if member.epilogue is not None:
             own = Block(here.batch, (start, stop), (ZERO, ZERO), (here.part,))
-            rows = member.epilogue.of_block(own, relocation, simplify)
-            body.append(rows if mask is None else mask.loops(rows))
+            by_rows = member.epilogue.of_block(own, relocation, simplify)
+            body.append(by_rows if mask is None else mask.loops(by_rows))
     if mask is not None:
         body.insert(0, mask.found((start, stop), here.batch))
         body.append(mask.tested((start, stop), relocation))
     inside = tuple(each for part in body for each in part)
-    loop = For(block, ZERO, const(block.attribute[2], INDEX), inside)
-    parts = (*before, (loop,), *after)
+    parts = (*before, (For(turn, ZERO, turns, inside),), *after)
     done = tuple(each for part in parts for each in part)
     return done if mask is None else mask.around(done, here.batch)
 
@@ -215,7 +236,7 @@ def _place(
     others = [axis for axis in range(len(root.target.shape)) if axis not in around]
     shape = [root.target.extents[axis] for axis in others]
     parts: int = here.part.attribute[2]
-    kept = buffer(f"{root.target.name}_rows", root.target.dtype, (parts, here.rows, *shape))
+    kept = buffer(f"{root.target.name}_rows", root.target.dtype, (parts, here.cut.rows, *shape))
 
     def place(position: Position) -> tuple[Buffer, Position]:
         inner = (position[axis] for axis in others)

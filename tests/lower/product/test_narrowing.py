@@ -16,7 +16,7 @@ from functrans.optimise import optimise
 from functrans.run.code import host
 
 SMALL = CPU.having(
-    Streaming(least_bytes=1, tile=1, fewest_tiles=2, block_bytes=1),
+    Streaming(least_bytes=1, least_shared_bytes=1, tile=1, fewest_tiles=2, block_bytes=1),
     Forms(fewest_rows=1, least_work=1),
     Products(smallest_side=2, smallest_work=1),
 )
@@ -31,9 +31,9 @@ def small(monkeypatch):
     monkeypatch.setattr(config, "cache", False)
 
 
-def arrays(rows, columns, dtype=np.float64, size=SIZE):
+def arrays(rows, columns, dtype=np.float64, size=SIZE, stack=(HEADS,)):
     rng = np.random.default_rng(rows)
-    shapes = [(HEADS, n, size) for n in (rows, columns, columns, rows)]
+    shapes = [(*stack, n, size) for n in (rows, columns, columns, rows)]
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
@@ -177,6 +177,23 @@ def test_nothing_is_left_out_that_is_not_finite(function, number, where):
         args[where][1, row, 2] = 0.5
 
 
+@pytest.mark.parametrize("stack", [(), (2,)])
+@pytest.mark.parametrize("name", ["causal", "window", "padding", "scattered", "none"])
+@pytest.mark.parametrize("function", [forward, gradient])
+def test_rows_that_threads_share(function, name, stack):
+    """Each share of the rows of a matrix is done again, or not, by itself."""
+    mask, args = MASKS[name](203, 150), arrays(203, 150, stack=stack)
+    assert is_narrowed(function, *args, mask, -np.inf)
+    compare(function, *args, mask, -np.inf)
+    # of some rows, the other side is the largest score
+    compare(function, *args, mask, -1.0)
+    for where, row in ((0, 40), (1, 149), (2, 80)):
+        for number in (np.nan, np.inf):
+            given = [x.copy() for x in args]
+            given[where][..., row, 2] = number
+            compare(function, *given, mask, -np.inf)
+
+
 def test_a_product_that_overflows_where_nothing_is_looked_at():
     q, k, v, weights = arrays(70, 70)
     v[:, 60], weights[:, 3] = 1e200, 1e200
@@ -223,10 +240,13 @@ def test_every_access_is_proved(function):
     assert verify(plan) == 0
 
 
-def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
-    args, results = (*arrays(70, 70), MASKS["causal"](70, 70), -np.inf), set()
+@pytest.mark.parametrize("stack", [(), (HEADS,)])
+@pytest.mark.parametrize("nothing", [-np.inf, -1.0])
+def test_bits_do_not_depend_on_the_number_of_threads(stack, nothing, monkeypatch):
+    args = *arrays(200, 200, stack=stack), MASKS["causal"](200, 200), nothing
+    results = set()
     function = jit(gradient)
-    for number in (1, 2, 5):
+    for number in (1, 2, 8):
         monkeypatch.setattr(config, "threads", number)
         results.add(b"".join(each.tobytes() for each in function(*args)))
     assert len(results) == 1

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from functrans import config, grad, jit, trace
+from functrans.loop.statements import For
 from functrans.loop.target import CPU
+from functrans.loop.walk import walk
 from functrans.lower import pipeline
 from functrans.lower.product.stream import Streaming
 from functrans.lower.verify import verify
@@ -15,10 +17,18 @@ from functrans.run.code import host
 
 RNG = np.random.default_rng(0)
 SMALL = CPU.having(
-    Streaming(least_bytes=1),
+    Streaming(least_bytes=1, least_shared_bytes=1),
     Forms(fewest_rows=1, least_work=1),
     Products(smallest_side=2, smallest_work=1),
 )
+
+SHARED = SMALL.having(Streaming(least_bytes=1, least_shared_bytes=1, block_bytes=1))
+
+
+@pytest.fixture
+def shared(small, monkeypatch):
+    """Blocks of few rows, so that threads share them."""
+    monkeypatch.setattr(host, "other", SHARED)
 
 
 @pytest.fixture
@@ -45,8 +55,15 @@ def loss(q, k, v):
     return np.sum(attention(q, k, v) ** 2)
 
 
-def planned(function, *args):
-    return pipeline.plan(optimise(trace(function)(*args)), SMALL)
+def planned(function, *args, target=SMALL):
+    return pipeline.plan(optimise(trace(function)(*args)), target)
+
+
+def is_shared(function, *args):
+    """Whether rows are gone through in blocks, of which each thread has every so many-th."""
+    bodies = [step.kernel.body for step in planned(function, *args, target=SHARED).steps]
+    loops = [each for body in bodies for each in walk(body) if isinstance(each, For)]
+    return any(loop.index.attribute[0] == "turn" for loop in loops)
 
 
 def temporaries(function, *args):
@@ -54,6 +71,26 @@ def temporaries(function, *args):
     return max(one.count for one in planned(function, *args).offsets)
 
 
+def close(function, *args):
+    for one, other in zip(jit(function)(*args), function(*args), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def few(stack, rows, others, size):
+    """Arrays of a few matrices, or of one without a stack."""
+    return [RNG.standard_normal((*stack, n, size)) for n in (rows, others, others)]
+
+
+def softmax_attention(q, k, v):
+    return softmax(q @ k.mT * 0.3) @ v
+
+
+def few_loss(q, k, v):
+    return np.sum(softmax_attention(q, k, v) ** 2)
+
+
+FUNCTIONS = [softmax_attention, grad(few_loss, argnums=(0, 1, 2))]
+STACKS = [(), (1,), (1, 1), (2,), (3,), (1, 3)]
 SIZES = [(4, 16, 16, 8), (5, 20, 9, 3), (4, 7, 30, 17), (6, 33, 8, 5)]
 
 
@@ -68,6 +105,52 @@ def test_attention(small, function, sizes):
 @pytest.mark.parametrize("function", [attention, grad(loss, argnums=(0, 1, 2))])
 def test_every_access_is_proved(function):
     assert verify(planned(function, *arrays(4, 13, 9, 5))) == 0
+
+
+@pytest.mark.parametrize("sizes", [(150, 150, 5), (203, 90, 5), (301, 17, 4)])
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_rows_that_threads_share(shared, function, stack, sizes):
+    args = few(stack, *sizes)
+    assert is_shared(function, *args)
+    close(function, *args)
+
+
+@pytest.mark.parametrize("stack", [(), (2,)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_access_of_shares_is_proved(function, stack):
+    args = few(stack, 80, 24, 5)
+    assert is_shared(function, *args)
+    assert verify(planned(function, *args, target=SHARED)) == 0
+
+
+@pytest.mark.parametrize("stack", [(), (2,)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_memory_of_shares_is_linear_in_the_rows(function, stack):
+    def memory(rows):
+        return sum(one.nbytes for one in planned(function, *few(stack, rows, rows, 8)).offsets)
+
+    assert memory(8000) <= 2.2 * memory(4000)
+
+
+def test_symmetric_sums_of_shares(shared):
+    def moments(x, a):
+        y = np.tanh(x @ a)
+        return y.T @ y, y @ a.T
+
+    args = [RNG.standard_normal(shape) for shape in ((300, 4), (4, 20))]
+    assert is_shared(moments, *args)
+    close(moments, *args)
+
+
+def test_products_of_many_terms_are_not_streamed():
+    def layers(x, a, b):
+        return np.tanh(x @ a) @ b
+
+    few_terms = [np.ones(shape) for shape in ((2048, 64), (64, 1024), (1024, 64))]
+    many_terms = [np.ones(shape) for shape in ((2048, 512), (512, 1024), (1024, 512))]
+    assert temporaries(layers, *few_terms) < 2048 * 1024
+    assert temporaries(layers, *many_terms) == 2048 * 1024
 
 
 def test_memory_is_linear_in_the_rows():
@@ -97,10 +180,18 @@ def test_what_reads_other_rows_is_not_streamed(small):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_bits_do_not_depend_on_the_number_of_threads(small, monkeypatch):
-    args, results = arrays(6, 40, 40, 16), set()
-    function = jit(grad(loss, argnums=(0, 1, 2)))
-    for number in (1, 2, 5):
+def same_bits(function, args, monkeypatch):
+    results = set()
+    for number in (1, 2, 5, 8):
         monkeypatch.setattr(config, "threads", number)
         results.add(b"".join(each.tobytes() for each in function(*args)))
     assert len(results) == 1
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(small, monkeypatch):
+    same_bits(jit(grad(loss, argnums=(0, 1, 2))), arrays(6, 40, 40, 16), monkeypatch)
+
+
+@pytest.mark.parametrize("stack", [(), (3,)])
+def test_bits_of_shares_do_not_depend_on_the_number_of_threads(shared, stack, monkeypatch):
+    same_bits(jit(FUNCTIONS[1]), few(stack, 200, 200, 16), monkeypatch)
