@@ -16,7 +16,9 @@ from math import prod
 from operator import add, and_
 from typing import NamedTuple
 
-from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
+import numpy as np
+
+from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX, required
 from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where, zero
@@ -51,6 +53,11 @@ def det(at: Emission) -> None:
     """The determinants."""
     one = const(1, at.eqn.outputs[0].aval.dtype)
     _by_rows(at, lambda rows: iter([((), determinant(rows) if rows else one)]))
+
+
+def cofactor(at: Emission) -> None:
+    """The cofactors."""
+    _by_rows(at, lambda rows: _enumerated(cofactors(rows)))
 
 
 def slogdet(at: Emission) -> None:
@@ -370,6 +377,22 @@ def determinant(matrix: Rows) -> Scalar:
         return terms[0] + terms[1] + terms[2]
     found = factors(matrix)
     return where(found.regular, prod(found.pivots, start=found.sign), 0)
+
+
+def cofactors(matrix: Rows) -> Rows:
+    """By minors, up to four rows: beyond that, each row more loses as many more digits."""
+    n = range(len(matrix))
+
+    def cofactor(i: int, j: int) -> Scalar:
+        left = [row[:j] + row[j + 1 :] for number, row in enumerate(matrix) if number != i]
+        minor = determinant(left) if left else const(1, matrix[i][j].dtype)
+        return -minor if (i + j) % 2 else minor
+
+    found = [[cofactor(i, j) for j in n] for i in n]
+    # others have no singular values, which larger ones are made of
+    finite = _all([abs(x) < np.inf for row in matrix for x in row])
+    found[-1][-1] = required(finite, found[-1][-1], NOT_CONVERGED)
+    return found
 
 
 def sign_and_pivots(matrix: Rows) -> tuple[Scalar, Row]:
