@@ -21,7 +21,17 @@ from functrans.loop.affine import Coefficients, lies_along
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import BOOL, Scalar, idiv, irem, maximum, minimum, where
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Let, Reduce, Store, buffer, load, local
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised
@@ -88,14 +98,15 @@ def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) 
     _, rows, columns = root.sides
     axes = [root.axes[root.loops.index(loop)] for loop in (*rows, *columns)]
     for reader in readers:
-        if not isinstance(reader, Elements) or isinstance(reader, Contraction) or reader.instead:
+        if not isinstance(reader, Elements) or reader.instead:
             return ALL
         places = [x.args[axis] for x in reader.loads[root.target] for axis in axes]
         row, column = places[0], places[-1]
         one = places == [row, column] * len(reader.loads[root.target])
         if not one or row is column or {row.op, column.op} != {"index"}:
             return ALL
-        for _, value in reader.elements:
+        factors = reader.factors if isinstance(reader, Contraction) else ()
+        for value in (*factors, *(value for _, value in reader.elements)):
             found += _bands_read(value, root.target, row, column, simplify)
     return ALL if root.output or not found else reduce(Band.around, found)
 
@@ -132,8 +143,8 @@ class _Side(NamedTuple):
     band : Band
     other : Operand
         What its zeros are multiplied by.
-    finite : Buffer
-        Whether all of some lines of that are finite.
+    finite : Buffer or None
+        Whether all of some lines of that are finite; None if all numbers are.
     lines : int
         How many lines these are.
     """
@@ -141,18 +152,13 @@ class _Side(NamedTuple):
     number: int
     band: Band
     other: Operand
-    finite: Buffer
+    finite: Buffer | None
     lines: int
 
-    def look(self, stack: Sequence[Scalar]) -> Nest:
+    def look(self, stack: Sequence[Scalar], finite: Buffer) -> Nest:
         """The nest that looks whether lines of the other operand are finite."""
-        simplify, target, count = (
-            self.other.simplify,
-            self.other.target,
-            iterations(self.other.loops),
-        )
-        groups = self.finite.extents[-1]
-        group = index("group", self.finite.count)
+        simplify, count = self.other.simplify, iterations(self.other.loops)
+        group, groups = index("group", finite.count), finite.extents[-1]
         matrix, number = (simplify(op(group, groups)) for op in (idiv, irem))
         first, line = simplify(number * self.lines), index("line", self.lines)
         term = index("k", extent_of(self.other.counter))
@@ -165,14 +171,14 @@ class _Side(NamedTuple):
         if lies_along(element, line, term):
             loops.reverse()
         inner, _, stop = loops[-1]
-        lanes = 4 * target.lanes(element.dtype.itemsize)
+        lanes = 4 * self.other.target.lanes(element.dtype.itemsize)
         while lanes > extent_of(inner):
             lanes //= 2
         whole = stop.op == "const" and int(stop.attribute) % lanes == 0
-        finite, within = local(BOOL, "finite"), abs(element) < float("inf")
-        fold = Reduce((finite,), ("and",), (within,), tuple(loops), lanes=lanes, whole=whole)
-        store = Store(self.finite, (matrix, number), finite)
-        loop = For(group, ZERO, as_index(self.finite.count), (fold, store), parallel=True)
+        all_are, is_finite = local(BOOL, "finite"), abs(element) < float("inf")
+        fold = Reduce((all_are,), ("and",), (is_finite,), tuple(loops), lanes=lanes, whole=whole)
+        body = (fold, Store(finite, (matrix, number), all_are))
+        loop = For(group, ZERO, as_index(finite.count), body, parallel=True)
         return Nest((loop,), (), count * extent_of(term))
 
 
@@ -197,7 +203,7 @@ class Bands:
     @property
     def looks(self) -> list[Nest]:
         """The nests that look whether what zeros are multiplied by is finite."""
-        return [side.look(self.stack) for side in self.sides]
+        return [x.look(self.stack, x.finite) for x in self.sides if x.finite is not None]
 
     def terms(
         self, matrix: Scalar, tile: tuple[Bounds, Bounds], terms: Terms, simplify: Simplifier
@@ -213,25 +219,27 @@ class Bands:
         terms : Terms
         simplify : Simplifier
         """
-        start, stop = ZERO, terms.length
-        for side in self.sides:
-            (first, behind), (other, _) = tile[side.number], tile[1 - side.number]
-            finite = load(side.finite, (matrix, simplify(idiv(other, side.lines))))
-            if side.band.low is not None:
-                low = first + side.band.low - terms.start
-                start = maximum(start, where(finite, minimum(low, terms.length), ZERO))
-            if side.band.high is not None:
-                high = behind + side.band.high - terms.start
-                stop = minimum(stop, where(finite, maximum(high, ZERO), terms.length))
         (row, below), (column, behind) = tile
+        start, stop = ZERO, terms.length
+        found: list[Statement] = []
+        for side in self.sides:
+            (own, end), (other, _) = tile[side.number], tile[1 - side.number]
+            whole, more = as_index(extent_of(side.other.counter)), ZERO
+            if side.finite is not None:
+                more = local(INDEX, "more")
+                finite = load(side.finite, (matrix, simplify(idiv(other, side.lines))))
+                found.append(Let((more,), (where(finite, ZERO, whole),)))
+            if side.band.low is not None:
+                low = minimum(own + side.band.low, whole)
+                start = maximum(start, low - terms.start - more)
+            if side.band.high is not None:
+                high = maximum(end + side.band.high, ZERO)
+                stop = minimum(stop, high - terms.start + more)
         if self.read.low is not None:
             stop = where(row + self.read.low < behind, stop, ZERO)
         if self.read.high is not None:
             stop = where(column < below + self.read.high, stop, ZERO)
-        if start is ZERO and stop is terms.length:
-            return (), (start, stop)
-        found = local(INDEX, "first"), local(INDEX, "last")
-        return (Let(found, (simplify(start), simplify(stop))),), found
+        return tuple(found), (simplify(start), simplify(stop))
 
 
 def bands_of(
@@ -256,6 +264,7 @@ def bands_of(
         band, count = _band_of(operands[number]), iterations(other.loops)
         if band != ALL:
             together = min(lines[1 - number], count)
-            shape = iterations(stack), -(-count // together)
-            sides.append(_Side(number, band, other, buffer("finite", BOOL, shape), together))
+            finite = buffer("finite", BOOL, (iterations(stack), -(-count // together)))
+            is_float = other.factor.dtype.kind == "f"
+            sides.append(_Side(number, band, other, finite if is_float else None, together))
     return Bands(tuple(sides), read, stack)
