@@ -93,7 +93,10 @@ def _band_of(operand: Operand) -> Band:
 
 
 def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) -> Band:
-    """The columns of each row of a result that are read."""
+    """The columns of each row of a result that are read.
+
+    Of a symmetric one, half is computed, whichever is read.
+    """
     found: list[Band] = []
     _, rows, columns = root.sides
     axes = [root.axes[root.loops.index(loop)] for loop in (*rows, *columns)]
@@ -108,7 +111,7 @@ def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) 
         factors = reader.factors if isinstance(reader, Contraction) else ()
         for value in (*factors, *(value for _, value in reader.elements)):
             found += _bands_read(value, root.target, row, column, simplify)
-    return ALL if root.output or not found else reduce(Band.around, found)
+    return ALL if root.output or root.symmetric or not found else reduce(Band.around, found)
 
 
 def _bands_read(

@@ -235,6 +235,19 @@ def test_tiles_that_nobody_reads(blocks, name):
     assert is_cut(function, x, y) == some
 
 
+def test_halves_of_symmetric_products_that_are_read(monkeypatch):
+    """What is above the diagonal is a copy of what is below it."""
+    monkeypatch.setattr(config, "cache", False)
+    monkeypatch.setattr(
+        host, "other", target(host.kind(), **SMALL_BLOCKS, products={"worth_splitting": 1})
+    )
+    x = array(150, 150)
+    for read in (np.tril, np.triu):
+        check(lambda x, read=read: read(x.T @ x), x)
+        check(lambda x, read=read: read(x).T @ read(x), x)
+        check(lambda x, read=read: read(read(x) @ read(x).T), x)
+
+
 def test_conditions_that_are_bands():
     i, k, simplify = index("i", 50), index("k", 60), Simplifier()
 

@@ -29,7 +29,7 @@ PRODUCTS = {
     "right": (lambda s, b: b.T @ cholesky(s), 1),
     "right, transposed": (lambda s, b: b.T @ cholesky(s).T, 1),
     "upper": (lambda s, b: cholesky(s, upper=True) @ b, 1),
-    "both": (lambda s, b: cholesky(s) @ cholesky(s).T, 2),
+    "both": (lambda s, b: cholesky(s) @ cholesky(s).T, 1),
     "of QR": (lambda s, b: np.linalg.qr(s, "r") @ b, 1),
     "few columns": (lambda s, b: cholesky(s) @ b[:, :2], 0),
     "a vector": (lambda s, b: cholesky(s) @ b[:, 0], 0),
