@@ -40,6 +40,7 @@ from functrans.optimise.machine.scan_motion import move_out_of_scans
 from functrans.optimise.machine.scan_unrolling import none_is_to_be_unrolled, unroll_scans
 from functrans.optimise.machine.sums.distribution import distribute_sums
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
+from functrans.optimise.machine.triangular_factors import write_out_triangles
 from functrans.optimise.machine.write_coalescing import coalesce_writes
 from functrans.optimise.simplification import fold_constants, inline, merge_equal, simplify
 from functrans.optimise.twins import merge_twins
@@ -142,6 +143,7 @@ FOR_CORES = Passes(
              none_is_to_be_unrolled),
         Pass(columns_first, "after code motion: a product that left its loop needs no transpose"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
+        Pass(write_out_triangles, "behind layouts: a choice is no array that is read transposed"),
         Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),
         Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
         Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),

@@ -64,7 +64,9 @@ def patterns(d):
 
 def chains(d):
     """Layers, attention, Gram matrices: products of products."""
-    name = d.choice(["layers", "attention", "gram", "bilinear", "power", "masked", "moments"])
+    name = d.choice([
+        "layers", "attention", "gram", "bilinear", "power", "masked", "moments", "triangles",
+    ])  # fmt: skip
     first = d.value(lambda x: single_or_double(x) and x.ndim == 2 and 0 < x.size <= 3000)
     if first is None:
         return None
@@ -95,6 +97,7 @@ def chains(d):
         "bilinear": lambda x: np.einsum("mi,ik,kj,mj->m", x, a, b, x),
         "power": lambda x: (x @ (a @ b)) @ (a @ b) / dtype(4),
         "masked": lambda x: np.where(x > 0, x, dtype(0)) @ a,
+        "triangles": lambda x: np.tril(np.tril(x, k - 3) @ a @ np.triu(b, heads - 2), causal),
         "moments": lambda x: np.einsum("mi,mj->ij", x - x.mean(0), x * dtype(1 / m)),
     }  # fmt: skip
     return (

@@ -128,6 +128,11 @@ FUNCTIONS = {
         drawn(20, 30, 8),
         drawn(8, 9, 20),
     ),
+    "write_out_triangles": (
+        lambda a, b: np.linalg.cholesky(a) @ b,
+        np.eye(60) * 90 + np.ones((60, 60)),
+        drawn(60, 40),
+    ),
     "widen_half_products": (
         lambda x, y: x @ y,
         # whole numbers, whose sums are half floats

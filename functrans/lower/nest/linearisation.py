@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
-from functrans.loop.nodes import INDEX, as_index, index
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 
@@ -26,6 +26,14 @@ def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier)
         rest, values[each] = quotient_and_rest(rest, each.attribute[2], simplify)
     values[counters[0]] = rest
     return values
+
+
+def number_of(values: Mapping[Scalar, Scalar], simplify: Simplifier) -> Scalar:
+    """Which of all iterations of some loops it is, by the index of each."""
+    total: Scalar = ZERO
+    for loop, value in values.items():
+        total = total * loop.attribute[2] + value
+    return simplify(total)
 
 
 def quotient_and_rest(x: Scalar, by: int, simplify: Simplifier) -> tuple[Scalar, Scalar]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position
-from functrans.loop.scalar import Scalar, const, maximum, minimum
+from functrans.loop.scalar import Scalar, const, idiv, maximum, minimum
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import For, Store
 from functrans.loop.walk import Body
@@ -65,6 +65,20 @@ class Block(NamedTuple):
 def loop_of(index: Scalar, stop: Scalar, body: Body, start: Scalar = ZERO) -> Body:
     """A loop, or its body if that is done once."""
     return body if index is ZERO else (For(index, start, stop, body),)
+
+
+def groups_of(bounds: Bounds, length: int, simplify: Simplifier) -> Bounds:
+    """From which to which group of so many lines, or terms, some of them are."""
+    start, stop = bounds
+    return simplify(idiv(start, length)), simplify(idiv(stop + (length - 1), length))
+
+
+def count_of(bounds: Bounds, length: int, most: int, simplify: Simplifier) -> Scalar:
+    """How many tiles, or panels, there are between two rows, or columns."""
+    start, stop = bounds
+    if start.op == stop.op == "const":
+        return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
+    return simplify(minimum(idiv(stop - start + (length - 1), length), most))
 
 
 def iterations(loops: Sequence[Scalar]) -> int:

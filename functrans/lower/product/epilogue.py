@@ -23,6 +23,7 @@ from functrans.loop.walk import Body, scalars, walk
 from functrans.lower.nest.bodies import Nest, NestBuilder
 from functrans.lower.nest.fusion import Loop
 from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.product.bands import Band, band_read
 from functrans.lower.product.block import Block, iterations
 from functrans.lower.product.blocking import Blocks, blocks_of
 from functrans.lower.product.kernel import Product
@@ -56,30 +57,35 @@ def product_nests(
     built = bodies.build(rest) if rest.roots else []
     is_kept = root.output or any(each not in loop.roots for each in readers.get(root.target, ()))
     epilogue = _epilogue(root, built)
-    product = _product(root, target, simplify, epilogue)
+    read = band_read(root, readers.get(root.target, ()), simplify)
+    product = _product(root, target, simplify, read, epilogue)
     if built and (epilogue is None or not _fits(product, target, epilogue)):
-        alone = _product(root, target, simplify)
+        alone = _product(root, target, simplify, read)
         return [*packing(alone), _nest(alone, None, True, simplify), *built]
     return [*packing(product), _nest(product, epilogue, is_kept or epilogue is None, simplify)]
 
 
 def _product(
-    root: Contraction, target: Target, simplify: Simplifier, epilogue: Epilogue | None = None
+    root: Contraction,
+    target: Target,
+    simplify: Simplifier,
+    read: Band,
+    epilogue: Epilogue | None = None,
 ) -> Product:
     """A product whose blocks have as many columns as a thread has room for."""
     whole_rows = epilogue is not None and epilogue.column is None
     is_alone = epilogue is None
     blocks = blocks_of(root, target, whole_rows)
-    product = Product(root, blocks, target, simplify, is_alone=is_alone)
+    product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
     if product.packs_rows and not blocks.by_terms:
         blocks = blocks_of(root, target, whole_rows, in_vectors=True)
-        product = Product(root, blocks, target, simplify, is_alone=is_alone)
+        product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
     while not _fits(product, target, epilogue):
         smaller = _halved(product, whole_rows)
         if smaller == blocks:
             break
         blocks = smaller
-        product = Product(root, blocks, target, simplify, is_alone=is_alone)
+        product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
     return product
 
 

@@ -15,7 +15,7 @@ bias and activation, a softmax of its rows. It reads the block, which the cache 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
@@ -26,11 +26,12 @@ from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, lo
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
-from functrans.lower.nest.linearisation import Values, delinearised
-from functrans.lower.product.block import Block, Bounds, loop_of
+from functrans.lower.nest.linearisation import Values, delinearised, number_of
+from functrans.lower.product.bands import ALL, Band, Bands, bands_of
+from functrans.lower.product.block import Block, Bounds, count_of, groups_of, loop_of
 from functrans.lower.product.blocking import Blocking, Blocks, extents_of, form_of
 from functrans.lower.product.packing import Groups, Lines, Operand, Terms
-from functrans.lower.select.root import Contraction, extent_of
+from functrans.lower.select.root import Contraction
 
 
 class Product:
@@ -46,6 +47,8 @@ class Product:
         How many threads at most have scratch of their own in the arena; 0 if it is on their stacks.
     is_alone : bool
         Whether nothing is done of a block: then sums may go to memory at once.
+    read : Band
+        The columns of each row of the result that are read.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Product:
         simplify: Simplifier,
         parts: int = 0,
         is_alone: bool = False,
+        read: Band = ALL,
     ) -> None:
         assert root.counter is not None
         self.root = root
@@ -72,6 +76,11 @@ class Product:
         self.left = Operand(left, rows, root.counter, target, simplify)
         self.right = Operand(right, columns, root.counter, target, simplify)
         height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
+        together = max(self.limits.packed_bytes // self.dtype.itemsize, blocks.width)
+        self.bands = Bands()
+        if not (blocks.by_terms or root.shared_rows or self.in_arena):
+            lines = height, together
+            self.bands = bands_of((self.left, self.right), lines, root.sides[0], read)
         panels = -(-self.size.columns // blocks.width)
         name, own = root.target.name, (parts,) * self.in_arena
         rows_or_tiles = (
@@ -195,7 +204,7 @@ class Product:
         terms = Terms(start, count, blocks.depth, few)
         before, panels = self._packed(block, terms)
         body = (*before, *self._stretch(block, left, panels, terms, "add"))
-        start, stop = self._groups((first, last), blocks.depth)
+        start, stop = groups_of((first, last), blocks.depth, self.simplify)
         return (*self.zeros(block), For(stretch, start, stop, body))
 
     def _packed(
@@ -217,7 +226,7 @@ class Product:
         right = replace(self.right, factor=factor).at(block.batch)
         before, panels = self._packed_here(block, right, terms)
         left = self._left(block, elsewhere)
-        tiles = None if among is None else self._groups(among, self.blocks.height)
+        tiles = None if among is None else groups_of(among, self.blocks.height, self.simplify)
         return (*before, *self._stretch(block, left, panels, terms, "add", tiles))
 
     def _packed_here(
@@ -233,7 +242,7 @@ class Product:
         def place(term: Scalar, lane: Scalar) -> Position:
             return *block.own, panel, term, lane
 
-        panels = self._count(block.columns, width, self.blocks.panels)
+        panels = count_of(block.columns, width, self.blocks.panels, self.simplify)
         groups = Groups(panel, panels, lines, side_by_side=True)
         copied = right.copied(place, self.few_terms, groups, terms)
 
@@ -280,18 +289,11 @@ class Product:
         _, rows, (column,) = self.root.sides
 
         def place(position: Position) -> tuple[Buffer, Position]:
-            row = self.number_of({loop: position[axes[loop]] for loop in rows})
+            row = number_of({loop: position[axes[loop]] for loop in rows}, self.simplify)
             inner = (row - block.rows[0], position[axes[column]] - block.columns[0])
             return self.sums, tuple(map(self.simplify, (*block.own, *inner)))
 
         return place
-
-    def number_of(self, values: Mapping[Scalar, Scalar]) -> Scalar:
-        """Which of all iterations of some loops it is."""
-        total: Scalar = ZERO
-        for loop, value in values.items():
-            total = total * extent_of(loop) + value
-        return self.simplify(total)
 
     def _left(self, block: Block, elsewhere: Relocation | None) -> Operand:
         """The left operand of one matrix of the stack."""
@@ -334,8 +336,8 @@ class Product:
         Not all tiles of rows need be gone through, but ``some``.
         """
         blocks, own = self.blocks, block.own
-        tiles = some or (ZERO, self._count(block.rows, blocks.height, blocks.tiles))
-        panels = self._count(block.columns, blocks.width, blocks.panels)
+        tiles = some or (ZERO, count_of(block.rows, blocks.height, blocks.tiles, self.simplify))
+        panels = count_of(block.columns, blocks.width, blocks.panels, self.simplify)
         panel = index("panel", blocks.panels) if blocks.panels > 1 else ZERO
         tile = index("tile", blocks.tiles) if blocks.tiles > 1 else ZERO
         term, lane = index("k", terms.most), index("lane", blocks.width)
@@ -361,7 +363,10 @@ class Product:
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
         products = tuple(element * other for element in elements)
-        fold = Reduce(sums, ("add",) * len(sums), products, ((term, ZERO, terms.length),))
+        around = self._tile(block, tile, panel)
+        found, some = self.bands.terms(self._number(block), around, terms, self.simplify)
+        lets = (*lets, *found)
+        fold = Reduce(sums, ("add",) * len(sums), products, ((term, *some),))
         column = self._times(panel, blocks.width) + lane
         stores = [
             Store(*self._into(block, self.simplify(first + row), column), total, op)
@@ -434,6 +439,13 @@ class Product:
             stop = self.simplify(minimum(left, width))
         return For(lane, ZERO, stop, body, width, whole=whole)
 
+    def _tile(self, block: Block, tile: Scalar, panel: Scalar) -> tuple[Bounds, Bounds]:
+        """The rows and the columns of a tile, with those beyond the last ones."""
+        height, width = self.blocks.height, self.blocks.width
+        row = self.simplify(block.rows[0] + self._times(tile, height))
+        column = self.simplify(block.columns[0] + self._times(panel, width))
+        return (row, row + height), (column, column + width)
+
     def _lines(self, block: Block, tile: Scalar) -> Lines:
         """The rows of a tile."""
         height = self.blocks.height
@@ -471,7 +483,8 @@ class Product:
 
     def _number(self, block: Block) -> Scalar:
         """Which matrix of the stack it is."""
-        return self.number_of({loop: block.batch[loop] for loop in self.root.sides[0]})
+        own = {loop: block.batch[loop] for loop in self.root.sides[0]}
+        return number_of(own, self.simplify)
 
     def _times(self, number: Scalar, by: int) -> Scalar:
         return self.simplify(number * by)
@@ -482,15 +495,3 @@ class Product:
 
     def _end(self, start: Scalar, length: int, stop: int) -> Scalar:
         return self.simplify(minimum(start + length, stop))
-
-    def _groups(self, bounds: Bounds, length: int) -> Bounds:
-        """From which to which group of so many lines, or terms, some of them are."""
-        start, stop = bounds
-        return self.simplify(idiv(start, length)), self.simplify(idiv(stop + (length - 1), length))
-
-    def _count(self, bounds: Bounds, length: int, most: int) -> Scalar:
-        """How many tiles, or panels, there are between two rows, or columns."""
-        start, stop = bounds
-        if start.op == stop.op == "const":
-            return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
-        return self.simplify(minimum(idiv(stop - start + (length - 1), length), most))

@@ -17,9 +17,9 @@ from functrans.lower.product.packing import Groups, Lines
 
 
 def packing(product: Product) -> list[Nest]:
-    """The nest that packs the right operand of a product, if that is to be done."""
+    """The nests before that of a product: those that pack its right operand, and look at bands."""
     if product.reads_panels_in_place or product.blocks.packs:
-        return []
+        return product.bands.looks
     blocks, size, simplify = product.blocks, product.size, product.simplify
     loops, width = product.root.sides[0], product.blocks.width
     panels = -(-size.columns // width)
@@ -45,4 +45,5 @@ def packing(product: Product) -> list[Nest]:
     copied = right.copied(place, product.panels, of_group, terms, by_terms)
     loop = For(group, ZERO, const(group.attribute[2], INDEX), copied, parallel=True)
     # (lines that lie side by side are transposed if it is known how many there are)
-    return [Nest((loop,), (), product.panels.count, largest_constant=width, operations=0)]
+    packed = Nest((loop,), (), product.panels.count, largest_constant=width, operations=0)
+    return [*product.bands.looks, packed]

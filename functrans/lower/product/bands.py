@@ -1,0 +1,273 @@
+"""Banded operands: sums of a product leave out the terms in which a factor is zero.
+
+Of ``np.tril(a) @ b``, half of the terms are: a factor is ``where(k <= i, a[i, k], 0)``, which is
+not zero in a *band*, ``i + low <= k <= i + high``. So a tile of the result adds up the terms of its
+rows alone. Zero times infinity is NaN, as in NumPy: that is done where the elements of the other
+factor are finite, and a nest before the product looks. (An inspector and an executor, as in
+`functrans.lower.product.narrowing`.) To leave out zeros changes no bits: a sum begins with 0.0, and
+is never -0.0, but where it is negative, and too small for any other number.
+
+Of ``np.tril(a @ b)``, only a band of the result is read: tiles outside of it have no terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+from functrans.loop.affine import Coefficients, lies_along
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.scalar import BOOL, Scalar, idiv, irem, maximum, minimum, where
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Buffer,
+    For,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+    local,
+)
+from functrans.loop.walk import Body
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.product.block import Bounds, iterations
+from functrans.lower.product.packing import Operand, Terms
+from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+
+
+class Band(NamedTuple):
+    """Places around a line: from ``line + low`` to ``line + high``, or without an end."""
+
+    low: int | None = None
+    high: int | None = None
+
+    def within(self, other: Band) -> Band:
+        """The places of both."""
+        low, high = ([x for x in pair if x is not None] for pair in zip(self, other, strict=True))
+        return Band(max(low, default=None), min(high, default=None))
+
+    def around(self, other: Band) -> Band:
+        """The places of either, and those between."""
+        low, high = ([x for x in pair if x is not None] for pair in zip(self, other, strict=True))
+        return Band(min(low) if len(low) == 2 else None, max(high) if len(high) == 2 else None)
+
+
+ALL = Band()
+
+
+def band_where(
+    condition: Scalar, holds: bool, line: Scalar, place: Scalar, simplify: Simplifier
+) -> Band:
+    """Where a condition holds, or does not, if it compares a line and a place; else everywhere."""
+    if condition.op == "and" and holds:
+        x, y = (band_where(each, holds, line, place, simplify) for each in condition.args)
+        return x.within(y)
+    if condition.op not in ("lt", "le") or None in map(simplify.bounds, condition.args):
+        return ALL
+    less, greater = condition.args if holds else condition.args[::-1]
+    # not negative where it holds: nothing wraps
+    difference = simplify(greater - less - int((condition.op == "lt") == holds))
+    by_line, by_place = (Coefficients(loop).of(difference) for loop in (line, place))
+    (rest,) = simplify.substitute([difference], {line: ZERO, place: ZERO})
+    if rest.op != "const" or (by_line, by_place) not in ((1, -1), (-1, 1)):
+        return ALL
+    return Band(high=int(rest.attribute)) if by_line == 1 else Band(low=-int(rest.attribute))
+
+
+def _band_of(operand: Operand) -> Band:
+    """The terms in which an operand is not zero, by its lines."""
+    band, factor = ALL, operand.factor
+    while len(operand.loops) == 1 and factor.op in ("where", "guard"):
+        condition, *sides = factor.args
+        zeros = [x.op == "zero" or (x.op == "const" and x.attribute == 0) for x in sides]
+        if zeros not in ([True, False], [False, True]):
+            break
+        own = band_where(condition, zeros[1], *operand.loops, operand.counter, operand.simplify)
+        band, factor = band.within(own), sides[zeros.index(False)]
+    return band
+
+
+def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) -> Band:
+    """The columns of each row of a result that are read.
+
+    Of a symmetric one, half is computed, whichever is read.
+    """
+    found: list[Band] = []
+    _, rows, columns = root.sides
+    axes = [root.axes[root.loops.index(loop)] for loop in (*rows, *columns)]
+    for reader in readers:
+        if not isinstance(reader, Elements) or reader.instead:
+            return ALL
+        places = [x.args[axis] for x in reader.loads[root.target] for axis in axes]
+        row, column = places[0], places[-1]
+        one = places == [row, column] * len(reader.loads[root.target])
+        if not one or row is column or {row.op, column.op} != {"index"}:
+            return ALL
+        factors = reader.factors if isinstance(reader, Contraction) else ()
+        for value in (*factors, *(value for _, value in reader.elements)):
+            found += _bands_read(value, root.target, row, column, simplify)
+    return ALL if root.output or root.symmetric or not found else reduce(Band.around, found)
+
+
+def _bands_read(
+    value: Scalar, target: Buffer, row: Scalar, column: Scalar, simplify: Simplifier
+) -> Iterator[Band]:
+    """Where an expression reads a matrix, by all conditions around."""
+    stack, seen = [(value, ALL)], set()
+    while stack:
+        node, band = stack.pop()
+        if (node, band) in seen:
+            continue
+        seen.add((node, band))
+        if node.op == "load" and node.attribute is target:
+            yield band
+        if node.op in ("where", "guard"):
+            condition, *sides = node.args
+            stack.append((condition, band))
+            for side, holds in zip(sides, (True, False), strict=True):
+                own = band_where(condition, holds, row, column, simplify)
+                stack.append((side, band.within(own)))
+        else:
+            stack += [(arg, band) for arg in node.args]
+
+
+class _Side(NamedTuple):
+    """An operand with a band.
+
+    Parameters
+    ----------
+    number : int
+        0 if its lines are rows, 1 if they are columns.
+    band : Band
+    other : Operand
+        What its zeros are multiplied by.
+    finite : Buffer or None
+        Whether all of some lines of that are finite; None if all numbers are.
+    lines : int
+        How many lines these are.
+    """
+
+    number: int
+    band: Band
+    other: Operand
+    finite: Buffer | None
+    lines: int
+
+    def look(self, stack: Sequence[Scalar], finite: Buffer) -> Nest:
+        """The nest that looks whether lines of the other operand are finite."""
+        simplify, count = self.other.simplify, iterations(self.other.loops)
+        group, groups = index("group", finite.count), finite.extents[-1]
+        matrix, number = (simplify(op(group, groups)) for op in (idiv, irem))
+        first, line = simplify(number * self.lines), index("line", self.lines)
+        term = index("k", extent_of(self.other.counter))
+        own = self.other.at(delinearised(stack, matrix, simplify) if stack else {})
+        element = own.element(simplify(first + line), term)
+        loops = [
+            (line, ZERO, simplify(minimum(count - first, self.lines))),
+            (term, ZERO, as_index(extent_of(term))),
+        ]
+        if lies_along(element, line, term):
+            loops.reverse()
+        inner, _, stop = loops[-1]
+        lanes = 4 * self.other.target.lanes(element.dtype.itemsize)
+        while lanes > extent_of(inner):
+            lanes //= 2
+        whole = stop.op == "const" and int(stop.attribute) % lanes == 0
+        all_are, is_finite = local(BOOL, "finite"), abs(element) < float("inf")
+        fold = Reduce((all_are,), ("and",), (is_finite,), tuple(loops), lanes=lanes, whole=whole)
+        body = (fold, Store(finite, (matrix, number), all_are))
+        loop = For(group, ZERO, as_index(finite.count), body, parallel=True)
+        return Nest((loop,), (), count * extent_of(term))
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The bands of a product.
+
+    Parameters
+    ----------
+    sides : tuple of _Side
+        Operands that have one.
+    read : Band
+        The columns of each row of the result that are read.
+    stack : tuple of Scalar
+        The loops over a stack.
+    """
+
+    sides: tuple[_Side, ...] = ()
+    read: Band = ALL
+    stack: tuple[Scalar, ...] = ()
+
+    @property
+    def looks(self) -> list[Nest]:
+        """The nests that look whether what zeros are multiplied by is finite."""
+        return [x.look(self.stack, x.finite) for x in self.sides if x.finite is not None]
+
+    def terms(
+        self, matrix: Scalar, tile: tuple[Bounds, Bounds], terms: Terms, simplify: Simplifier
+    ) -> tuple[Body, Bounds]:
+        """Which of some terms a tile adds up, and statements that compute that.
+
+        Parameters
+        ----------
+        matrix : Scalar
+            Which matrix of the stack it is of.
+        tile : tuple of Bounds
+            Its rows, and its columns.
+        terms : Terms
+        simplify : Simplifier
+        """
+        (row, below), (column, behind) = tile
+        start, stop = ZERO, terms.length
+        found: list[Statement] = []
+        for side in self.sides:
+            (own, end), (other, _) = tile[side.number], tile[1 - side.number]
+            whole, more = as_index(extent_of(side.other.counter)), ZERO
+            if side.finite is not None:
+                more = local(INDEX, "more")
+                finite = load(side.finite, (matrix, simplify(idiv(other, side.lines))))
+                found.append(Let((more,), (where(finite, ZERO, whole),)))
+            if side.band.low is not None:
+                low = minimum(own + side.band.low, whole)
+                start = maximum(start, low - terms.start - more)
+            if side.band.high is not None:
+                high = maximum(end + side.band.high, ZERO)
+                stop = minimum(stop, high - terms.start + more)
+        if self.read.low is not None:
+            stop = where(row + self.read.low < behind, stop, ZERO)
+        if self.read.high is not None:
+            stop = where(column < below + self.read.high, stop, ZERO)
+        return tuple(found), (simplify(start), simplify(stop))
+
+
+def bands_of(
+    operands: tuple[Operand, Operand],
+    lines: tuple[int, int],
+    stack: tuple[Scalar, ...],
+    read: Band,
+) -> Bands:
+    """The bands of a product.
+
+    Parameters
+    ----------
+    operands : tuple of Operand
+        The left one, whose lines are rows, and the right one, whose lines are columns.
+    lines : tuple of int
+        How many lines of each are looked at together.
+    stack : tuple of Scalar
+    read : Band
+    """
+    sides = []
+    for number, other in enumerate(reversed(operands)):
+        band, count = _band_of(operands[number]), iterations(other.loops)
+        if band != ALL:
+            together = min(lines[1 - number], count)
+            finite = buffer("finite", BOOL, (iterations(stack), -(-count // together)))
+            is_float = other.factor.dtype.kind == "f"
+            sides.append(_Side(number, band, other, finite if is_float else None, together))
+    return Bands(tuple(sides), read, stack)

@@ -1,0 +1,79 @@
+"""Structure propagation: products are told of which of their operands a triangle is zero.
+
+The factor of a Cholesky factorisation is zero above its diagonal. Where a product reads it, that is
+written out, as `np.tril` does it, so that its kernel can leave zeros out
+(`functrans.lower.product.bands`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.ir.primitive import Primitive
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import transpose, transpose_p
+from functrans.ops.linalg.compiled.blas import counts
+from functrans.ops.linalg.compiled.forms import is_blocked, shared_rows
+from functrans.ops.linalg.contraction import dot_general, gemm
+from functrans.ops.linalg.factorisations import cholesky_p
+from functrans.ops.linalg.matrices import triangle
+from functrans.ops.linalg.qr import r_p
+from functrans.optimise.rewrite import replaced
+from functrans.trace.stage import Environment, apply
+
+TRIANGULAR: dict[Primitive | None, bool] = {cholesky_p: True, r_p: False}
+"""What gives triangular matrices, and whether these are lower ones."""
+
+
+def write_out_triangles(graph: Graph, target: Target) -> Graph:
+    """Write out the zeros of triangular factors where a product reads them.
+
+    Expects contractions in their final layouts.
+    Leaves no triangular factor as the operand of a product that could leave zeros out.
+    """
+    if not any(eqn.primitive in TRIANGULAR for eqn in graph.eqns):
+        return graph
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    rules = {
+        eqn: partial(_of_triangles, eqn, producers)
+        for eqn in graph.eqns
+        if _leaves_zeros_out(eqn, target)
+        and any(_source(x, producers)[0] in TRIANGULAR for x in eqn.inputs)
+    }
+    return replaced(graph, rules)
+
+
+def _leaves_zeros_out(eqn: Eqn, target: Target) -> bool:
+    """Whether a product has a kernel whose tiles add up the terms of a band alone."""
+    if eqn.primitive not in (dot_general, gemm) or not is_blocked(eqn, target):
+        return False
+    lanes = target.lanes(eqn.inputs[1].aval.dtype.itemsize)
+    return counts(eqn).columns >= lanes and not shared_rows(eqn, target)
+
+
+def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Primitive | None, Eqn | None]:
+    """What makes an operand, and the transpose that it has been through, if it has."""
+    maker, turn = producers.get(atom), None
+    if maker is not None and maker.primitive is transpose_p:
+        maker, turn = producers.get(maker.inputs[0]), maker
+    return (None if maker is None else maker.primitive), turn
+
+
+def _of_triangles(eqn: Eqn, producers: Mapping[Atom, Eqn], values: Environment) -> tuple[Any, ...]:
+    """A product of operands whose zeros are written out."""
+    operands = []
+    for atom in eqn.inputs:
+        primitive, turn = _source(atom, producers)
+        operand = values.read(atom)
+        if primitive in TRIANGULAR:
+            lower = TRIANGULAR[primitive]
+            if turn is None:
+                operand = triangle(operand, lower=lower)
+            else:
+                operand = triangle(values.read(turn.inputs[0]), lower=lower)
+                operand = transpose(operand, **turn.params)
+        operands.append(operand)
+    return apply(eqn, operands)
