@@ -9,8 +9,9 @@
         what is computed of the block's elements: the epilogue
 
 The first line is a kernel of its own. Of the left operand, tiles read a few rows where they are, or
-where a copy of a block's rows, or of all, has been put (`functrans.lower.product.storage`). The epilogue is what the nest of a product has besides:
-bias and activation, a softmax of its rows. It reads the block, which the cache holds.
+where a copy of a block's rows, or of all, has been put (`functrans.lower.product.storage`). The
+epilogue is what the nest of a product has besides: bias and activation, a softmax of its rows. It
+reads the block, which the cache holds.
 """
 
 from __future__ import annotations
