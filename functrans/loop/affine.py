@@ -146,6 +146,8 @@ def interval(op: str, x: tuple[N, N], y: tuple[N, N]) -> tuple[N, N] | None:
             return max(a, c), max(b, d)
         case "idiv" if a >= 0 and c == d > 0:
             return a // c, b // c
+        case "lshr" if a >= 0 and c == d >= 0:
+            return int(a) >> int(c), int(b) >> int(c)
         case "irem" if a >= 0 and c == d > 0:
             return (a, b) if b < c else (0, c - 1)
     return None

@@ -54,6 +54,11 @@ FOLDS = ("add", "mul", "min", "max", "and", "or")
 """The operations that a `fold` may combine with: associative up to rounding, and commutative."""
 
 
+def ahead(value: Scalar, soon: Scalar) -> Scalar:
+    """``value``, beside which the line of what is loaded soon may be fetched into the cache."""
+    return Scalar("ahead", (value, soon), value.dtype)
+
+
 def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scalar]:
     """Blocking: where a block of the iterations of a loop starts and stops."""
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)

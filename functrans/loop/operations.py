@@ -22,7 +22,7 @@ from functrans.loop.walk import expressions, walk
 DATA = frozenset({"load", "local", "parameter", "probe"})
 """The leaves that stand for data."""
 
-NO_WORK = frozenset({"load", "probe", "checked", "required"})
+NO_WORK = frozenset({"load", "probe", "checked", "required", "ahead"})
 
 Known = ChainMap[Scalar, None]
 """Values that have been computed, in the scopes around."""

@@ -138,6 +138,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation("where", 3, np.where),
         # where(condition, rare, common), with the promise that the condition hardly ever holds
         Operation("unlikely", 3, np.where),
+        # its first operand; the second, a load, is soon read: a machine may fetch its line before
+        Operation("ahead", 2, lambda value, _: value),
     )
 }
 """The operations with a fixed meaning. Besides these there are `const`, `convert`, `bitcast`,

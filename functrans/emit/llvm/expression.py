@@ -178,6 +178,9 @@ class Expressions(Memory):
                 return self._guard(node, base)
             case "unlikely":
                 return self._unlikely(node, base)
+            case "ahead":
+                self.fetch(node.args[1])
+                return self._known(node.args[0], base)
             case "checked":
                 return self._checked(node, base)
             case "required":
@@ -421,7 +424,7 @@ class Expressions(Memory):
         """What to compute before the node: not what only a branch needs."""
         if node.op in ("load", "fold"):
             return ()
-        if node.op == "guard":
+        if node.op in ("guard", "ahead"):
             return node.args[:1]
         if node.op == "unlikely":
             return (node.args[0], node.args[2])

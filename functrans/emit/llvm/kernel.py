@@ -29,10 +29,11 @@ from functrans.emit.llvm.text import (
     register_type,
     steps,
 )
+from functrans.emit.llvm.unrolling import few_copies, is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import BOOL, Scalar, postorder
+from functrans.loop.scalar import BOOL, Scalar
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -50,12 +51,6 @@ from functrans.loop.statements import (
 from functrans.loop.walk import loaded, may_fail, stored, walk
 
 ENTRY = "kernel"
-
-MOST_WRITTEN_OUT = 256
-"""Unrolling: operations in the innermost of several loops of a sum, if its extent is known.
-
-A tile of a 3x3 convolution is summed up a sixth faster so.
-"""
 
 
 def emit(kernel: Kernel) -> str:
@@ -343,6 +338,12 @@ class _Emitter:
                     ex.load_together(statement.body)
                     self._statements(statement.body)
             return
+        copies = few_copies(statement)
+        for number in copies:
+            with ex.scope(), self._vector(statement.index, lanes, str(number)):
+                self._statements(statement.body)
+        if copies:
+            return
         for base, mask in self._blocks(start, stop, lanes, statement.whole):
             with self._vector(statement.index, lanes, base, mask):
                 if mask is None:
@@ -431,7 +432,7 @@ class _Emitter:
             with self._loop(*bounds) as counter:
                 ex.indices[index] = counter
                 self._reduce_nest(statement, tuple(inner), partials, lanes)
-        elif (ex.vector is not None or lanes == 1) and _is_written_out(statement, start, stop):
+        elif (ex.vector is not None or lanes == 1) and is_written_out(statement, start, stop):
             for number in range(start.attribute, stop.attribute):
                 with ex.scope():
                     ex.indices[index] = str(number)
@@ -486,11 +487,3 @@ class _Emitter:
         kind = register_type(target.dtype, 2)
         pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
         return apply(op, target.dtype, pair, kinds)
-
-
-def _is_written_out(statement: Reduce, start: Scalar, stop: Scalar) -> bool:
-    """Whether the innermost loop of a sum is unrolled."""
-    if len(statement.loops) == 1 or statement.body or not start.op == stop.op == "const":
-        return False
-    operations = len(postorder(statement.values))
-    return int(stop.attribute - start.attribute) * operations <= MOST_WRITTEN_OUT

@@ -138,6 +138,12 @@ class Memory:
             f"{memory_type(BOOL, value.lanes)}"
         )
 
+    def fetch(self, node: Scalar) -> None:
+        """Ask for the line of a load's first element: it is wanted soon, in the second cache."""
+        pointer = self.pointer(node.attribute, self.offset(node.attribute, node.args, base=True))
+        hints = [("i32", "0"), ("i32", "2"), ("i32", "1")]
+        self.writer.call("llvm.prefetch.p0", "void", [("ptr", pointer), *hints])
+
     def load_one(self, node: Scalar, base: bool) -> Value:
         source: Buffer = node.attribute
         pointer = self.pointer(source, self.offset(source, node.args, base))

@@ -25,8 +25,8 @@ class Blocking(NamedTuple):
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
     (32 to 512 terms of a tile), `few_panels` (attention's products of 64 columns), `few_tiles` (20
-    and 28 rows), on a core with AVX-512; `panel_bytes`, `packed_bytes`, `few_bytes` and
-    `shortest_line` on one without.
+    and 28 rows), on a core with AVX-512; `panel_bytes`, `packed_bytes`, `few_bytes`,
+    `shortest_line` and `narrow_bytes` on one without.
     """
 
     depth_bytes: int = 1536
@@ -61,6 +61,12 @@ class Blocking(NamedTuple):
     """Sums of a tile then, each a vector."""
     thin_rows: int = 240
     """Rows of a block then."""
+    few_registers: int = 16
+    """Registers at most of a machine without AVX-512. Its second cache is small (half a megabyte):
+    a block is narrower, left operands that are read along their rows are packed once for all
+    blocks, and the next panel is fetched during one."""
+    narrow_bytes: int = 2048
+    """Bytes of a row of a block at most then."""
     few_rows: int = 7
     """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
     fewest_rows: int = 3
@@ -144,7 +150,7 @@ def blocks_of(
     whole_rows : bool
         Whether a block has all columns, for what follows needs whole rows.
     in_vectors : bool
-        Whether the rows of a tile are to be as many as a vector copies, or two.
+        Whether the rows of a tile are to be as many as vectors copy.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
@@ -155,9 +161,7 @@ def blocks_of(
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     most = 3 * target.registers // (4 * vectors)
-    height = _height(size.rows, most, vectors, limits)
-    if in_vectors:
-        height = 1 << most.bit_length() - 1
+    height = _height(size.rows, most, vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
@@ -168,7 +172,10 @@ def blocks_of(
         room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
         across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
         return Blocks(height, width, depth, stretches, tiles, _even(panels, across), packs=True)
-    across = panels if whole_rows else min(panels, max(limits.columns // width, 1))
+    columns = limits.columns
+    if target.registers <= limits.few_registers:
+        columns = min(columns, limits.narrow_bytes // itemsize)
+    across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
     # fewer rows, and then fewer columns, where there would be too few blocks to share
     while down > 1 and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
@@ -255,14 +262,20 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
     return (4 * lanes, 4) if few else (2 * lanes, 2)
 
 
-def _height(rows: int, most: int, vectors: int, limits: Blocking) -> int:
+def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bool = False) -> int:
     """The rows of a tile: so many that few are left over, and that enough sums are on their way."""
 
     def cost(height: int) -> float:
         missing = max(limits.enough_sums - height * vectors, 0)
         return -(-rows // height) * height * (1 + limits.missing_sum * missing)
 
-    return min(range(max(most // 2, 1), most + 1), key=lambda height: (cost(height), -height))
+    power = 1 << most.bit_length() - 1
+    if in_vectors and power * vectors >= limits.enough_sums:
+        return power
+    heights = range(max(most // 2, 1), most + 1)
+    if in_vectors and most > 1:
+        heights = range(most // 2 + most // 2 % 2 or 2, most + 1, 2)
+    return min(heights, key=lambda height: (cost(height), -height))
 
 
 def _depth(terms: int, line: int, itemsize: int, limits: Blocking) -> int:

@@ -92,7 +92,7 @@ def _product(
 def _halved(product: Product, whole_rows: bool) -> Blocks:
     """Blocks of half the rows, where copies of them are most of a block, or half the columns."""
     blocks = product.blocks
-    copied = 0 if product.reads_in_place else product.tiles.nbytes
+    copied = product.tiles.nbytes if product.tiles in product.scratch else 0
     if blocks.tiles > 1 and copied > product.sums.nbytes:
         return blocks._replace(tiles=-(-blocks.tiles // 2))
     return blocks if whole_rows else blocks._replace(panels=-(-blocks.panels // 2))

@@ -9,8 +9,9 @@
         what is computed of the block's elements: the epilogue
 
 The first line is a kernel of its own. Of the left operand, tiles read a few rows where they are, or
-where a copy of a block's rows has been put. The epilogue is what the nest of a product has besides:
-bias and activation, a softmax of its rows. It reads the block, which the cache holds.
+where a copy of a block's rows, or of all, has been put (`functrans.lower.product.storage`). The
+epilogue is what the nest of a product has besides: bias and activation, a softmax of its rows. It
+reads the block, which the cache holds.
 """
 
 from __future__ import annotations
@@ -18,133 +19,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.nodes import INDEX, ZERO, ahead, as_index, index
 from functrans.loop.relocation import Position, Relocation
-from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
-from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, If, Reduce, Store, buffer, load, local
-from functrans.loop.target import Target
+from functrans.loop.scalar import Scalar, const, idiv, irem, lshr, maximum, minimum
+from functrans.loop.statements import Buffer, For, If, Let, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import Values, delinearised, number_of
-from functrans.lower.product.bands import ALL, Band, Bands, bands_of
 from functrans.lower.product.block import Block, Bounds, count_of, groups_of, loop_of
-from functrans.lower.product.blocking import Blocking, Blocks, extents_of, form_of
+from functrans.lower.product.blocking import form_of
 from functrans.lower.product.packing import Groups, Lines, Operand, Terms
-from functrans.lower.select.root import Contraction
+from functrans.lower.product.storage import Storage
 
 
-class Product:
-    """Makes the statements of a product.
-
-    Parameters
-    ----------
-    root : Contraction
-    blocks : Blocks
-    target : Target
-    simplify : Simplifier
-    parts : int
-        How many threads at most have scratch of their own in the arena; 0 if it is on their stacks.
-    is_alone : bool
-        Whether nothing is done of a block: then sums may go to memory at once.
-    read : Band
-        The columns of each row of the result that are read.
-    """
-
-    def __init__(
-        self,
-        root: Contraction,
-        blocks: Blocks,
-        target: Target,
-        simplify: Simplifier,
-        parts: int = 0,
-        is_alone: bool = False,
-        read: Band = ALL,
-    ) -> None:
-        assert root.counter is not None
-        self.root = root
-        self.blocks = blocks
-        self.target = target
-        self.limits = target[Blocking]
-        self.simplify = simplify
-        self.size = extents_of(root)
-        self.dtype = root.target.dtype
-        self.in_arena = parts > 0
-        self.is_alone = is_alone
-        _, rows, columns = root.sides
-        left, right = root.factors
-        self.left = Operand(left, rows, root.counter, target, simplify)
-        self.right = Operand(right, columns, root.counter, target, simplify)
-        height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
-        together = max(self.limits.packed_bytes // self.dtype.itemsize, blocks.width)
-        self.bands = Bands()
-        if not (blocks.by_terms or root.shared_rows or self.in_arena):
-            lines = height, together
-            self.bands = bands_of((self.left, self.right), lines, root.sides[0], read)
-        panels = -(-self.size.columns // blocks.width)
-        name, own = root.target.name, (parts,) * self.in_arena
-        rows_or_tiles = (
-            (height, blocks.depth)
-            if self.left.along_terms
-            else (blocks.tiles, blocks.depth, blocks.height)
-        )
-        all_terms = self.size.batch, panels, self.size.terms, blocks.width
-        if blocks.by_terms:
-            all_terms = self.size.batch, panels, blocks.width, self.size.terms
-        self.panels = buffer(f"{name}_right", self.dtype, all_terms)
-        packed = blocks.panels if blocks.packs else panels
-        few_terms = (*own, packed, blocks.depth, blocks.width)
-        self.few_terms = buffer(f"{name}_right", self.dtype, few_terms)
-        self.tiles = buffer(f"{name}_left", self.dtype, (*own, *rows_or_tiles))
-        self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
-
-    @property
-    def packs_rows(self) -> bool:
-        """Whether rows of the left operand that are neighbours in memory are packed as tiles."""
-        return not self.reads_in_place and not self.left.along_terms
-
-    @property
-    def scratch(self) -> tuple[Buffer, ...]:
-        """What a thread has to itself."""
-        if self.in_arena:
-            return ()
-        found = (self.tiles,) * (not self.reads_in_place) + (self.sums,) * (not self.is_direct)
-        return (*found, self.few_terms) if self.blocks.packs else found
-
-    @property
-    def reads_in_place(self) -> bool:
-        """Whether tiles read the left operand where it is, and not a copy."""
-        few = self.blocks.panels <= self.limits.few_panels
-        return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether tiles are stored where the result is in memory, and not in a block.
-
-        Rows beyond the last one stand for that one again, to which nothing may be added twice;
-        where they are packed as they lie, they are zeros. Columns beyond the last one are masked,
-        by a copy of a tile's code.
-        """
-        if not self.is_alone or self.root.symmetric:
-            return False
-        whole_rows = self.size.rows % self.blocks.height == 0
-        if self.packs_rows and not whole_rows:
-            return False
-        if self.size.columns % self.blocks.width:
-            few = self.size.terms <= self.limits.few_terms
-            return self.blocks.stretches == 1 and (few or self.reads_panels_in_place)
-        return self.blocks.stretches == 1 or whole_rows
-
-    @property
-    def reads_panels_in_place(self) -> bool:
-        """Whether tiles read the right operand where it is: few would read a copy of it again."""
-        if self.root.shared_rows:
-            return True
-        few = self.size.rows <= self.limits.few_tiles * self.blocks.height
-        few = few and not self.blocks.packs
-        if self.blocks.by_terms:
-            return self.right.is_dense(self.right.counter)
-        return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
+class Product(Storage):
+    """Makes the statements of a product."""
 
     # -- the nests ----------------------------------------------------------------------------
 
@@ -353,6 +242,12 @@ class Product:
                 load(self.tiles, (*own, self.simplify(first + row), term))
                 for row in range(blocks.height)
             ]
+        elif self.packs_left:
+            number = self.simplify(idiv(block.rows[0], blocks.height) + tile)
+            stretch = self.simplify(idiv(terms.start, blocks.depth))
+            numbers = map(as_index, range(blocks.height))
+            place = self._number(block), stretch, number, term
+            elements = [load(self.all_tiles, (*place, row)) for row in numbers]
         else:
             before = self._packed_tiles(left, block, terms, tiles)
             numbers = map(as_index, range(blocks.height))
@@ -362,7 +257,13 @@ class Product:
             return (*before, *loop_of(tile, tiles[1], inside))
         other = right(panel, term, lane)
         sums = tuple(local(self.dtype, f"sum{row}") for row in range(blocks.height))
+        if self.fetches_panels:
+            named, soon = self._next_panel(right, panel, panels, tile, term, terms)
+            elements[0], lets = ahead(elements[0], soon), (*lets, named)
         products = tuple(element * other for element in elements)
+        rows_of_tile = [*enumerate(sums)]
+        if self.packs_rows and self.is_direct and self.size.rows % blocks.height:
+            rows_of_tile.reverse()  # the last row is stored after what is beyond it
         around = self._tile(block, tile, panel)
         found, some = self.bands.terms(self._number(block), around, terms, self.simplify)
         lets = (*lets, *found)
@@ -370,11 +271,31 @@ class Product:
         column = self._times(panel, blocks.width) + lane
         stores = [
             Store(*self._into(block, self.simplify(first + row), column), total, op)
-            for row, total in enumerate(sums)
+            for row, total in rows_of_tile
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
         of_panel = loop_of(tile, tiles[1], (*lets, vectors), tiles[0])
         return (*before, *loop_of(panel, panels, of_panel))
+
+    def _next_panel(
+        self,
+        right: Callable[[Scalar, Scalar, Scalar], Scalar],
+        panel: Scalar,
+        panels: Scalar,
+        tile: Scalar,
+        term: Scalar,
+        terms: Terms,
+    ) -> tuple[Let, Scalar]:
+        """A line of the next panel, of which the tiles of this one have one after the other.
+
+        A power of two of tiles, of which each has as many terms.
+        """
+        shift = self.blocks.tiles.bit_length() - 1
+        last = (1 << shift) - 1
+        number, first = local(INDEX, "panel"), local(INDEX, "term")
+        values = minimum(panel + 1, panels - 1), minimum(tile, last) * lshr(terms.length, shift)
+        named = Let((number, first), tuple(map(self.simplify, values)))
+        return named, right(number, self.simplify(first + lshr(term, shift)), ZERO)
 
     def _by_terms(
         self,

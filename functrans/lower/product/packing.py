@@ -208,7 +208,7 @@ class Operand:
         term, lane = index("k", terms.most), index("lane", lines.side)
         element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))
         lanes = self.target.lanes(self.factor.dtype.itemsize)
-        while lanes // 2 >= lines.side:
+        while lines.side % lanes:
             lanes //= 2
         full = const(lines.side, INDEX)
 
@@ -216,12 +216,16 @@ class Operand:
             store = Store(into, place(term, lane), value)
             return (For(lane, ZERO, stop, (store,), lanes, whole=whole),)
 
+        def of_terms(body: Body) -> Body:
+            return (For(term, ZERO, terms.length, body),)
+
         line = copies(full, element, lines.side % lanes == 0)
-        if not lines.whole:
-            left = self.simplify(lines.stop - lines.first)
-            nothing = const(0, self.factor.dtype)
-            zeros = copies(full, nothing, lines.side % lanes == 0)
-            line = (If(full <= left, line, (*zeros, *copies(left, element, False))),)
+        inside, around = (groups.loop, of_terms) if groups.side_by_side else (of_terms, groups.loop)
+        if lines.whole:
+            return around(inside(line))
+        left = self.simplify(lines.stop - lines.first)
+        zeros = copies(full, const(0, self.factor.dtype), lines.side % lanes == 0)
+        rest = (*zeros, *copies(left, element, False))
         if groups.side_by_side:
-            return (For(term, ZERO, terms.length, groups.loop(line)),)
-        return groups.loop((For(term, ZERO, terms.length, line),))
+            return around(inside((If(full <= left, line, rest),)))
+        return around((If(full <= left, inside(line), inside(rest)),))

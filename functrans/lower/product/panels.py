@@ -1,4 +1,4 @@
-"""Packing of right operands: a kernel of its own, before that of the product.
+"""Packing of whole operands: kernels of their own, before that of the product.
 
 Threads share groups of panels. Rows of the operand are read in the order in which they are in
 memory, those of a group's panels side by side.
@@ -6,25 +6,57 @@ memory, those of a group's panels side by side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
-from functrans.loop.statements import For
+from functrans.loop.statements import Buffer, For
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import delinearised
+from functrans.lower.product.block import loop_of
 from functrans.lower.product.kernel import Product
-from functrans.lower.product.packing import Groups, Lines
+from functrans.lower.product.packing import Groups, Lines, Operand, Terms
+
+Place = Callable[[Scalar, Scalar, Scalar, Scalar, Scalar], Position]
+"""The position of an element, by its matrix, stretch and panel, its term there and its line."""
 
 
 def packing(product: Product) -> list[Nest]:
-    """The nests before that of a product: those that pack its right operand, and look at bands."""
-    if product.reads_panels_in_place or product.blocks.packs:
-        return product.bands.looks
-    blocks, size, simplify = product.blocks, product.size, product.simplify
-    loops, width = product.root.sides[0], product.blocks.width
-    panels = -(-size.columns // width)
-    beside = product.limits.packed_bytes // (width * product.dtype.itemsize)
-    is_large = product.panels.nbytes > product.limits.few_bytes
+    """The nests before that of a product: they look at bands, and pack operands if that pays."""
+    blocks, size = product.blocks, product.size
+    nests = [*product.bands.looks]
+    if product.packs_left:
+        # a block reads those of a stretch again: they lie together, whatever the number of terms
+        nests.append(
+            _packing(
+                product,
+                product.left,
+                product.all_tiles,
+                (size.rows, blocks.height, blocks.depth),
+                lambda *position: position,
+            )
+        )
+    if not product.reads_panels_in_place and not blocks.packs:
+
+        def place(batch: Scalar, _: Scalar, panel: Scalar, term: Scalar, lane: Scalar) -> Position:
+            return (batch, panel, lane, term) if blocks.by_terms else (batch, panel, term, lane)
+
+        extents = size.columns, blocks.width, size.terms
+        nests.append(_packing(product, product.right, product.panels, extents, place))
+    return nests
+
+
+def _packing(
+    product: Product, operand: Operand, into: Buffer, extents: tuple[int, int, int], place: Place
+) -> Nest:
+    """The nest that packs an operand; ``extents`` are its lines, those of a panel, its terms."""
+    size, simplify, by_terms = product.size, product.simplify, product.blocks.by_terms
+    (count, side, depth), loops = extents, product.root.sides[0]
+    panels = -(-count // side)
+    beside = product.limits.packed_bytes // (side * product.dtype.itemsize)
+    is_large = into.nbytes > product.limits.few_bytes
     together = max(min(beside * is_large, size.batch * panels // product.limits.fewest_blocks), 1)
     groups = -(-panels // together)
     group = index("group", size.batch * groups)
@@ -32,18 +64,16 @@ def packing(product: Product) -> list[Nest]:
     batch = simplify(idiv(group, groups))
     first = simplify(irem(group, groups) * together)
     number = simplify(first + panel)
-
-    def place(term: Scalar, lane: Scalar) -> Position:
-        return (batch, number, lane, term) if blocks.by_terms else (batch, number, term, lane)
-
-    right = product.right.at(delinearised(loops, batch, simplify) if loops else {})
-    columns, whole = const(size.columns, INDEX), size.columns % width == 0
-    lines = Lines(simplify(number * width), width, columns, whole)
-    count = simplify(minimum(first + together, panels) - first)
-    of_group = Groups(panel, count, lines, is_large)
-    terms, by_terms = product.all_terms, blocks.by_terms
-    copied = right.copied(place, product.panels, of_group, terms, by_terms)
-    loop = For(group, ZERO, const(group.attribute[2], INDEX), copied, parallel=True)
+    own = operand.at(delinearised(loops, batch, simplify) if loops else {})
+    lines = Lines(simplify(number * side), side, const(count, INDEX), count % side == 0)
+    last = simplify(minimum(first + together, panels) - first)
+    of_group = Groups(panel, last, lines, is_large)
+    stretches = -(-size.terms // depth)
+    stretch = index("stretch", stretches) if stretches > 1 else ZERO
+    start = simplify(stretch * depth)
+    terms = Terms(start, simplify(minimum(start + depth, size.terms) - start), depth)
+    copied = own.copied(partial(place, batch, stretch, number), into, of_group, terms, by_terms)
+    body = loop_of(stretch, const(stretches, INDEX), copied)
+    loop = For(group, ZERO, const(group.attribute[2], INDEX), body, parallel=True)
     # (lines that lie side by side are transposed if it is known how many there are)
-    packed = Nest((loop,), (), product.panels.count, largest_constant=width, operations=0)
-    return [*product.bands.looks, packed]
+    return Nest((loop,), (), into.count, largest_constant=side, operations=0)

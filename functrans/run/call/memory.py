@@ -48,6 +48,9 @@ class _Handler(ctypes.Structure):
 _state = np.zeros(SLOTS + 2 * COUNT, np.int64)
 
 
+ADVICE = Path(__file__).with_name("advice.ll" if sys.platform == "linux" else "no_advice.ll")
+"""The module with what is said to the system about large blocks."""
+
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 
@@ -117,9 +120,7 @@ def _recycler() -> tuple[Any, _Interface] | None:
 
 
 def text() -> str:
-    advice = "advice.ll" if sys.platform == "linux" else "no_advice.ll"
-    folder = Path(__file__).parent
-    return joined(folder / "memory.ll", folder / advice)
+    return joined(Path(__file__).with_name("memory.ll"), ADVICE)
 
 
 def _interface() -> _Interface | None:

@@ -11,6 +11,7 @@ declare i32 @PyErr_CheckSignals()
 declare i64 @this_thread()
 declare i64 @milliseconds()
 declare i64 @nanoseconds()
+declare void @advise(ptr, i64)
 
 define internal ptr @arena(ptr %table) {
   %bytes.p = getelementptr i64, ptr %table, i64 3
@@ -30,6 +31,12 @@ reuse:
 allocate:
   %padded = add i64 %bytes, 64
   %new = call ptr @PyMem_RawMalloc(i64 %padded)
+  %got = icmp ne ptr %new, null
+  br i1 %got, label %advice, label %given
+advice:
+  call void @advise(ptr %new, i64 %padded)
+  br label %given
+given:
   ret ptr %new
 }
 

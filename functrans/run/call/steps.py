@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.caches import once
-from functrans.run.call import timeline
+from functrans.run.call import memory, timeline
 from functrans.run.code import cache
 from functrans.run.code.loading import Code
 from functrans.run.code.modules import joined
@@ -112,8 +112,8 @@ def code() -> Code:
 def text() -> str:
     """The LLVM module for this system."""
     if sys.platform == "win32":
-        return joined(TEXT, TEXT.with_name("polling_windows.ll"))
-    both = joined(TEXT, TEXT.with_name("polling_posix.ll"))
+        return joined(TEXT, TEXT.with_name("polling_windows.ll"), memory.ADVICE)
+    both = joined(TEXT, TEXT.with_name("polling_posix.ll"), memory.ADVICE)
     return both.replace("CLOCK", str(time.CLOCK_MONOTONIC))
 
 

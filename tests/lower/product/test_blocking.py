@@ -41,8 +41,9 @@ def test_a_tile_leaves_no_rest_where_it_can():
     assert blocks_of(product(2048, 64, 64), CPU, False).height == 8
 
 
-@pytest.mark.parametrize(("target", "height"), [(CPU, 8), (AVX2, 4)], ids=["AVX-512", "AVX2"])
-def test_rows_that_are_packed_fill_vectors(target, height):
+@pytest.mark.parametrize(("target", "height"), [(CPU, 8), (AVX2, 6)], ids=["AVX-512", "AVX2"])
+def test_rows_that_are_packed_fill_vectors_and_are_enough_sums(target, height):
+    assert blocks_of(product(8, 64, 64), AVX2, False, in_vectors=True).height == 4
     for rows in (100, 1000):
         assert blocks_of(product(rows, 64, 64), target, False, in_vectors=True).height == height
 

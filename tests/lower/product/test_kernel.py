@@ -144,6 +144,31 @@ def test_large_operands_are_packed_along_their_rows(batch, columns, monkeypatch)
     check(lambda x, y: (2 * x).mT @ y, x.mT.copy(), y)
 
 
+@pytest.mark.parametrize("registers", [0, 64])
+@pytest.mark.parametrize("rows", [1, 17, 60, 65, 130])
+@pytest.mark.parametrize("terms", [2, 90, 900])
+def test_left_operands_that_are_packed_before(registers, rows, terms, monkeypatch):
+    """With few registers and without: each stretch has its tiles, the last of a few rows."""
+    take_host_for(monkeypatch, blocking={"few_bytes": 0, "few_registers": registers})
+    for dtype, tolerance in ((np.float32, 1e-3), (np.float64, 1e-11)):
+        x, y = array(3, terms, rows, dtype=dtype), array(3, terms, 1100, dtype=dtype)
+        for one, other in ((x, y), (x[:, :, ::-1], y[:, ::-1])):
+            found = jit(lambda x, y: (x.mT @ y, np.tanh(x).mT @ y + 1))(one, other)
+            np.testing.assert_allclose(found[0], one.mT @ other, atol=tolerance)
+            np.testing.assert_allclose(found[1], np.tanh(one).mT @ other + 1, atol=tolerance)
+    if rows > 1 and terms > 2:
+        before = [text for text in kernels(lambda x, y: x.mT @ y, x, y) if "_left[" in text][:-1]
+        assert len(before) == (registers > 0), before
+
+
+def test_rows_that_are_not_there_are_not_stored():
+    """A tile's rows beyond the last one are zeros, and stand for it: it is stored after them."""
+    for rows in (5, 16, 17, 64, 100):
+        x, y = array(64, rows), np.full((64, 64), np.inf)
+        x[:, -1] = 1
+        assert np.array_equal(jit(lambda x, y: x.T @ y)(x, y)[-1], y[0])
+
+
 @pytest.mark.parametrize("terms", [384, 540, 575, 600])
 def test_blocks_whose_copies_of_rows_have_no_room_have_fewer_rows(terms):
     x, y = array(terms, 200), array(terms, 300)
