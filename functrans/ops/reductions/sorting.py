@@ -1,6 +1,6 @@
 """Sorting along an axis; equal elements keep their order, and derivatives follow elements.
 
-On a CPU, NumPy sorts.
+On a CPU, NumPy sorts what is long.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _samples = cases(
 )  # fmt: skip
 
 
-_emit_sort = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
-_emit_argsort = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
+_COMPILED = "functrans.ops.reductions.compiled"
+_sort, _argsort_ = lazy(f"{_COMPILED}.merge_sort:sort"), lazy(f"{_COMPILED}.merge_sort:argsort")
+_sorts, _argsorts = lazy(f"{_COMPILED}.merge_sort:sorts"), lazy(f"{_COMPILED}.merge_sort:argsorts")
+_sort_on_grid = lazy(f"{_COMPILED}.grid.merge_sort:sort")
+_argsort_on_grid = lazy(f"{_COMPILED}.grid.merge_sort:argsort")
 
 
 def _operations(eqn: Eqn, of_graph: Any) -> int:
@@ -78,7 +81,8 @@ argsort: Primitive = primitive(
     numpy=_argsort,
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
-    emit_on_grid=Emit(_emit_argsort, operations=_operations),
+    emit=Emit(_argsort_, applies=_argsorts, operations=_operations),
+    emit_on_grid=Emit(_argsort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip
 
@@ -88,6 +92,7 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit_on_grid=Emit(_emit_sort, operations=_operations),
+    emit=Emit(_sort, applies=_sorts, operations=_operations),
+    emit_on_grid=Emit(_sort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip

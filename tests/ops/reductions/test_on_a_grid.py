@@ -11,7 +11,8 @@ from functrans.loop.scalar import evaluate
 from functrans.lower import pipeline
 from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
-from functrans.ops.reductions.compiled.grid.sorting_network import merging, room, sorting
+from functrans.ops.reductions.compiled.grid.sorting_network import merging, room
+from functrans.ops.reductions.compiled.networks import sorting
 from functrans.ops.reductions.cumulative import cummax, cummin, cumprod, cumsum
 from functrans.ops.reductions.reduce import argmax, argmin
 from functrans.ops.reductions.sorting import argsort, sort

@@ -24,7 +24,7 @@ from functrans.loop.statements import (
     load,
     local,
 )
-from functrans.ops.reductions.compiled.grid.sort_keys import Words, comes_before
+from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
 
 
 @dataclass(frozen=True)

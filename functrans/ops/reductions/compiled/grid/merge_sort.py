@@ -27,16 +27,9 @@ from functrans.loop.statements import Buffer, For, If, Let, Statement, Store, lo
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest
 from functrans.ops.reductions.compiled.grid.merge_path import Part, Runs
-from functrans.ops.reductions.compiled.grid.sort_keys import Keys, Words, chosen
-from functrans.ops.reductions.compiled.grid.sorting_network import (
-    Comparison,
-    Pass,
-    Window,
-    compared,
-    merging,
-    room,
-    sorting,
-)
+from functrans.ops.reductions.compiled.grid.sorting_network import Pass, Window, merging, room
+from functrans.ops.reductions.compiled.networks import named, sorting, through
+from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
 
 Body = tuple[Statement, ...]
 
@@ -229,7 +222,7 @@ class _Sort:
         line = self.loops()
         numbers = [as_index(number) for number in range(self.extent)]
         keys = [self.keys.of(load(self.source, self.place(line, n)), n) for n in numbers]
-        found, sort = _through(keys, sorting(self.extent))
+        found, sort = through(keys, sorting(self.extent))
         stores = [
             each
             for number, key in zip(numbers, found, strict=True)
@@ -279,13 +272,13 @@ class _Sort:
             key = self.keys.of(load(self.source, place), here)
             inside = self.inside(share, here)
             keys.append(key if inside is None else chosen(inside, key, self.keys.last()))
-        found, sort = _through(keys, sorting(len(keys)))
+        found, sort = through(keys, sorting(len(keys)))
         positions = Pass(Window(0, self.bits), ()).positions(thread)
         return (*share.before, *sort, *_put_all(rows, positions, found))
 
     def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
         share = shares(thread)
-        found, take = _named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
+        found, take = named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
         body: list[Statement] = [*share.before, take]
         for number, key in enumerate(found):
             here = share.start + (number << self.outermost.low)
@@ -336,7 +329,7 @@ class _Sort:
             key, exists = part.key(number << one.window.low)
             whole = self.extent % self.tile == 0
             keys.append(key if whole else chosen(exists, key, self.keys.last()))
-        found, merge = _through(keys, one.comparisons)
+        found, merge = through(keys, one.comparisons)
         return (part.let, *merge, *_put_all(rows, one.positions(thread), found))
 
     def dealt(self, body: Callable[[Scalar], Body]) -> Body:
@@ -348,23 +341,10 @@ class _Sort:
 # -- what a thread does ------------------------------------------------------------------------
 
 
-def _named(values: Sequence[Words]) -> tuple[list[Words], Let]:
-    """Keys in locals of a thread."""
-    names = [tuple(local(word.dtype, "key") for word in key) for key in values]
-    return names, Let(tuple(chain(*names)), tuple(chain(*values)))
-
-
-def _through(values: Sequence[Words], network: Sequence[Comparison]) -> tuple[list[Words], Body]:
-    """Keys that have been through a network, and the statements for that."""
-    given, take = _named(values)
-    found, compare = _named(compared(given, network))
-    return found, (take, compare)
-
-
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
     """A pass of merging, in place."""
     positions = one.positions(thread)
-    found, merge = _through(_taken(rows, positions), one.comparisons)
+    found, merge = through(_taken(rows, positions), one.comparisons)
     return (*merge, *_put_all(rows, positions, found))
 
 

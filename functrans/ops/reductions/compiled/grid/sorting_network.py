@@ -1,8 +1,6 @@
-"""Sorting networks: which keys are compared, and which of them a thread has in registers.
+"""Sorting networks of a team: which keys are compared, and which of them a thread has in registers.
 
-A thread has a power of two of keys, which Batcher's network of merging even and odd ones sorts
-("Sorting networks and their applications", 1968): that has fewer comparisons than a bitonic one.
-Runs become longer by bitonic merging, in which the lesser one of two keys always comes first: keys
+A thread has a power of two of keys, which Batcher's network sorts (`networks.py`). Runs become longer by bitonic merging, in which the lesser one of two keys always comes first: keys
 of the first run are compared with those of the second one from its end, and then all whose places
 differ in one bit, from the highest down. A thread does as many of these steps at once as there are
 bits in its number of keys: it takes all keys whose places differ in a `Window` of bits, and puts
@@ -11,15 +9,13 @@ them back where they were. Between such passes, keys change hands in shared memo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, idiv, irem
 from functrans.ops.compiled.emission import Position
-from functrans.ops.reductions.compiled.grid.sort_keys import Words, in_order
-
-Comparison = tuple[int, int]
+from functrans.ops.reductions.compiled.networks import Comparison
 
 
 class Window(NamedTuple):
@@ -99,37 +95,3 @@ def merging(top: int, bits: int, *, mirrored: bool) -> Iterator[Pass]:
         low = max(top - bits, 0)
         yield Pass(Window(low, bits), tuple(reversed(range(low, top))), mirrored)
         top, mirrored = low, False
-
-
-def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[Words]:
-    """Keys, of which pairs have been put in order."""
-    found = list(keys)
-    for i, j in comparisons:
-        found[i], found[j] = in_order(found[i], found[j])
-    return found
-
-
-def sorting(count: int) -> list[Comparison]:
-    """The comparisons that sort so many keys, the lesser one always to the lower number."""
-    length = 1 << max(count - 1, 0).bit_length()
-    return [pair for pair in _sorting(0, length) if pair[1] < count]
-
-
-def _sorting(start: int, count: int) -> Iterator[Comparison]:
-    if count < 2:
-        return
-    half = count // 2
-    yield from _sorting(start, half)
-    yield from _sorting(start + half, half)
-    yield from _merging(start, count, 1)
-
-
-def _merging(start: int, count: int, step: int) -> Iterator[Comparison]:
-    """Merge every ``step``-th of so many keys, whose halves are in order."""
-    if 2 * step >= count:
-        yield start, start + step
-        return
-    yield from _merging(start, count, 2 * step)
-    yield from _merging(start + step, count, 2 * step)
-    for i in range(start + step, start + count - step, 2 * step):
-        yield i, i + step

@@ -1,0 +1,216 @@
+"""Merge sort on a CPU: runs of eight by a network, and then pairs of runs, without a branch.
+
+Short rows go through a network as a whole, as many of them at once as a vector has lanes. Longer
+ones are cut into runs, which are merged, from one half of a scratch to the other: each element that
+is written is chosen by a comparison, and not by a jump that nobody could predict.
+
+Keys (`sort_keys.py`) are in the order of the elements. The number of an element comes behind its
+key, and decides in a network, where equal keys lose their order; in a merge the first run is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from functrans.ir.graph import Eqn
+from functrans.loop.nodes import INDEX, ZERO, as_index, index
+from functrans.loop.scalar import Scalar, convert, maximum, minimum
+from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.loop.target import Target
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.compiled.statements import nest
+from functrans.ops.reductions.compiled.networks import sorting, through
+from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
+
+Body = tuple[Statement, ...]
+
+Rows = tuple[Buffer, ...]
+"""Memory for keys: a buffer for each of their words."""
+
+Stores = Callable[[Scalar, Words], Body]
+"""The statements that store a key at a place of a line."""
+
+
+class Sorts(NamedTuple):
+    """Which rows are sorted by compiled code, and not by NumPy. Measured: all (sorts of rows)."""
+
+    network: int = 16
+    """Rows up to this are sorted by a network as a whole."""
+    elements: int = 1024
+    """Longer ones are merged if all have no more elements: to call NumPy takes as long."""
+    numbered: int = 2048
+    """Rows up to this are merged however many there are, where the order itself is asked for."""
+
+
+RUN = 8
+"""Keys that a network sorts at first, in registers."""
+
+
+def sort(at: Emission) -> None:
+    """The elements along an axis in their order."""
+    _emit(at, numbered=False)
+
+
+def argsort(at: Emission) -> None:
+    """Where along an axis the elements come from, in their order."""
+    _emit(at, numbered=True)
+
+
+def sorts(eqn: Eqn, target: Target) -> bool:
+    return _applies(eqn, target, numbered=False)
+
+
+def argsorts(eqn: Eqn, target: Target) -> bool:
+    return _applies(eqn, target, numbered=True)
+
+
+def _applies(eqn: Eqn, target: Target, numbered: bool) -> bool:
+    aval, limits = eqn.inputs[0].aval, target[Sorts]
+    extent = aval.shape[eqn.params["axis"]]
+    if extent <= limits.network or aval.size <= limits.elements:
+        return True
+    return numbered and extent <= limits.numbered
+
+
+def _emit(at: Emission, numbered: bool) -> None:
+    source, target = at.operand(0), at.result()
+    if target.count:
+        axis = at.eqn.params["axis"]
+        _Sort(at, axis, source, target, Keys(source.dtype, target.extents[axis], numbered)).run()
+
+
+class _Sort(NamedTuple):
+    """A sort of the lines of a buffer along an axis."""
+
+    at: Emission
+    axis: int
+    source: Buffer
+    target: Buffer
+    keys: Keys
+
+    def run(self) -> None:
+        extents = self.target.extents
+        extent = extents[self.axis]
+        line = tuple(index("line", n) for i, n in enumerate(extents) if i != self.axis)
+        if extent <= self.at.target[Sorts].network:
+            body = self.network(line, ZERO, extent, self.to_result(line))
+            self.call(_across(line, body, self.at.target.lanes(self.keys.nbytes)), ())
+            return
+        here, there = self.rows("runs", extent), self.rows("merged", extent)
+        body = self.short_runs(line, extent, _to_rows(here))
+        width = RUN
+        while width < extent:
+            is_last = 2 * width >= extent
+            body += _merges(
+                here, width, extent, self.to_result(line) if is_last else _to_rows(there)
+            )
+            here, there, width = there, here, 2 * width
+        self.call(nest(line, body, parallel=True), (*here, *there))
+
+    def call(self, body: Body, stack: Rows) -> None:
+        self.at.call(body, work=16 * self.target.count, stack=stack)
+
+    def rows(self, name: str, extent: int) -> Rows:
+        return tuple(self.at.scratch(name, dtype, (extent,)) for dtype in self.keys.dtypes)
+
+    def to_result(self, line: Position) -> Stores:
+        def stores(place: Scalar, key: Words) -> Body:
+            value = self.keys.result(key, self.target.dtype)
+            return (Store(self.target, self.position(line, place), value),)
+
+        return stores
+
+    def position(self, line: Position, place: Scalar) -> Position:
+        return (*line[: self.axis], place, *line[self.axis :])
+
+    def network(self, line: Position, start: Scalar, count: int, stores: Stores) -> Body:
+        """A few elements of a line in their order, in registers."""
+        places = [self.at.simplify(start + number) for number in range(count)]
+        keys = [self.keys.of(load(self.source, self.position(line, n)), n) for n in places]
+        found, statements = through(keys, sorting(count))
+        stored = [each for n, key in zip(places, found, strict=True) for each in stores(n, key)]
+        return (*statements, *stored)
+
+    def short_runs(self, line: Position, extent: int, stores: Stores) -> Body:
+        whole, rest = divmod(extent, RUN)
+        run = index("run", whole)
+        body = self.network(line, run * RUN, RUN, stores)
+        last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
+        return _across((run,), body, self.at.target.lanes(self.keys.nbytes)) + last
+
+
+def _across(loops: Position, body: Body, lanes: int) -> Body:
+    """Loops of independent iterations, of which the innermost one is that of vectors."""
+    if not loops:
+        return body
+    *outer, inner = loops
+    extent: int = inner.attribute[2]
+    while lanes > extent:
+        lanes //= 2
+    whole = extent % lanes == 0
+    inside = For(inner, ZERO, as_index(extent), body, lanes=lanes, parallel=True, whole=whole)
+    return nest(outer, (inside,), parallel=True)
+
+
+def _to_rows(rows: Rows) -> Stores:
+    def stores(place: Scalar, key: Words) -> Body:
+        return tuple(Store(row, (place,), word) for row, word in zip(rows, key, strict=True))
+
+    return stores
+
+
+def _merges(rows: Rows, width: int, extent: int, stores: Stores) -> Body:
+    """Each two runs of a width become one; the last ones may be shorter, or alone."""
+    pairs, rest = divmod(extent, 2 * width)
+    pair = index("pair", pairs)
+    body = nest((pair,), _merge_alike(rows, pair * (2 * width), width, stores))
+    start = as_index(pairs * 2 * width)
+    return body + _merge(rows, start, min(width, rest), rest, stores)
+
+
+def _merge_alike(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
+    """Two runs of a width, a power of two: from both ends at once, neither of which gets past one.
+
+    So none asks whether a run is over, and one is at work while the other one waits for its keys.
+    """
+    place = index("place", width)
+    low, high = local(INDEX, "low"), local(INDEX, "high")  # how many are the first run's
+    middle, last = start + width, start + (2 * width - 1)
+
+    def inside(number: Scalar) -> Scalar:
+        return number & (width - 1)
+
+    def key(at: Scalar) -> Words:
+        return tuple(load(row, (at,)) for row in rows)
+
+    one, other = key(start + inside(low)), key(middle + inside(place - low))
+    lesser = ~(other[0] < one[0])
+    one_last, other_last = key(middle - 1 - inside(high)), key(last - inside(place - high))
+    greater = other_last[0] < one_last[0]
+    step = (
+        *stores(start + place, chosen(lesser, one, other)),
+        *stores(last - place, chosen(greater, one_last, other_last)),
+        Assign((low, high), (low + convert(lesser, INDEX), high + convert(greater, INDEX))),
+    )
+    return (Let((low, high), (ZERO, ZERO)), *nest((place,), step))
+
+
+def _merge(rows: Rows, start: Scalar, width: int, count: int, stores: Stores) -> Body:
+    """Two runs become one: the first one has ``width`` of the ``count`` keys."""
+    place = index("place", count)
+    first, second = local(INDEX, "first"), local(INDEX, "second")
+    middle, stop = start + width, start + count
+
+    def key(at: Scalar) -> Words:  # behind the end, some other one
+        bounded = maximum(minimum(at, rows[0].extents[0] - 1), ZERO)
+        return tuple(load(row, (bounded,)) for row in rows)
+
+    one, other = key(first), key(second)
+    from_first = (second >= stop) | ((first < middle) & ~(other[0] < one[0]))
+    taken = convert(from_first, INDEX)
+    step = (
+        *stores(start + place, chosen(from_first, one, other)),
+        Assign((first, second), (first + taken, second + (1 - taken))),
+    )
+    return (Let((first, second), (start, middle)), *nest((place,), step))
