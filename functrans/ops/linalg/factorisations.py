@@ -298,7 +298,8 @@ cofactor: Primitive = of_matrices(
     "cofactor",
     parts=lazy("functrans.ops.linalg.compiled.composed:cofactor_in_parts"),
     emit=compiled(
-        lazy("functrans.ops.linalg.compiled.matrices:cofactor"), lambda limits: 0
+        lazy("functrans.ops.linalg.compiled.matrices:cofactor"),
+        lambda limits: limits.largest_of_minors,
     ),
     emit_on_grid=on_grid(
         lazy("functrans.ops.linalg.compiled.grid.matrices:cofactor"), of_nothing=True

@@ -51,6 +51,9 @@ class Matrices(NamedTuple):
     """Matrices with more rows are LAPACK's: a stack of smaller ones takes a fifth of its time."""
     largest_inverted: int = 6
     """The same for inverses."""
+    largest_of_minors: int = 4
+    """The same for cofactors, by minors: of 5 rows whose condition is 1e5, four digits more would be
+    lost than from singular values."""
     most_elements: int = 64
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64

@@ -191,6 +191,25 @@ def test_determinants_of_singular_matrices():
     np.testing.assert_array_equal(jit(linalg.det)(same_rows), 0)
 
 
+@pytest.mark.parametrize("n", [4, 5, 9, 20])
+def test_gradients_of_determinants_of_regular_and_singular_matrices(n):
+    """They are the cofactors, by the inverse where that is exact, and else by singular values."""
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(5, n, n))
+    a[1, -1] = a[1, 0]  # one singular value is 0
+    a[2, 1], a[2, 2] = a[2, 0], 2 * a[2, 0]  # two: all cofactors are
+    a[3] += 1e5 * np.outer(a[3, 0], a[3, 1])  # the inverse would lose digits
+    a[4] *= 1e-200 if n == 4 else 1e-3
+    found = jit(grad(lambda a: np.sum(linalg.det(a))))(a)
+    for one, own in zip(a, found, strict=True):
+        minors = [[np.delete(np.delete(one, i, 0), j, 1) for j in range(n)] for i in range(n)]
+        signs = (-1.0) ** np.add.outer(range(n), range(n))
+        expected = signs * np.linalg.det(np.array(minors))
+        values = np.linalg.svd(one)[1]
+        size = 1e-10 * np.prod(values[:-1]) + 1e-15 * values[0] ** (n - 1)
+        np.testing.assert_allclose(own, expected, rtol=0, atol=size)
+
+
 @pytest.mark.full
 def test_a_failure_is_a_status_for_other_callers():
     inv = functrans.compile(linalg.inv, np.eye(3))

@@ -78,6 +78,10 @@ def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
 
+def by_minors(limits: Matrices) -> int:
+    return limits.largest_of_minors
+
+
 solve = by_size(written_out.solve, lapack.solve)
 triangular_solve = by_size(
     written_out.triangular_solve,
@@ -90,7 +94,7 @@ inv = by_size(written_out.inv, lapack.inv, largest_inverted)
 det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
-cofactor = of_something(lapack.cofactor)
+cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
 eigh = of_something(decompositions.eigh)
 eigvalsh = of_something(decompositions.eigvalsh)
 svd = of_something(decompositions.svd)

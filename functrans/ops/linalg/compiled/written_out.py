@@ -53,6 +53,11 @@ def det(at: Emission) -> None:
     _by_rows(at, lambda rows: iter([((), determinant(rows) if rows else one)]))
 
 
+def cofactor(at: Emission) -> None:
+    """The cofactors."""
+    _by_rows(at, lambda rows: _enumerated(cofactors(rows)))
+
+
 def slogdet(at: Emission) -> None:
     """The signs of determinants, and the logarithms of their absolute values."""
     dtype = at.eqn.outputs[0].aval.dtype
@@ -370,6 +375,18 @@ def determinant(matrix: Rows) -> Scalar:
         return terms[0] + terms[1] + terms[2]
     found = factors(matrix)
     return where(found.regular, prod(found.pivots, start=found.sign), 0)
+
+
+def cofactors(matrix: Rows) -> Rows:
+    """By minors, up to four rows: beyond that, each row more loses as many more digits."""
+    n = range(len(matrix))
+
+    def cofactor(i: int, j: int) -> Scalar:
+        left = [row[:j] + row[j + 1 :] for number, row in enumerate(matrix) if number != i]
+        minor = determinant(left) if left else const(1, matrix[i][j].dtype)
+        return -minor if (i + j) % 2 else minor
+
+    return [[cofactor(i, j) for j in n] for i in n]
 
 
 def sign_and_pivots(matrix: Rows) -> tuple[Scalar, Row]:
