@@ -5,7 +5,7 @@ gives a scalar of that dtype: straight-line code that a compiler turns into vect
 Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
-lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the quotients by ``x``; 5
+sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the quotients by ``x``; 5
 for I and K, 6 for polygamma, 6.5 for kl_div and the exponential integrals, 8 for beta), as
 `tests/vecmath` measures against mpmath; but relative to 1 for betaln, J and Y, and for lgamma and
 digamma of negative arguments, to the larger argument for logaddexp, and to the step for
@@ -48,6 +48,7 @@ acosh = lazy("functrans.vecmath.hyperbolic:acosh")
 asinh = lazy("functrans.vecmath.hyperbolic:asinh")
 atanh = lazy("functrans.vecmath.hyperbolic:atanh")
 cosh = lazy("functrans.vecmath.hyperbolic:cosh")
+sech_squared = lazy("functrans.vecmath.hyperbolic:sech_squared")
 sinh = lazy("functrans.vecmath.hyperbolic:sinh")
 tanh = lazy("functrans.vecmath.hyperbolic:tanh")
 acos = lazy("functrans.vecmath.inverse_trigonometric:acos")

@@ -30,6 +30,7 @@ from functrans.vecmath.polynomial import (
 )
 
 LOG2_E = 1.4426950408889634
+LOG2_E_LOW = {FLOAT64: 2.0355273740931033e-17, FLOAT32: 1.925963033500463e-08}
 
 
 class _Table(NamedTuple):
@@ -124,11 +125,11 @@ def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
     return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
 
 
-def exp_roughly(x: Scalar) -> Scalar:
-    """``e**x`` with an error of about ``abs(x)`` units, where that is a normal number."""
+def exp_of_ordinary(x: Scalar) -> Scalar:
+    """``e**x`` where that is a normal number."""
     form = format_of(x)
     k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    r = fma(x, LOG2_E, -k)
+    r = fma(x, LOG2_E_LOW[form], fma(x, LOG2_E, -k))
     return times_power_of_two(exp2_mantissa(r), exponent)
 
 

@@ -27,12 +27,13 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.vecmath.exponential import LOG2_E, at_most, exp_roughly
+from functrans.vecmath.exponential import LOG2_E, at_most, exp_of_ordinary
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
+    first_nan,
     floating,
     format_of,
     polynomial,
@@ -46,8 +47,8 @@ TANH_SMALL = 0.55
 class _Table(NamedTuple):
     highest: float
     """Beyond this the hyperbolic sine is infinite."""
-    one: float
-    """Beyond half of this the hyperbolic tangent rounds to 1."""
+    normal: float
+    """Up to this the exponential is a normal number, and so is its reciprocal."""
     sinh: tuple[float, ...]
     """``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2."""
     cosh: tuple[float, ...]
@@ -61,7 +62,7 @@ class _Table(NamedTuple):
 _TABLES: dict[Format, _Table] = {
     FLOAT64: _Table(
         highest=710.6,
-        one=38.2,
+        normal=708.0,
         sinh=(
             0.16666666666666677, 0.008333333333321376, 0.0001984126988686796,
             2.755724337424516e-06, 2.510935652291888e-08,
@@ -83,7 +84,7 @@ _TABLES: dict[Format, _Table] = {
     ),
     FLOAT32: _Table(
         highest=89.5,
-        one=18.2,
+        normal=87.0,
         sinh=(0.1666654348373413, 0.008366534486413002),
         cosh=(0.5, 0.041666459292173386, 0.0013935451861470938),
         tanh=(-0.3333294093608856, 0.13320587575435638, -0.05266257002949715, 0.01641921140253544,),
@@ -155,10 +156,25 @@ def tanh(x: Scalar) -> Scalar:
     a = abs(x)
     z = a * a
     small = fma(z * a, polynomial(z, table.tanh), a)
-    # the larger the exponential, the less its error matters
-    large = 1.0 - 2.0 / (exp_roughly(at_most(a + a, table.one)) + 1.0)
     # a NaN is not large: the powers of two make a number of it
-    return copysign(where(a > TANH_SMALL, large, small), x)
+    return copysign(where(a > TANH_SMALL, 1.0 - _distance_to_one(a), small), x)
+
+
+@floating
+def sech_squared(x: Scalar) -> Scalar:
+    """``1 / cosh(x)**2``, the derivative of tanh: with ``d`` for ``1 - tanh(x)``, ``d (2 - d)``.
+
+    So what takes most of the time is shared with tanh. Where that is no normal number, it is 0.
+    """
+    a = abs(x)
+    distance = _distance_to_one(a)
+    result = where(a + a > _TABLES[format_of(x)].normal, 0.0, distance * (2.0 - distance))
+    return first_nan(result, x)
+
+
+def _distance_to_one(a: Scalar) -> Scalar:
+    """``1 - tanh(a)`` for ``a`` that is not negative, where that is a normal number."""
+    return 2.0 / (exp_of_ordinary(at_most(a + a, _TABLES[format_of(a)].normal)) + 1.0)
 
 
 def _log_of_sum(sinh: Scalar, cosh: Scalar) -> Scalar:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp_of_pair, scale
+from functrans.vecmath.exponential import exp_of_ordinary, exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -39,6 +39,9 @@ SQRT_HALF = 0.7071067811865476
 SQRT_HALF_LOW = {FLOAT64: -4.833646656726457e-17, FLOAT32: 1.210161710447897e-08}
 
 K = 2.5
+
+ERF_ONE = 6.0
+"""From here on the error function rounds to 1."""
 
 
 class _Table(NamedTuple):
@@ -142,9 +145,13 @@ def _erf_centre(x: Scalar) -> Scalar:
 @floating
 def erf(x: Scalar) -> Scalar:
     """The error function."""
-    a = _bounded(abs(x), _TABLES[format_of(x)].last)
-    large = 1.0 - _erfc_tail(two_product(a, a), _erfcx(a, 0.0))[0]
-    return where(a < 1.0, _erf_centre(x), copysign(large, x))
+    a = _bounded(abs(x), ERF_ONE)
+    # a sixth of 1 at most, whose error matters less
+    reciprocal = 1.0 / (a + K)
+    series = polynomial(fma(reciprocal, -2.0 * K, 1.0), _TABLES[format_of(x)].erfcx)
+    large = 1.0 - exp_of_ordinary(-(a * a)) * (series * reciprocal)
+    # a NaN is not large
+    return where(a >= 1.0, copysign(large, x), _erf_centre(x))
 
 
 @floating
