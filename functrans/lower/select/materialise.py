@@ -6,6 +6,7 @@ Expects a graph that has been rewritten for the machine. Leaves a set of its var
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
         for i, atom in enumerate(eqn.inputs):
             if isinstance(atom, Var):
                 uses.setdefault(atom, []).append((eqn, i))
-    outputs = set(graph.outputs)
+    outputs = Counter(graph.outputs)
     limits = target[Materialisation]
     patterns = {eqn: _pattern(eqn, target) for eqn in graph.eqns}
     joins = {eqn for eqn in graph.eqns if asks_for_elements(eqn, target)}
@@ -87,9 +88,9 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             if (
                 depth > limits.deepest
                 or (var in slow and _is_broadcast(var, used, joins, limits))
-                or _is_materialised(var, own, cost, uses, patterns, joins, var in outputs, limits)
+                or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
-                narrow = None if var in outputs else _narrower(eqn, used, patterns, target)
+                narrow = None if outputs[var] else _narrower(eqn, used, patterns, target)
                 kept = var if narrow is None else narrow
                 costs[var], depths[var] = own.cost, 0
                 slow -= {kept, var}
@@ -138,19 +139,20 @@ def _is_materialised(
     every_use: Mapping[Var, list[tuple[Eqn, int]]],
     patterns: dict[Eqn, Pattern],
     joins: Set[Eqn],
-    is_output: bool,
+    outputs: int,
     limits: Materialisation,
 ) -> bool:
     uses = every_use.get(var, [])
-    if not uses and not is_output:
+    if not uses and not outputs:
         return False
     if own.folds > 1 or cost > limits.largest_expression:
         return True
     if any(patterns[eqn] is OPAQUE for eqn, _ in uses):
         return True
-    if is_output:
-        # computed for the output in any case, and loaded or shared from there
-        return bool(uses) and cost > 0
+    if outputs:
+        # computed for the output in any case, and loaded or shared from there: the state of a
+        # recurrence often goes on and is stacked, too
+        return (bool(uses) or outputs > 1) and cost > 0
     if cost <= limits.cheap:
         return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
     if any(patterns[eqn].by_data[i] for eqn, i in uses):

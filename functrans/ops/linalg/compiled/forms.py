@@ -125,7 +125,9 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
     if _is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
         return 0
     heights = [n for n in limits.rows_in_loops if size.rows % n == 0]
-    return heights[0] if heights else 0
+    # two vectors of sums for each row, and something else beside them
+    in_registers = [n for n in heights if 8 * n <= 3 * target.registers]
+    return (in_registers or heights or [0])[0]
 
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
