@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,41 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
                 _extended(flip(x, axes=(axis,)), axis, after, mode == "symmetric"), axes=(axis,)
             )
         else:
-            x = take_along_one(x, _POSITIONS[mode](size, before, after), axis)
+            x = _taken(x, _POSITIONS[mode](size, before, after), axis)
     return x
+
+
+MOST_RUNS = 8
+"""Runs of neighbours that are joined: more of them are gathered."""
+
+
+def _taken(x: Any, positions: Any, axis: int) -> Any:
+    """The elements at positions: those that are neighbours, or the same one, are slices."""
+    runs = list(islice(_runs(positions), MOST_RUNS + 1))
+    if len(runs) > MOST_RUNS:
+        return take_along_one(x, positions, axis)
+    parts = []
+    for start, step, count in runs:
+        first = start + min(step, 0) * (count - 1)
+        part = read_along(x, axis, first, count if step else 1)
+        if step == 0:
+            part = broadcast_to(part, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        parts.append(flip(part, axes=(axis,)) if step < 0 else part)
+    return concatenate(parts, axis=axis)
+
+
+def _runs(positions: Any) -> Iterator[tuple[int, int, int]]:
+    """Start, step and length of stretches in which each is one more or less, or the same."""
+    steps = np.diff(positions)
+    turns = [*np.flatnonzero(np.diff(steps)) + 1, len(steps)]
+    start = 0
+    while start < len(positions):
+        step = int(steps[start]) if start < len(steps) else 1
+        stop = next((int(turn) for turn in turns if turn > start), start)
+        if abs(step) > 1:
+            step, stop = 1, start
+        yield int(positions[start]), step, stop - start + 1
+        start = stop + 1
 
 
 def _widths(pad_width: Any, ndim: int) -> Pairs:

@@ -1,0 +1,26 @@
+"""Padding with what an array holds: margins are slices where there are few of them."""
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, trace
+
+
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect", "symmetric"])
+@pytest.mark.parametrize("n", [1, 2, 17, 300])
+def test_margins_and_their_gradients(mode, n):
+    x, width = np.arange(2.0 * n).reshape(2, n) ** 2, ((0, 3), (20, 1))
+    padded = np.pad(x, width, mode=mode)
+    np.testing.assert_array_equal(jit(lambda x: np.pad(x, width, mode=mode))(x), padded)
+    weights = np.arange(float(padded.size)).reshape(padded.shape)
+    found = jit(grad(lambda x: np.sum(np.pad(x, width, mode=mode) * weights)))(x)
+    # each element's share is the sum of the weights of where it went
+    places = np.pad(np.arange(x.size).reshape(x.shape), width, mode=mode)
+    expected = np.bincount(places.ravel(), weights.ravel(), x.size).reshape(x.shape)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_narrow_margins_are_no_gathers():
+    for mode in ("edge", "wrap", "reflect", "symmetric"):
+        graph = trace(lambda x, mode=mode: np.pad(x, 5, mode=mode))(np.zeros(1000))
+        assert "gather" not in str(graph)
