@@ -17,7 +17,7 @@ from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
 from functrans.ops.elementwise.arithmetic import remainder
 from functrans.ops.elementwise.choice import maximum, minimum, select
-from functrans.ops.elementwise.compare import equal, less, not_equal
+from functrans.ops.elementwise.compare import equal, less, less_equal, not_equal
 from functrans.ops.elementwise.complex_numbers import imag, real
 from functrans.ops.elementwise.logic import isnan
 from functrans.ops.indexing import views
@@ -252,7 +252,7 @@ def _sorts_before(x: Any, y: Any) -> Any:
         return _sorts_before_as_complex(x, y)
     if not is_float(x.dtype) and not is_float(y.dtype):
         return less(x, y)
-    return less(x, y) | (not_equal(y, y) & equal(x, x))
+    return ~less_equal(y, x) & equal(x, x)
 
 
 def _sorts_before_as_complex(x: Any, y: Any) -> Any:
@@ -271,14 +271,18 @@ def _nan_parts(x: Any) -> Any:
 
 def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
     """How many elements of a sorted vector are before each value, by halving what is left."""
-    found: Any = np.zeros((), INDEX)
+    # without a sign, and with a bound that says what is so: no index is checked
+    dtype = np.dtype(np.uint32 if row.size < 1 << 31 else np.uint64)
+    end = dtype.type(row.size - 1)
+    found: Any = np.zeros((), dtype)
     left = row.size
     while left > 1:
         half = left // 2
-        last = gather(row, found + (half - 1), axes=(0,))
-        found = select(before(last, values), found + half, found)
+        last = gather(row, minimum(found + dtype.type(half - 1), end), axes=(0,))
+        found = select(before(last, values), found + dtype.type(half), found)
         left -= half
-    return found + astype(before(gather(row, found, axes=(0,)), values), INDEX)
+    is_before = before(gather(row, minimum(found, end), axes=(0,)), values)
+    return astype(found, INDEX) + astype(is_before, INDEX)
 
 
 @answers(np.digitize)

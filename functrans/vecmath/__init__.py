@@ -5,11 +5,11 @@ gives a scalar of that dtype: straight-line code that a compiler turns into vect
 Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
-sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the quotients by ``x``; 5
-for I and K, 6 for polygamma, 6.5 for kl_div and the exponential integrals, 8 for beta), as
-`tests/vecmath` measures against mpmath; but relative to 1 for betaln, J and Y, and for lgamma and
-digamma of negative arguments, to the larger argument for logaddexp, and to the step for
-lgamma_difference, where terms cancel. What is exponential in a large number (beta beyond 512,
+sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the
+quotients by ``x``; 5 for I and K, 6 for polygamma, 6.5 for kl_div and the exponential integrals, 8
+for beta), as `tests/vecmath` measures against mpmath; but relative to 1 for betaln, J and Y, and
+for lgamma and digamma of negative arguments, to the larger argument for logaddexp, and to the step
+for lgamma_difference, where terms cancel. What is exponential in a large number (beta beyond 512,
 inv_boxcox) loses about as many units as that number is large.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """

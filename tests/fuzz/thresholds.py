@@ -29,7 +29,7 @@ LOW = {
         "worth_a_kernel": (2, 8, 256),
         "small_part": (0, 100_000),
     },
-    "vectors": {"largest_copied": (0, 1500), "narrow_body": (0, 48)},
+    "vectors": {"largest_copied": (0, 1500), "narrow_body": (0, 48), "chained": (2, 4)},
     "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5)},
     "tiling": {
         "block": (2, 16),

@@ -12,7 +12,7 @@ from tests.primitives.harness import cases, complex_cases
 
 # A name in both lists is NumPy's or SciPy's for numbers of both kinds.
 OF_REAL_NUMBERS = """
-agm airy_ai airy_aip airy_bi airy_bip airye_ai airye_aip airye_bi airye_bip 
+agm airy_ai airy_aip airy_bi airy_bip airye_ai airye_aip airye_bi airye_bip
 assoc_legendre_p assoc_legendre_p_norm assoc_legendre_p_norm_slope assoc_legendre_p_slope bdtr
 bdtrc bdtri bdtrik bdtrin bei beip ber berp besselpoly betainc_n betaincc_n binom
 btdtria btdtrib carlson chdtr chdtrc chdtri chdtriv chi chndtr chndtridf chndtrinc

@@ -34,6 +34,7 @@ from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
+from functrans.lower.nest.chains import chained_loads
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
@@ -44,7 +45,7 @@ from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, ext
 class Vectors(NamedTuple):
     """Single loops as vectors: how many side by side, and of how long bodies.
 
-    None was measured on its own.
+    Measured: `chained` and `chains` (binary searches); the others not on their own.
     """
 
     wide_columns: int = 8
@@ -55,6 +56,10 @@ class Vectors(NamedTuple):
     """With more operations than this, registers would not do for as many vectors."""
     largest_copied: int = 1500
     """A loop with more operations inside than this is not cut into pieces."""
+    chained: int = 4
+    """Loads of which each waits for the one before: a core would wait with them."""
+    chains: int = 4
+    """Vectors that then go side by side, so that it has something to do."""
 
 
 @dataclass(frozen=True)
@@ -374,8 +379,11 @@ class NestBuilder:
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.target.lanes(widest)
         narrow = sum(root.node_count for root in roots) <= self.limits.narrow_body
-        if lanes > 1 and narrow and any(root.folds for root in roots):
+        folds = any(root.folds for root in roots)
+        if lanes > 1 and narrow and folds:
             lanes = self._unrolled_vectors(lanes, extent)
+        elif lanes > 1 and not folds and chained_loads(roots) >= self.limits.chained:
+            lanes *= self.limits.chains
         while lanes > extent:
             lanes //= 2
         return lanes

@@ -52,8 +52,8 @@ class Matrices(NamedTuple):
     largest_inverted: int = 6
     """The same for inverses."""
     largest_of_minors: int = 4
-    """The same for cofactors, by minors: of 5 rows whose condition is 1e5, four digits more would be
-    lost than from singular values."""
+    """The same for cofactors, by minors: of 5 rows whose condition is 1e5, they would lose four
+    digits more than singular values do."""
     most_elements: int = 64
     """The columns of a right-hand side with more elements than this are done in a loop."""
     most_multiplications: int = 64

@@ -56,6 +56,22 @@ def test_the_gradient_of_a_scan():
         same(grad(f, argnums=(0, 1)), rng.normal(size=(n, n)) / n, rng.normal(size=(6, n)))
 
 
+def test_a_state_that_is_stacked_too_is_computed_once():
+    def activations(x, xs):
+        def step(state, x):
+            state = np.tanh(state + x)
+            return state, state
+
+        return lax.scan(step, x, xs)[1]
+
+    def operations(f):
+        nests = jit(f).lower(np.ones(100), np.ones((10, 100))).cost().nests
+        return sum(nest.operations for nest in nests)
+
+    once = operations(lambda x, xs: lax.scan(lambda c, x: (np.tanh(c + x), None), x, xs)[0])
+    assert operations(activations) < 1.2 * once
+
+
 def test_a_scan_inside_a_scan():
     def f(x):
         def inner(c, y):

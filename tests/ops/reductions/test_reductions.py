@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from functrans import jit, lax
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.ops.reductions.sorting import argsort
@@ -148,3 +149,36 @@ def test_equal_elements_keep_their_order(dtype, shape):
             found = argsort(x, axis=axis)
             np.testing.assert_array_equal(found, np.argsort(x, axis=axis, kind="stable"))
             assert found.dtype == np.int64
+
+
+SORTED = [(5,), (16,), (17,), (100,), (1000, 3), (30, 16), (3, 300), (2600, 2), (2, 3, 24)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int8, bool])
+@pytest.mark.parametrize("shape", SORTED)
+def test_rows_are_sorted_by_compiled_code(shape, dtype):
+    rng = np.random.default_rng(len(shape))
+    x = (3 * rng.normal(size=shape)).astype(dtype)
+    flat = x.reshape(-1)
+    flat[: x.size // 3] = np.round(flat[-1])  # ties, whose order an argsort keeps
+    if x.dtype.kind == "f":
+        flat[:4] = np.nan, np.inf, -np.inf, -np.nan
+    for axis in range(x.ndim):
+        for f in (np.sort, lambda x, axis: np.argsort(x, axis=axis, kind="stable")):
+            compiled = jit(lambda x, f=f, axis=axis: f(x, axis=axis))
+            np.testing.assert_array_equal(compiled(x), f(x, axis=axis))
+
+
+def test_a_loop_sorts_without_leaving_it():
+    def step(state, x):
+        return np.median(np.concatenate([x, state[None]])), np.argsort(x)
+
+    xs = np.random.default_rng(0).normal(size=(50, 20))
+    compiled = jit(lambda xs: lax.scan(step, 0.0, xs))
+    assert "call NumPy" not in compiled.lower(xs).schedule()
+    found, orders = compiled(xs)
+    state = 0.0
+    for x, order in zip(xs, orders, strict=True):
+        state = np.median([*x, state])
+        np.testing.assert_array_equal(order, np.argsort(x))
+    np.testing.assert_allclose(found, state)

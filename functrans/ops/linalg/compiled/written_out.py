@@ -16,7 +16,9 @@ from math import prod
 from operator import add, and_
 from typing import NamedTuple
 
-from functrans.loop.failures import NOT_POSITIVE_DEFINITE, SINGULAR
+import numpy as np
+
+from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX, required
 from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where, zero
@@ -386,7 +388,11 @@ def cofactors(matrix: Rows) -> Rows:
         minor = determinant(left) if left else const(1, matrix[i][j].dtype)
         return -minor if (i + j) % 2 else minor
 
-    return [[cofactor(i, j) for j in n] for i in n]
+    found = [[cofactor(i, j) for j in n] for i in n]
+    # others have no singular values, which larger ones are made of
+    finite = _all([abs(x) < np.inf for row in matrix for x in row])
+    found[-1][-1] = required(finite, found[-1][-1], NOT_CONVERGED)
+    return found
 
 
 def sign_and_pivots(matrix: Rows) -> tuple[Scalar, Row]:

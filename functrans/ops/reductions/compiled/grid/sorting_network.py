@@ -1,10 +1,11 @@
 """Sorting networks of a team: which keys are compared, and which of them a thread has in registers.
 
-A thread has a power of two of keys, which Batcher's network sorts (`networks.py`). Runs become longer by bitonic merging, in which the lesser one of two keys always comes first: keys
-of the first run are compared with those of the second one from its end, and then all whose places
-differ in one bit, from the highest down. A thread does as many of these steps at once as there are
-bits in its number of keys: it takes all keys whose places differ in a `Window` of bits, and puts
-them back where they were. Between such passes, keys change hands in shared memory.
+A thread has a power of two of keys, which Batcher's network sorts (`networks.py`). Runs become
+longer by bitonic merging, in which the lesser one of two keys always comes first: keys of the first
+run are compared with those of the second one from its end, and then all whose places differ in one
+bit, from the highest down. A thread does as many of these steps at once as there are bits in its
+number of keys: it takes all keys whose places differ in a `Window` of bits, and puts them back
+where they were. Between such passes, keys change hands in shared memory.
 """
 
 from __future__ import annotations
