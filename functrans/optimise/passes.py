@@ -30,6 +30,7 @@ from functrans.optimise.loops import merge_in_loops, propagate_into_loops, prune
 from functrans.optimise.machine.complex_parts import without_complex
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.deferred_scatters import add_scatters_last
+from functrans.optimise.machine.diagonals import compare_for_diagonals
 from functrans.optimise.machine.half_products import widen_half_products
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
@@ -132,6 +133,7 @@ FOR_CORES = Passes(
              is_required=True),
         Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),
         Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
+        Pass(compare_for_diagonals, "behind sums, which know embedded slices"),
         Pass(add_scatters_last, "behind sums, some of which need no scatter"),
         Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
         Pass(swap_products, "before layouts, which absorb the transposes"),

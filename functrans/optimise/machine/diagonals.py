@@ -1,0 +1,71 @@
+"""Diagonals put back into matrices: chosen by comparing row and column, and not by division."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.loop.target import Target
+from functrans.ops.arrays.slicing import embed, embed_p
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, iota, reshape, reshape_p
+from functrans.ops.compiled.places import whole
+from functrans.ops.elementwise.choice import masked
+from functrans.ops.elementwise.compare import equal
+from functrans.optimise.rewrite import replaced
+from functrans.trace.stage import Environment
+
+
+class _Diagonal(NamedTuple):
+    """Numbers along a diagonal of matrices of zeros: the first one's row and column."""
+
+    numbers: Atom
+    row: int
+    column: int
+
+
+def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
+    """Put diagonals into matrices by comparing the numbers of rows and of columns.
+
+    Expects any graph: that of `numpy.diagonal` is a slice of the flat matrix, with a step.
+    Leaves no matrix that is the reshape of zeros in which each (columns + 1)-th is another number.
+    """
+    makers = {var: eqn for eqn in graph.eqns if eqn.primitive is embed_p for var in eqn.outputs}
+    found = {eqn: one for eqn in graph.eqns if (one := _found(eqn, makers)) is not None}
+    return replaced(graph, {eqn: partial(_by_comparison, eqn, one) for eqn, one in found.items()})
+
+
+def _found(eqn: Eqn, makers: Mapping[Atom, Eqn]) -> _Diagonal | None:
+    maker = makers.get(eqn.inputs[0]) if eqn.primitive is reshape_p else None
+    shape = eqn.outputs[0].aval.shape
+    if maker is None or len(shape) < 2:
+        return None
+    *leading, flat = maker.params["shape"]
+    *before, along = maker.params["index"]
+    rows, columns = shape[-2:]
+    if (*leading, flat) != (*shape[:-2], rows * columns) or isinstance(along, int):
+        return None
+    if before != [whole(extent) for extent in leading]:
+        return None
+    start, count, step = along
+    row, column = divmod(start, columns) if columns else (0, 0)
+    if step != columns + 1 or column + count > columns:
+        return None
+    return _Diagonal(maker.inputs[0], row, column)
+
+
+def _by_comparison(eqn: Eqn, found: _Diagonal, values: Environment) -> Sequence[Any]:
+    numbers = values.read(found.numbers)
+    *leading, rows, columns = eqn.outputs[0].aval.shape
+    place = (found.row, numbers.shape[-1], 1)
+    index = (*map(whole, leading), place)
+    by_row = embed(numbers, index=index, shape=(*leading, rows))
+    number, other = (iota(size=n, dtype=np.dtype(np.int64)) for n in (rows, columns))
+    moved = number + (found.column - found.row)
+    inside = equal(reshape(moved, shape=(rows, 1)), other)
+    shape = (*leading, rows, columns)
+    spread = broadcast_to(expand_axes(by_row, (by_row.ndim,)), shape=shape)
+    return [masked(broadcast_to(inside, shape=shape), spread)]
