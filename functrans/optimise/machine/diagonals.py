@@ -33,7 +33,8 @@ def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
     Expects any graph: that of `numpy.diagonal` is a slice of the flat matrix, with a step.
     Leaves no matrix that is the reshape of zeros in which each (columns + 1)-th is another number.
     """
-    makers = {var: eqn for eqn in graph.eqns if eqn.primitive is embed_p for var in eqn.outputs}
+    embeds = [eqn for eqn in graph.eqns if eqn.primitive is embed_p]
+    makers: dict[Atom, Eqn] = {var: eqn for eqn in embeds for var in eqn.outputs}
     found = {eqn: one for eqn in graph.eqns if (one := _found(eqn, makers)) is not None}
     return replaced(graph, {eqn: partial(_by_comparison, eqn, one) for eqn, one in found.items()})
 
