@@ -24,11 +24,12 @@ _samples = cases(
 )  # fmt: skip
 
 
-_COMPILED = "functrans.ops.reductions.compiled"
-_sort, _argsort_ = lazy(f"{_COMPILED}.merge_sort:sort"), lazy(f"{_COMPILED}.merge_sort:argsort")
-_sorts, _argsorts = lazy(f"{_COMPILED}.merge_sort:sorts"), lazy(f"{_COMPILED}.merge_sort:argsorts")
-_sort_on_grid = lazy(f"{_COMPILED}.grid.merge_sort:sort")
-_argsort_on_grid = lazy(f"{_COMPILED}.grid.merge_sort:argsort")
+_emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
+_emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
+_is_sorted = lazy("functrans.ops.reductions.compiled.merge_sort:sorts")
+_is_argsorted = lazy("functrans.ops.reductions.compiled.merge_sort:argsorts")
+_sort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
+_argsort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
 
 
 def _operations(eqn: Eqn, of_graph: Any) -> int:
@@ -81,7 +82,7 @@ argsort: Primitive = primitive(
     numpy=_argsort,
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
-    emit=Emit(_argsort_, applies=_argsorts, operations=_operations),
+    emit=Emit(_emit_argsort, applies=_is_argsorted, operations=_operations),
     emit_on_grid=Emit(_argsort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip
@@ -92,7 +93,7 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit=Emit(_sort, applies=_sorts, operations=_operations),
+    emit=Emit(_emit_sort, applies=_is_sorted, operations=_operations),
     emit_on_grid=Emit(_sort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip
