@@ -97,6 +97,7 @@ FUNCTIONS = {
     "merge_equal": (lambda x: np.exp(x) + np.exp(x) * x, drawn(5)),
     "merge_twins": (twice, *RECURRENT),
     "bucket_sums": (lambda x, y: added_up(x) * added_up(2.0 * y), drawn(5), drawn(5)),
+    "compare_for_diagonals": (grad(lambda x: np.sum(np.diag(x) ** 2)), drawn(20, 20)),
     "add_scatters_last": (
         grad(lambda x, i, k: np.sum((x - np.log(np.sum(np.exp(x), axis=1)[:, None]))[i, k])),
         drawn(30, 4),
