@@ -162,7 +162,7 @@ def test_every_stage_says_what_it_expects_and_leaves():
 
 
 def test_stages_can_be_looked_at():
-    lowered = jit(lambda x: np.sort(np.sin(x)) + 1.0).lower(np.ones(40))
+    lowered = jit(lambda x: np.sort(np.sin(x)) + 1.0).lower(np.ones(4000))
     text = lowered.stages()
     for stage in pipeline.STAGES:
         assert f"== {stage.name} (" in text
