@@ -1,13 +1,13 @@
-"""Banded operands: sums of a product leave out the terms in which a factor is zero.
+"""Loop-bound narrowing for banded operands: products skip terms whose factor is known to be zero.
 
-Of ``np.tril(a) @ b``, half of the terms are: a factor is ``where(k <= i, a[i, k], 0)``, which is
-not zero in a *band*, ``i + low <= k <= i + high``. So a tile of the result adds up the terms of its
-rows alone. Zero times infinity is NaN, as in NumPy: that is done where the elements of the other
-factor are finite, and a nest before the product looks. (An inspector and an executor, as in
-`functrans.lower.product.narrowing`.) To leave out zeros changes no bits: a sum begins with 0.0, and
-is never -0.0, but where it is negative, and too small for any other number.
+In ``np.tril(a) @ b``, half of the terms are zero: the left factor is ``where(k <= i, a[i, k], 0)``,
+which is nonzero only in a *band*, ``i + low <= k <= i + high``. So a tile of the result sums only
+the terms in the band of its rows. Zero times infinity is NaN, as in NumPy, so this is done only
+where the elements of the other factor are finite, which a nest before the product tests. (An
+inspector and an executor, as in `functrans.lower.product.narrowing`.) Skipping zeros changes no
+bits: a sum starts at 0.0, and is never -0.0 unless a negative term underflows inside an fma.
 
-Of ``np.tril(a @ b)``, only a band of the result is read: tiles outside of it have no terms.
+If only a band of the result is read, as in ``np.tril(a @ b)``, tiles outside it have no terms.
 """
 
 from __future__ import annotations

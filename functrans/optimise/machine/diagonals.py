@@ -1,4 +1,4 @@
-"""Diagonals put back into matrices: chosen by comparing row and column, and not by division."""
+"""Strength reduction for embedded diagonals: a comparison of row and column, not a division."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Diagonal(NamedTuple):
 
 
 def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
-    """Put diagonals into matrices by comparing the numbers of rows and of columns.
+    """Embed diagonals in matrices by comparing row and column indices.
 
     Expects any graph: that of `numpy.diagonal` is a slice of the flat matrix, with a step.
     Leaves no matrix that is the reshape of zeros in which each (columns + 1)-th is another number.

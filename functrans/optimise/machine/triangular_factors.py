@@ -1,7 +1,7 @@
-"""Structure propagation: products are told of which of their operands a triangle is zero.
+"""Structure propagation: mark the zeros of triangular factors where products read them.
 
-The factor of a Cholesky factorisation is zero above its diagonal. Where a product reads it, that is
-written out, as `np.tril` does it, so that its kernel can leave zeros out
+A Cholesky factor is zero above its diagonal. Where a product reads one, this pass applies the
+equivalent of `np.tril`, which shows the zeros to the product's kernel, so that it can skip them
 (`functrans.lower.product.bands`).
 """
 

@@ -1,11 +1,11 @@
 """Merge sort on a CPU: runs of eight by a network, and then pairs of runs, without a branch.
 
-Short rows go through a network as a whole, as many of them at once as a vector has lanes. Longer
-ones are cut into runs, which are merged, from one half of a scratch to the other: each element that
-is written is chosen by a comparison, and not by a jump that nobody could predict.
+A network sorts a short row as a whole, and as many rows at once as a vector has lanes. Longer
+rows are cut into runs, which are merged from one half of a scratch buffer to the other. A select
+chooses each element that is written, since a branch here would be unpredictable.
 
-Keys (`sort_keys.py`) are in the order of the elements. The number of an element comes behind its
-key, and decides in a network, where equal keys lose their order; in a merge the first run is first.
+Keys (`sort_keys.py`) have the order of the elements. In a network, equal keys lose their order, so
+the index of an element follows its key and breaks ties; a merge prefers the first of its runs.
 """
 
 from __future__ import annotations
