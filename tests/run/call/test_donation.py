@@ -245,7 +245,8 @@ def test_branches_of_python():
 
 
 def test_programs_with_calls_of_numpy_between():
-    assert homes(lambda x: np.sort(2.0 * x) + x, LONG) == {}
+    many = np.tile(LONG, 3)  # NumPy sorts long rows
+    assert homes(lambda x: np.sort(2.0 * x) + x, many) == {}
     assert homes(lambda x: np.sort(x, axis=None)[: x.size].reshape(x.shape) + x, SQUARE) == {}
 
 

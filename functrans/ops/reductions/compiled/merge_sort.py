@@ -10,7 +10,7 @@ the index of an element follows its key and breaks ties; a merge prefers the fir
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
@@ -106,7 +106,7 @@ class _Sort(NamedTuple):
                 here, width, extent, self.to_result(line) if is_last else _to_rows(there)
             )
             here, there, width = there, here, 2 * width
-        self.call(nest(line, body, parallel=True), (*here, *there))
+        self.call(_shared(line, body), (*here, *there))
 
     def call(self, body: Body, stack: Rows) -> None:
         self.at.call(body, work=16 * self.target.count, stack=stack)
@@ -149,8 +149,15 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
     while lanes > extent:
         lanes //= 2
     whole = extent % lanes == 0
-    inside = For(inner, ZERO, as_index(extent), body, lanes=lanes, parallel=True, whole=whole)
-    return nest(outer, (inside,), parallel=True)
+    inside = For(
+        inner, ZERO, as_index(extent), body, lanes=lanes, parallel=not outer, whole=whole
+    )
+    return _shared(outer, (inside,))
+
+
+def _shared(loops: Sequence[Scalar], body: Body) -> Body:
+    """Loops of independent iterations, of which threads share those of the outermost."""
+    return nest(loops[:1], nest(loops[1:], body), parallel=True)
 
 
 def _to_rows(rows: Rows) -> Stores:
