@@ -1,9 +1,10 @@
 """Each-choice coverage: how much of what tests draw is tried, a covering part or (`--full`) all.
 
 Each value of each parameter of a test is tried once, and of a long list of samples one of each
-kind. The rest has the marker `full`. Of the calls of a test that are still many, the quick set has
-every other one. The other half has the marker `other_half` as well, and is tried with each change
-all the same (`.ci/run`): tests of the same values leave out different ones.
+kind. The rest has the marker `full`. Of the calls of a test that are still several, the quick set
+has every other one. The other half has the marker `other_half` as well, and so have single tests
+that take several seconds: `.ci/run` tries them with each change all the same. Tests of the same
+values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -15,8 +16,8 @@ FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
 
-MANY = 8
-"""So many calls of a test are many."""
+SEVERAL = 3
+"""So many calls of a test are halved."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
@@ -48,6 +49,8 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
+        if item.get_closest_marker("other_half"):
+            item.add_marker("full")
         if hasattr(item, "callspec") and not any(map(item.get_closest_marker, ELSEWHERE)):
             by_test.setdefault((item.parent, item.originalname), []).append(item)
     for alike in by_test.values():
@@ -62,7 +65,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
 
 def _halve(items: list[Any]) -> None:
     """Mark every other one of the calls of a test: with the first one, or the second."""
-    if len(items) >= MANY:
+    if len(items) >= SEVERAL:
         for item in items[sum(map(ord, items[0].originalname)) % 2 :: 2]:
             item.add_marker("full")
             item.add_marker("other_half")

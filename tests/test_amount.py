@@ -28,6 +28,14 @@ def test_finer():
 @pytest.mark.parametrize("n", range(9))
 def test_many(n):
     pass
+
+@pytest.mark.parametrize("n", range(2))
+def test_few(n):
+    pass
+
+@pytest.mark.other_half
+def test_that_takes_seconds():
+    pass
 """
 
 
@@ -43,11 +51,19 @@ def collected(tmp_path, *options):
     return [line.split("::")[1] for line in done.stdout.splitlines() if "::" in line]
 
 
-HALF = {f"test_many[{n}]" for n in range(sum(map(ord, "test_many")) % 2, 9, 2)}
-QUICK = {f"test_many[{n}]" for n in range(9)} - HALF
-QUICK |= {"test_two[0-1-x]", "test_two[2-3-y]", "test_two[0-1-z]"} | {
-    f"test_kinds[{n}]" for n in range(3)
+COVERING = {
+    "test_two": ["0-1-x", "0-1-z", "2-3-y"],
+    "test_kinds": range(3),
+    "test_many": range(9),
+    "test_few": range(2),
 }
+HALF = {"test_that_takes_seconds"} | {
+    f"{name}[{call}]"
+    for name, calls in COVERING.items()
+    if len(calls) >= amount.SEVERAL
+    for call in calls[sum(map(ord, name)) % 2 :: 2]
+}
+QUICK = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls} - HALF
 FINER = {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"} | {
     f"test_kinds[{n}]" for n in range(3, 8)
 }

@@ -174,6 +174,7 @@ PEAK = """
 """
 
 
+@pytest.mark.other_half
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is of Unix")
 @pytest.mark.parametrize("engine", ["threads", pytest.param("serial", marks=pytest.mark.full)])
 def test_memory_does_not_grow_with_the_data(engine, tmp_path):

@@ -31,6 +31,7 @@ MORE += [pytest.param(4, "two_axes", marks=pytest.mark.full)]
 FILES = [f"tests/distributed/{name}.py" for name in ("on_ranks", "on_ranks_compiled")]
 
 
+@pytest.mark.other_half
 @pytest.mark.parametrize(("count", "which"), [(2, QUICK), *MORE])
 def test_processes_compute_what_simulated_ones_do(count, which):
     only = ["-k", which] if which else []

@@ -157,6 +157,7 @@ def test_sums_have_as_many_parts_as_fit():
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
 
 
+@pytest.mark.other_half
 @pytest.mark.few(1)
 @pytest.mark.parametrize("images", [2, 3, 5])
 @pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
@@ -366,6 +367,7 @@ def test_infinite_weights_of_few_features_at_margins():
         np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-10)
 
 
+@pytest.mark.other_half
 def test_a_single_image_of_many_channels():
     """Sums that are longer than there are places; but not where weights are used for a few."""
     x, k = rng.normal(size=(1, 128, 10, 9)), rng.normal(size=(12, 128, 3, 3))

@@ -149,6 +149,7 @@ def calls_numpy(function, *args):
     return "call NumPy" in jit(function).lower(*args).schedule()
 
 
+@pytest.mark.other_half
 def test_which_are_numpys():
     for n in (1, 8, 13, 360, 4096, 2310):
         z = signal((n,))

@@ -132,6 +132,7 @@ def test_stacks(shape, monkeypatch):
         check_factors(a[at], q[at], r[at])
 
 
+@pytest.mark.other_half
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     a = normal((317, 300))
     found = []

@@ -3,6 +3,8 @@
 import os
 import zipfile
 
+import pytest
+
 import functrans
 from tests.run.processes import run
 
@@ -20,6 +22,7 @@ print(fingerprint.of_programs().hexdigest())
 """
 
 
+@pytest.mark.other_half
 def test_the_library_works_from_an_archive_and_notices_another(tmp_path):
     package = os.path.dirname(functrans.__file__)
     archive = tmp_path / "library.zip"

@@ -149,9 +149,7 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
     while lanes > extent:
         lanes //= 2
     whole = extent % lanes == 0
-    inside = For(
-        inner, ZERO, as_index(extent), body, lanes=lanes, parallel=not outer, whole=whole
-    )
+    inside = For(inner, ZERO, as_index(extent), body, lanes=lanes, parallel=not outer, whole=whole)
     return _shared(outer, (inside,))
 
 
