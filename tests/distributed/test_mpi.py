@@ -26,13 +26,13 @@ def started(count, *command, limit=180, **variables):
 
 
 QUICK = "gradients or differ or own or extremes or order"
+LESS = pytest.param(2, QUICK, marks=pytest.mark.other_half)
 MORE = [pytest.param(2, "", marks=pytest.mark.full), pytest.param(3, "", marks=pytest.mark.full)]
 MORE += [pytest.param(4, "two_axes", marks=pytest.mark.full)]
 FILES = [f"tests/distributed/{name}.py" for name in ("on_ranks", "on_ranks_compiled")]
 
 
-@pytest.mark.other_half
-@pytest.mark.parametrize(("count", "which"), [(2, QUICK), *MORE])
+@pytest.mark.parametrize(("count", "which"), [LESS, *MORE])
 def test_processes_compute_what_simulated_ones_do(count, which):
     only = ["-k", which] if which else []
     amount = [] if which == QUICK else ["--full"]
