@@ -21,26 +21,9 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 __all__ = [
-    "INDEX",
-    "Axes",
-    "array",
-    "astype",
-    "axes_of",
-    "axis_of",
-    "common_dtype",
-    "constant",
-    "counting",
-    "duplicate",
-    "filled",
-    "flat",
-    "in_dtype",
-    "inexact",
-    "inexact_pair",
-    "known",
-    "made",
-    "operand",
-    "shape_of",
-    "traced_copy",
+    "INDEX", "Axes", "array", "astype", "axes_of", "axis_of", "common_dtype", "constant",
+    "counting", "duplicate", "filled", "flat", "in_dtype", "inexact", "inexact_pair", "known",
+    "made", "operand", "shape_of", "traced_copy",
 ]  # fmt: skip
 
 array = asarray
