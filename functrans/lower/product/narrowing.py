@@ -228,8 +228,13 @@ def narrowed(
     return None
 
 
-def _rewritten(outside: Outside, tests: Sequence[Scalar], tile: int, readers: Readers) -> Narrowed:
-    """The stream with narrowed sums, and the tests behind the last nest that goes row by row."""
+def _rewritten(
+    outside: Outside, tests: Sequence[Scalar], tile: int, readers: Readers
+) -> Narrowed | None:
+    """The stream with narrowed sums, and the tests at the end of the last nest that goes row by row.
+
+    None if a test reads what is only computed after that nest.
+    """
     stream, simplify = outside.stream, outside.simplify
     first, last = local(INDEX, "first"), local(INDEX, "last")
     extent = extent_of(outside.mask.column)
@@ -245,8 +250,16 @@ def _rewritten(outside: Outside, tests: Sequence[Scalar], tile: int, readers: Re
     flags = buffer("failed", BOOL, map(extent_of, around))
     flag = Elements(flags, around, tuple(range(len(around))), ((around, failed),))
     members = [_replaced(loop, new) for loop in stream.members]
-    by_rows = [loop for loop in members if any(not isinstance(x, Contraction) for x in loop.roots)]
-    _add_to_rows(by_rows[-1], around, flag)
+    by_rows = [
+        number
+        for number, loop in enumerate(members)
+        if any(not isinstance(x, Contraction) for x in loop.roots)
+    ]
+    last_nest = by_rows[-1]
+    after = {root.target for loop in members[last_nest + 1 :] for root in loop.roots}
+    if not after.isdisjoint(flag.loads):
+        return None
+    _add_to_rows(members[last_nest], around, flag)
     made = {flags: flag, **{target: new[root] for target, root in stream.made.items()}}
     read = {one: [new.get(root, root) for root in roots] for one, roots in readers.items()}
     for source in flag.loads:

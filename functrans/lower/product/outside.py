@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from functrans.loop.affine import lies_along
-from functrans.loop.nodes import ZERO, as_index, index
+from functrans.loop.nodes import ZERO, as_index, fold, index
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Reduce, load, local
@@ -78,7 +78,8 @@ class Outside:
         left, right = root.factors
         (left,) = self.simplify.substitute([left], values)
         size = self._size_at(left, place)
-        other = self._largest(right, (*columns, counter))
+        (right,) = self.simplify.substitute([right], values)
+        other = self._largest(right, (*columns, values.get(counter, counter)))
         return None if size is None or other is None else [eq(size * other, const(0, size.dtype))]
 
     def _of_sums(self, root: Elements) -> list[Scalar] | None:
@@ -168,13 +169,17 @@ class Outside:
         return first * second * (2.0 * extent_of(root.counter))
 
     def _largest(self, factor: Scalar, loops: Sequence[Scalar]) -> Scalar | None:
-        """The largest magnitude of a factor, over these loops: a local; None if it is made here."""
+        """The largest magnitude of a factor, over these loops; None if it has none.
+
+        It is found once for a matrix, or for each row if the factor is computed in the stream.
+        """
         if factor in self._known:
             return self._known[factor]
-        nodes = postorder([factor])
-        made = any(node.op == "load" and node.attribute in self.stream.made for node in nodes)
-        if made or factor.dtype.kind != "f":
+        if factor.dtype.kind != "f":
             return None
+        nodes = postorder([factor])
+        if any(node.op == "load" and node.attribute in self.stream.made for node in nodes):
+            return self._largest_of_row(factor, [x for x in loops if x is not self.stream.row])
         *outer, first, second = loops
         inner = (second, first) if lies_along(factor, first, second) else (first, second)
         lanes = 4 * self.target.lanes(factor.dtype.itemsize)
@@ -186,6 +191,15 @@ class Outside:
         self.largest.append(Reduce((found,), ("max",), (abs(factor),), bounds, (), lanes, whole))
         self._known[factor] = found
         return found
+
+    def _largest_of_row(self, factor: Scalar, loops: Sequence[Scalar]) -> Scalar:
+        """The largest magnitude of a factor in the row that is tested, over the other loops."""
+
+        def magnitude(*position: Scalar) -> Scalar:
+            values = dict(zip(loops, position, strict=True))
+            return abs(self.simplify.substitute([factor], values)[0])
+
+        return self._known.setdefault(factor, fold("max", list(map(extent_of, loops)), magnitude))
 
 
 def size_of(

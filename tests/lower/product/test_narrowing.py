@@ -50,8 +50,19 @@ def loss(q, k, v, weights, mask, nothing):
 gradient = grad(loss, argnums=(0, 1, 2, 3))
 
 
+def error(q, k, v, weights, mask, nothing):
+    """Its cotangent is made of the result, so that it is computed row by row as well."""
+    return np.sum((attention(q, k, v, mask, nothing) - weights) ** 2)
+
+
+gradient_of_error = grad(error, argnums=(0, 1, 2, 3))
+
+
 def forward(q, k, v, weights, mask, nothing):
     return (attention(q, k, v, mask, nothing),)
+
+
+FUNCTIONS = [forward, gradient, gradient_of_error]
 
 
 def window(rows, columns):
@@ -103,7 +114,7 @@ def is_narrowed(function, *args):
 
 @pytest.mark.parametrize("sizes", [(70, 70), (41, 100), (100, 33)])
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("function", [forward, gradient])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_masks(function, name, sizes):
     mask = MASKS[name](*sizes)
     compare(function, *arrays(*sizes), mask, -np.inf)
@@ -167,7 +178,7 @@ NUMBERS = [np.nan, np.inf, -np.inf, 1e308]
 @pytest.mark.full
 @pytest.mark.parametrize("where", [0, 1, 2, 3])
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("function", [forward, gradient])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_nothing_is_left_out_that_is_not_finite(function, number, where):
     """Zero times infinity is NaN, in NumPy's products as well."""
     args = arrays(70, 70)
@@ -179,7 +190,7 @@ def test_nothing_is_left_out_that_is_not_finite(function, number, where):
 
 @pytest.mark.parametrize("stack", [(), (2,)])
 @pytest.mark.parametrize("name", ["causal", "window", "padding", "scattered", "none"])
-@pytest.mark.parametrize("function", [forward, gradient])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_rows_that_threads_share(function, name, stack):
     """Each share of the rows of a matrix is done again, or not, by itself."""
     mask, args = MASKS[name](203, 150), arrays(203, 150, stack=stack)
@@ -197,6 +208,7 @@ def test_rows_that_threads_share(function, name, stack):
 def test_a_product_that_overflows_where_nothing_is_looked_at():
     q, k, v, weights = arrays(70, 70)
     v[:, 60], weights[:, 3] = 1e200, 1e200
+    compare(gradient_of_error, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
     compare(gradient, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
 
 
@@ -209,7 +221,7 @@ def test_scores_below_what_stands_for_nothing():
         compare(function, q, k, v, weights, MASKS["causal"](70, 70), 3.0)
 
 
-@pytest.mark.parametrize("function", [forward, gradient])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_what_is_narrowed(function):
     args = arrays(70, 70)
     assert is_narrowed(function, *args, MASKS["causal"](70, 70), -np.inf)
@@ -227,13 +239,29 @@ def test_weights_that_are_a_result_are_whole():
     compare(both, *args)
 
 
+def test_a_test_that_reads_what_is_computed_after_the_last_nest_of_rows():
+    """A product of a product: what bounds it is known only behind the nest that tests."""
+
+    def chain(q, k, v, mask):
+        scores = np.where(mask, q @ np.swapaxes(k, -1, -2), 0.0)
+        weights = np.tanh(scores)
+        values = weights @ v
+        again = np.where(mask, values @ np.swapaxes(v, -1, -2), 0.0)
+        return np.swapaxes(again, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ values
+
+    q, k, v, _ = arrays(70, 70)
+    for number in (0.5, np.inf, np.nan):
+        v[1, 60, 2] = number
+        compare(chain, q, k, v, MASKS["causal"](70, 70))
+
+
 def test_as_many_columns_as_numbers_of_a_row():
     args = *arrays(70, 70, size=70), MASKS["causal"](70, 70), -np.inf
     compare(gradient, *args)
     compare(lambda *x: (np.tanh(forward(*x)[0] * 2.0),), *args)
 
 
-@pytest.mark.parametrize("function", [forward, gradient])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_access_is_proved(function):
     args = arrays(19, 48, size=3)
     plan = planned(function, *args, MASKS["causal"](19, 48), -np.inf)
