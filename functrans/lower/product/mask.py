@@ -1,19 +1,25 @@
-"""Masks: conditions that select elements of rows, and the loops over their columns."""
+"""Masks: conditions that select elements of rows, and the loops over their columns.
+
+A mask is a condition of a choice, or numbers that are added to scores. Where these are very small
+(-inf, -1e9, the smallest number of a dtype), the exponential of the sum is zero.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from functrans.loop.scalar import Scalar, const, ne, postorder
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
-from functrans.loop.statements import Buffer
+from functrans.loop.statements import Buffer, local
+from functrans.lower.product.bounds import LOWEST
 from functrans.lower.product.stream import Readers, Stream
 from functrans.lower.select.root import Contraction, Root, extent_of
 
 
 class Mask(NamedTuple):
-    """What chooses elements of rows: a condition, or numbers that are added, some of them -inf.
+    """What chooses elements of rows: a condition, or numbers that are added, some very small.
 
     Parameters
     ----------
@@ -22,15 +28,18 @@ class Mask(NamedTuple):
     node : Scalar
         The condition, or the number.
     value : Scalar
-        What it is where an element is left out: a constant.
+        What it is where an element is left out: a constant, or any number up to a bound.
     column : Scalar
         The loop that it depends on besides those around.
+    highest : dict
+        The bound of `value`, if it is not a constant.
     """
 
     chosen: Scalar
     node: Scalar
     value: Scalar
     column: Scalar
+    highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def at(self, column: Scalar, simplify: Simplifier) -> Mapping[Scalar, Scalar]:
         """What is to be replaced by what in an expression with another column."""
@@ -42,9 +51,11 @@ Columns = Mapping[Root, frozenset[Scalar]]
 """For each root that goes over the columns, the loops, and the counters of sums, that do."""
 
 
-def masks(stream: Stream) -> Iterator[tuple[Root, Mask]]:
-    """What chooses elements of rows, and where."""
+def masks(stream: Stream) -> list[tuple[Root, Mask]]:
+    """What chooses elements of rows, and where: conditions, then numbers that are added."""
     known = set()
+    conditions: list[tuple[Root, Mask]] = []
+    numbers: list[tuple[Root, Mask]] = []
 
     def column_of(chosen: Scalar) -> Scalar | None:
         column = None if chosen in known else _column(stream, chosen)
@@ -53,9 +64,23 @@ def masks(stream: Stream) -> Iterator[tuple[Root, Mask]]:
 
     for root in stream.roots:
         for node in root.nodes:
-            mask = mask_at(node, column_of)
-            if mask is not None:
-                yield root, mask
+            if node.op == "add" and node.dtype.kind == "f":
+                numbers += [(root, mask) for mask in _added(node, column_of)]
+            elif node.op != "add":
+                mask = mask_at(node, column_of)
+                conditions += [(root, mask)] if mask is not None else []
+    return conditions + numbers
+
+
+def _added(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Iterator[Mask]:
+    """Numbers that are read, or made of such, and added to something."""
+    for number in node.args:
+        column = column_of(number) if any(x.op == "load" for x in postorder([number])) else None
+        if column is not None:
+            most = const(LOWEST, number.dtype)
+            hidden = local(number.dtype, "hidden")
+            # NaN hides nothing
+            yield Mask(~(number <= most), number, hidden, column, {hidden: most})
 
 
 def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask | None:

@@ -1,24 +1,24 @@
 """Loop-bound narrowing: a block of rows skips the columns that a mask hides from all of them.
 
-In causal attention a score is a choice, ``where(mask, score, -inf)``. Where the condition does not
-hold, the other side says what all that is made of the score is: its exponential is zero, so a sum
+In causal attention a score is a choice, ``where(mask, score, -inf)``, or a sum, ``score + mask``,
+with a mask of zeros and -inf or -1e9. What a mask hides has an exponential of zero, so a sum
 need not count it, nor a product multiply by it. So the loops over columns of a block of rows go
-from the first tile of columns in which the condition holds somewhere to the last. (That is an
+from the first tile of columns in which something is not hidden to the last. (That is an
 inspector and an executor: J. Saltz et al., "Run-time parallelization and scheduling of loops",
 1991. Masks mostly are data, and of a few comparisons it takes next to no time to look.)
 
 Nothing is left out on trust: zero times infinity is NaN. Each row tests that the terms which it has
 left out would not have changed anything, and if one would have, the matrix, or a thread's share of
-its rows, is done again, with all columns. Such a term is an expression, in which the condition does
-not hold:
+its rows, is done again, with all columns. The tests use bounds of such terms (`Bounds`):
 
-- of a maximum, it is a number of the row that is not greater than the maximum;
-- where -inf is added to something, that is finite, as its size is: so the sum is -inf;
-- of a sum, or a product, its *size* is zero, which bounds it: ``|x + y| <= |x| + |y|`` and so on.
-  For what is not known there, such as the elements of another product, stands a bound, the product
-  of the largest numbers in its factors. Is that infinite, or NaN, it makes zeros NaN.
+- The upper bound of a term of a maximum is not greater than the maximum.
+- The magnitude of a term of a sum, or a product, has the bound zero, by ``|x + y| <= |x| + |y|``
+  and so on. An exponential is zero if the upper bound of its exponent is low enough.
+- For numbers that are not known there, such as the elements of another product, the product of the
+  largest numbers in its factors is a bound. If that is infinite, or NaN, so are the bounds made of it,
+  and the test fails.
 
-A row in which the condition holds nowhere counts for one in which it holds everywhere.
+A row in which everything is hidden counts as one in which nothing is.
 
 Expects a stream (`functrans.lower.product.stream`). Leaves one whose sums go over fewer columns,
 which has one value more: whether a test has failed.
@@ -231,7 +231,7 @@ def narrowed(
 def _rewritten(
     outside: Outside, tests: Sequence[Scalar], tile: int, readers: Readers
 ) -> Narrowed | None:
-    """The stream with narrowed sums, and the tests at the end of the last nest that goes row by row.
+    """The stream with narrowed sums, and the tests at the end of the last nest of single rows.
 
     None if a test reads what is only computed after that nest.
     """

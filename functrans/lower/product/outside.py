@@ -6,15 +6,17 @@ What has to hold for a row, so that columns may be left out, is said in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from functrans.loop import nodes
 from functrans.loop.affine import lies_along
-from functrans.loop.nodes import ZERO, as_index, fold, index
-from functrans.loop.scalar import Scalar, const, convert, eq, postorder, where
+from functrans.loop.nodes import ZERO, as_index, index
+from functrans.loop.scalar import Scalar, const, eq, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Reduce, load, local
 from functrans.loop.target import Target
+from functrans.lower.product.bounds import Bounds
 from functrans.lower.product.mask import Columns, Mask
 from functrans.lower.product.stream import Stream
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
@@ -44,8 +46,6 @@ class Outside:
     largest: list[Reduce] = field(default_factory=list)
     """Find the largest numbers in factors, by the loops of the stack."""
     _known: dict[Scalar, Scalar] = field(default_factory=dict)
-    _finite: dict[Scalar, None] = field(default_factory=dict)
-    """What is finite, if what it is added to makes it infinite."""
 
     def tests(self) -> list[Scalar] | None:
         """What has to hold for each row; None if that cannot be told."""
@@ -55,7 +55,7 @@ class Outside:
             if own is None:
                 return None
             found += own
-        return [*found, *(size < float("inf") for size in self._finite)]
+        return found
 
     def _of_product(self, root: Contraction) -> list[Scalar] | None:
         _, rows, columns = root.sides
@@ -108,11 +108,14 @@ class Outside:
             size = self._size_at(fold.args[0], column)
             return None if size is None else eq(size, const(0, size.dtype))
         term = self._outside(fold.args[0], column)
-        if column in postorder([term]) or [value for _, value in root.elements] != [fold]:
+        if [value for _, value in root.elements] != [fold]:
             return None
         (position, _), *_ = root.elements
-        result = load(root.target, position)
-        return {"max": term <= result, "min": result <= term}.get(op)
+        result, bounds = load(root.target, position), self._bounds(column)
+        if op == "max":
+            largest = bounds.upper(term)
+            return None if largest is None else largest <= result
+        return result <= term if op == "min" and bounds.knows(term) else None
 
     def _outside(self, expression: Scalar, column: Scalar) -> Scalar:
         """An expression where the mask leaves a column out."""
@@ -129,33 +132,19 @@ class Outside:
                     # not known, but its size may be
                     (value,) = self.simplify.substitute([value], {root.loops[-1]: column})
                 values[node] = value
-        (found,) = self.simplify.substitute([found], values)
-        return self._with_infinities(found, column)
-
-    def _with_infinities(self, expression: Scalar, column: Scalar) -> Scalar:
-        """An expression in which sums with -inf, and something finite, are -inf."""
-        values = {}
-        for node in postorder([expression]):
-            if node.op == "add" and column in postorder([node]):
-                for infinite, other in (node.args, node.args[::-1]):
-                    if infinite.op == "const" and infinite.attribute == float("-inf"):
-                        size = self._size(other, column)
-                        if size is not None:
-                            self._finite[size] = None
-                            values[node] = infinite
-        return self.simplify.substitute([expression], values)[0] if values else expression
+        return self.simplify.substitute([found], values)[0]
 
     def _size_at(self, expression: Scalar, column: Scalar) -> Scalar | None:
-        return self._size(self._outside(expression, column), column)
+        return self._bounds(column).size(self._outside(expression, column))
 
-    def _size(self, node: Scalar, column: Scalar) -> Scalar | None:
-        """A bound of an expression that is a number of the row; None if there is no rule for it."""
+    def _bounds(self, column: Scalar) -> Bounds:
+        """Bounds where the mask leaves a column out; numbers of the row are known."""
 
-        def bound(leaf: Scalar) -> Scalar | None:
+        def of_leaf(leaf: Scalar) -> Scalar | None:
             root = self.made.get(leaf.attribute) if leaf.op == "load" else None
             return self._largest_sum(root) if isinstance(root, Contraction) else None
 
-        return size_of(node, lambda each: column not in postorder([each]), bound)
+        return Bounds(lambda node: column not in postorder([node]), of_leaf, self.mask.highest)
 
     def _largest_sum(self, root: Contraction) -> Scalar | None:
         """A bound of the elements of a product; its rounding errors are less than itself."""
@@ -199,54 +188,6 @@ class Outside:
             values = dict(zip(loops, position, strict=True))
             return abs(self.simplify.substitute([factor], values)[0])
 
-        return self._known.setdefault(factor, fold("max", list(map(extent_of, loops)), magnitude))
-
-
-def size_of(
-    node: Scalar, is_known: Callable[[Scalar], bool], bound: Callable[[Scalar], Scalar | None]
-) -> Scalar | None:
-    """A bound of the magnitude of an expression; None if there is no rule for it.
-
-    Parameters
-    ----------
-    node : Scalar
-    is_known : callable
-        Whether a number can be looked at itself.
-    bound : callable
-        The bound of a number that is read, or summed, and not known; None if there is none.
-    """
-    if node.op == "zero":
-        # an ordinary one, which makes infinities NaN
-        return const(0, node.dtype)
-    if is_known(node):
-        return abs(node) if node.dtype.kind in "fi" else node
-    if node.dtype.kind != "f":
-        return None
-    if node.op in ("load", "local", "fold"):
-        return bound(node)
-    if node.op == "where":
-        condition, *sides = node.args
-        sizes = [size_of(side, is_known, bound) for side in sides]
-        if None in sizes:
-            return None
-        first, second = sizes
-        assert first is not None and second is not None
-        return where(condition, first, second) if is_known(condition) else first + second
-    if node.op == "div" and not is_known(node.args[1]):
-        return None
-    args = [size_of(arg, is_known, bound) for arg in node.args]
-    if None in args or not args:
-        return None
-    first, *rest = (arg for arg in args if arg is not None)
-    match node.op:
-        case "add" | "sub":
-            return first + rest[0]
-        case "mul":
-            return first * rest[0]
-        case "div":
-            return first / rest[0]
-        case "neg":
-            return first
-        case "convert" if first.dtype.kind == "f" and first.dtype.itemsize <= node.dtype.itemsize:
-            return convert(first, node.dtype)
-    return None
+        return self._known.setdefault(
+            factor, nodes.fold("max", list(map(extent_of, loops)), magnitude)
+        )

@@ -144,13 +144,18 @@ def test_dtypes_and_sides(function):
 
 @pytest.mark.parametrize("sizes", [(70, 70), (41, 100)])
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("is_data", [True, False])
-def test_masks_that_are_added(name, sizes, is_data):
-    """Minus infinity where there is nothing, made before or with the scores."""
+@pytest.mark.parametrize("nothing", [-np.inf, -1e9, np.finfo(np.float64).min])
+@pytest.mark.parametrize("made", ["before", "by where", "by a product"])
+def test_masks_that_are_added(name, sizes, made, nothing):
+    """Minus infinity, or a very small number, where there is nothing, made before or with the scores."""
+    if made == "by a product":
+        nothing = max(nothing, -1e300)  # zero times infinity
 
     def added(q, k, v, mask):
-        if not is_data:
-            mask = np.where(mask, 0.0, -np.inf)
+        if made == "by where":
+            mask = np.where(mask, 0.0, nothing)
+        if made == "by a product":
+            mask = (1 - mask) * nothing
         scores = q @ np.swapaxes(k, -1, -2) * 0.3 + mask
         weights = np.exp(scores - np.max(scores, -1, keepdims=True))
         return weights / np.sum(weights, -1, keepdims=True) @ v
@@ -159,17 +164,53 @@ def test_masks_that_are_added(name, sizes, is_data):
         return np.sum(added(q, k, v, mask) * weights)
 
     mask = MASKS[name](*sizes)
-    if is_data:
-        mask = np.where(mask, np.random.default_rng(0).random(mask.shape), -np.inf)
+    if made == "before":
+        mask = np.where(mask, np.random.default_rng(0).random(mask.shape), nothing)
+    if made == "by a product":
+        mask = mask.astype(np.float64)
     args = arrays(*sizes)
-    functions = lambda *x: (added(*x[:3], x[4]),), grad(loss, argnums=(0, 1, 2, 3))
-    for function in functions:
+    of_result = grad(lambda *x: np.sum(added(*x[:3], x[4]) ** 2), argnums=(0, 1, 2))
+    for function in (
+        lambda *x: (added(*x[:3], x[4]),),
+        grad(loss, argnums=(0, 1, 2, 3)),
+        of_result,
+    ):
         assert is_narrowed(function, *args, mask)
         compare(function, *args, mask)
         for number in (np.inf, np.nan, 1e300):
             given = [x.copy() for x in args]
             given[1][2, -1, 1] = number
             compare(function, *given, mask)
+        # scores as large as what hides them
+        compare(function, args[0] * 1e6, args[1] * 1e6, *args[2:], mask)
+
+
+def test_a_mask_beside_numbers_that_hide_nothing():
+    """What is added as a bias is taken for a mask only if there is no condition."""
+
+    def biased(q, k, v, bias, mask):
+        scores = np.where(mask, q @ np.swapaxes(k, -1, -2) + bias, -np.inf)
+        weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+        return (weights / np.sum(weights, -1, keepdims=True) @ v,)
+
+    mask = MASKS["causal"](70, 70)
+    bias = np.random.default_rng(1).standard_normal((70, 70))
+    args = *arrays(70, 70)[:3], bias, mask
+    assert is_narrowed(biased, *args)
+    for number in (0.5, np.nan, -1e9, -np.inf):
+        bias[3, 60], bias[50, 4] = number, number
+        compare(biased, *args)
+
+
+def test_nan_in_a_mask_hides_nothing():
+    def added(q, k, v, mask):
+        scores = q @ np.swapaxes(k, -1, -2) + mask
+        weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+        return (weights / np.sum(weights, -1, keepdims=True) @ v,)
+
+    mask = np.where(MASKS["causal"](70, 70), 0.0, -1e9)
+    mask[10, 60] = np.nan
+    compare(added, *arrays(70, 70)[:3], mask)
 
 
 NUMBERS = [np.nan, np.inf, -np.inf, 1e308]

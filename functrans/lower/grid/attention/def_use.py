@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans import vecmath
-from functrans.caches import cached
-from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer
 from functrans.lower.grid.products.recognition import HALF
+from functrans.lower.product.bounds import is_exp
 from functrans.lower.select.root import Elements, Root
 
 Known = dict[Scalar, Scalar]
@@ -136,18 +134,6 @@ def is_exponential(root: Root) -> bool:
         return False
     value = value_of(root)
     return is_exp(value) and value.args[0].op == "sub"
-
-
-def is_exp(node: Scalar) -> bool:
-    return node.op == "apply" and _is_exp(node.attribute)
-
-
-@cached(16)
-def _is_exp(function: Function) -> bool:
-    """Whether a function is that of which a difference becomes a quotient."""
-    if len(function.parameters) != 1:
-        return False
-    return function.result is closed(vecmath.exp(*function.parameters))
 
 
 def summed_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:

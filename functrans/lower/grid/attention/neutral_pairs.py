@@ -5,9 +5,9 @@ hold so that tiles of such pairs may be left out (`functrans.lower.grid.attentio
 
 In the gradients of attention the numbers of pairs are made of weights, ``exp(score - shift)``.
 Where the mask leaves a pair out, its score is -inf, and its weight is 0 if the shift is not -inf,
-nor NaN. What is multiplied by that is 0, if its *size* is, which bounds it (`size_of`): numbers of
-a row, or a partner, count as they are, and products of rows and partners as the largest that they
-can be, of operands that are not too large.
+nor NaN. What is multiplied by that is 0, if its *size* is, which bounds it (`Bounds.size`): numbers
+of a row, or a partner, count as they are, and products of rows and partners as the largest that
+they can be, of operands that are not too large.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functrans.loop.nodes import identity
 from functrans.loop.scalar import Scalar, const, convert, eq, postorder, zero
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
 from functrans.loop.statements import local
-from functrans.lower.grid.attention.def_use import folds_in, is_exp
+from functrans.lower.grid.attention.def_use import folds_in
 from functrans.lower.grid.attention.gradient_matching import PairSum, PairSums
 from functrans.lower.grid.attention.pairs import PairProduct
 from functrans.lower.grid.attention.seen_tiles import LeftOut, masks
+from functrans.lower.product.bounds import Bounds, is_exp
 from functrans.lower.product.mask import Mask
-from functrans.lower.product.outside import size_of
 
 Known = dict[Scalar, Scalar]
 
@@ -74,7 +74,7 @@ class _Neutral:
             if not self._is_neutral(each, self._with(number, nothing)):
                 return None
             if each.op == "add":
-                size = size_of(self._with(number, zeros), self._is_known, self._bound)
+                size = Bounds(self._is_known, self._bound).size(self._with(number, zeros))
                 if size is None:
                     return None
                 tests[self.simplify(eq(size, const(0, size.dtype)))] = None
@@ -120,7 +120,7 @@ class _Neutral:
         def bound(leaf: Scalar) -> Scalar:
             return const(self.largest, leaf.dtype)
 
-        size = size_of(term, lambda node: unknown.isdisjoint(postorder([node])), bound)
+        size = Bounds(lambda node: unknown.isdisjoint(postorder([node])), bound).size(term)
         if size is None:
             return None
         size = self.simplify(convert(size * (2.0 * product.terms), product.fold.dtype))

@@ -1,0 +1,152 @@
+"""Interval arithmetic on expressions: what a number, or its magnitude, cannot exceed.
+
+Bounds are expressions as well, which are evaluated with the numbers that are known. Since rounding
+is monotonic, a bound that is computed by the same operations in the same order also holds for the
+rounded values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from functrans import vecmath
+from functrans.caches import cached
+from functrans.loop.functions import Function, closed
+from functrans.loop.scalar import Scalar, const, convert, postorder, where
+
+LOWEST = -1e8
+"""What is added to scores as a mask is not greater where it hides something: -1e9, or -inf."""
+
+VANISHES = -1000.0
+"""The exponential of a smaller number is zero, in all dtypes."""
+
+
+class Bounds(NamedTuple):
+    """Bounds of numbers some of which are known.
+
+    Parameters
+    ----------
+    is_known : callable
+        Whether all numbers in an expression are known, but for those in `highest`.
+    of_leaf : callable
+        The bound of the magnitude of a number that is read, or summed, and not known; None if there
+        is none.
+    highest : dict
+        Of other numbers, what they cannot exceed. No lower bound of these is known.
+    """
+
+    is_known: Callable[[Scalar], bool]
+    of_leaf: Callable[[Scalar], Scalar | None]
+    highest: Mapping[Scalar, Scalar] = MappingProxyType({})
+
+    def knows(self, node: Scalar) -> bool:
+        """Whether the value of an expression can be used itself."""
+        return self.is_known(node) and self.highest.keys().isdisjoint(postorder([node]))
+
+    def size(self, node: Scalar) -> Scalar | None:
+        """A bound of the magnitude of an expression; None if there is no rule for it."""
+        if node.op == "zero":
+            # an ordinary one, which makes infinities NaN
+            return const(0, node.dtype)
+        if self.knows(node):
+            return abs(node) if node.dtype.kind in "fi" else node
+        if node.dtype.kind != "f" or node in self.highest:
+            return None
+        if node.op in ("load", "local", "fold"):
+            return self.of_leaf(node)
+        if node.op == "where":
+            return self._size_of_choice(node)
+        if is_exp(node):
+            return self._size_of_exp(node)
+        if node.op == "convert" and node.args[0].op == "eq":
+            differ = self._differ(node.args[0])
+            return None if differ is None else where(differ, const(0, node.dtype), 1.0)
+        if node.op == "div" and not self.knows(node.args[1]):
+            return None
+        args = [self.size(arg) for arg in node.args]
+        if None in args or not args:
+            return None
+        first, *rest = (arg for arg in args if arg is not None)
+        match node.op:
+            case "add" | "sub":
+                return first + rest[0]
+            case "mul":
+                return first * rest[0]
+            case "div":
+                return first / rest[0]
+            case "neg":
+                return first
+            case "convert" if _is_widened(node):
+                return convert(first, node.dtype)
+        return None
+
+    def upper(self, node: Scalar) -> Scalar | None:
+        """What an expression cannot exceed; None if there is no rule for it."""
+        if node in self.highest:
+            return self.highest[node]
+        if self.knows(node):
+            return node
+        match node.op, node.args:
+            case "add", (left, right):
+                first, second = self.upper(left), self.upper(right)
+                return None if first is None or second is None else first + second
+            case "sub", (left, right) if self.knows(right):
+                bound = self.upper(left)
+                return None if bound is None else bound - right
+            case "mul" | "div", (left, right) if right.op == "const" and right.attribute > 0:
+                bound = self.upper(left)
+                return bound if bound is None else Scalar(node.op, (bound, right), node.dtype)
+            case "convert", (inner,) if _is_widened(node):
+                bound = self.upper(inner)
+                return None if bound is None else convert(bound, node.dtype)
+        return self.size(node)
+
+    def _size_of_choice(self, node: Scalar) -> Scalar | None:
+        condition, *sides = node.args
+        first, second = map(self.size, sides)
+        if first is None or second is None:
+            return None
+        if self.knows(condition):
+            return where(condition, first, second)
+        differ = self._differ(condition)
+        return first + second if differ is None else where(differ, second, first + second)
+
+    def _size_of_exp(self, node: Scalar) -> Scalar | None:
+        """Zero, if what hides scores is added to the exponent; else there is no bound."""
+        inside = postorder(node.args)
+        hides = any(
+            x.op == "const" and x.dtype.kind == "f" and x.attribute <= LOWEST for x in inside
+        )
+        if not hides and self.highest.keys().isdisjoint(inside):
+            return None
+        exponent = self.upper(node.args[0])
+        if exponent is None:
+            return None
+        return where(exponent < VANISHES, const(0, node.dtype), float("inf"))
+
+    def _differ(self, condition: Scalar) -> Scalar | None:
+        """A condition that implies that two compared numbers are not equal; None without a rule."""
+        if condition.op != "eq" or not self.knows(condition.args[1]):
+            return None
+        left, right = condition.args
+        bound = self.upper(left) if left.dtype.kind == "f" else None
+        return None if bound is None else bound < right
+
+
+def is_exp(node: Scalar) -> bool:
+    """Whether an expression is an exponential."""
+    return node.op == "apply" and _is_exp(node.attribute)
+
+
+@cached(16)
+def _is_exp(function: Function) -> bool:
+    if len(function.parameters) != 1:
+        return False
+    return function.result is closed(vecmath.exp(*function.parameters))
+
+
+def _is_widened(node: Scalar) -> bool:
+    (inner,) = node.args
+    return inner.dtype.kind == "f" and inner.dtype.itemsize <= node.dtype.itemsize
