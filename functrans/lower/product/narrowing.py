@@ -15,8 +15,8 @@ its rows, is done again, with all columns. The tests use bounds of such terms (`
 - The magnitude of a term of a sum, or a product, has the bound zero, by ``|x + y| <= |x| + |y|``
   and so on. An exponential is zero if the upper bound of its exponent is low enough.
 - For numbers that are not known there, such as the elements of another product, the product of the
-  largest numbers in its factors is a bound. If that is infinite, or NaN, so are the bounds made of it,
-  and the test fails.
+  largest numbers in its factors is a bound. If that is infinite, or NaN, so are the bounds made of
+  it, and the test fails.
 
 A row in which everything is hidden counts as one in which nothing is.
 

@@ -147,7 +147,7 @@ def test_dtypes_and_sides(function):
 @pytest.mark.parametrize("nothing", [-np.inf, -1e9, np.finfo(np.float64).min])
 @pytest.mark.parametrize("made", ["before", "by where", "by a product"])
 def test_masks_that_are_added(name, sizes, made, nothing):
-    """Minus infinity, or a very small number, where there is nothing, made before or with the scores."""
+    """Minus infinity, or a very small number, where nothing is; made before, or with the scores."""
     if made == "by a product":
         nothing = max(nothing, -1e300)  # zero times infinity
 
@@ -177,7 +177,7 @@ def test_masks_that_are_added(name, sizes, made, nothing):
     ):
         assert is_narrowed(function, *args, mask)
         compare(function, *args, mask)
-        for number in (np.inf, np.nan, 1e300):
+        for number in (np.inf, np.nan):
             given = [x.copy() for x in args]
             given[1][2, -1, 1] = number
             compare(function, *given, mask)
@@ -186,7 +186,7 @@ def test_masks_that_are_added(name, sizes, made, nothing):
 
 
 def test_a_mask_beside_numbers_that_hide_nothing():
-    """What is added as a bias is taken for a mask only if there is no condition."""
+    """Numbers that are added could hide columns, too; here they hide some, or are NaN."""
 
     def biased(q, k, v, bias, mask):
         scores = np.where(mask, q @ np.swapaxes(k, -1, -2) + bias, -np.inf)
