@@ -26,7 +26,6 @@ from functrans.loop.failures import FAILURES
 Number = bool | int | float
 
 BOOL = np.dtype(np.bool_)
-_INT64 = np.dtype(np.int64)
 _BITS16 = np.dtype(np.uint16)
 
 _bits = struct.Struct("d").pack
@@ -38,7 +37,6 @@ class Operation(NamedTuple):
     name: str
     arity: int
     meaning: Callable[..., Any]
-    gives_bool: bool = False
 
 
 def _shift_right_logical(x: Any, n: Any) -> Any:
@@ -131,10 +129,10 @@ OPERATIONS: dict[str, Operation] = {
         Operation("shl", 2, np.left_shift),
         Operation("shr", 2, np.right_shift),
         Operation("lshr", 2, _shift_right_logical),
-        Operation("eq", 2, np.equal, gives_bool=True),
-        Operation("ne", 2, np.not_equal, gives_bool=True),
-        Operation("lt", 2, np.less, gives_bool=True),
-        Operation("le", 2, np.less_equal, gives_bool=True),
+        Operation("eq", 2, np.equal),
+        Operation("ne", 2, np.not_equal),
+        Operation("lt", 2, np.less),
+        Operation("le", 2, np.less_equal),
         Operation("where", 3, np.where),
         # where(condition, rare, common), with the promise that the condition hardly ever holds
         Operation("unlikely", 3, np.where),

@@ -129,9 +129,9 @@ class Writer:
     def branch(self, condition: str, yes: str, no: str) -> None:
         self.line(f"br i1 {condition}, label %{yes}, label %{no}")
 
-    def alloca(self, type_name: str, align: int = 0) -> str:
+    def alloca(self, type_name: str) -> str:
         ref = "%" + self.name("slot")
-        self.allocas.append(f"  {ref} = alloca {type_name}" + (f", align {align}" if align else ""))
+        self.allocas.append(f"  {ref} = alloca {type_name}")
         return ref
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:

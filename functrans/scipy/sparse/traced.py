@@ -415,14 +415,12 @@ def of_places(places: Places, values: Any, is_matrix: bool | None = None) -> Spa
     return SparseMatrix(structure, _taken(values, by_rows.data), kind, is_matrix)
 
 
-def by_keys(
-    keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods, kind: str | None = None
-) -> SparseMatrix:
+def by_keys(keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods) -> SparseMatrix:
     """The matrix with values at sorted numbers of elements."""
     rows, columns = np.divmod(keys, max(shape[1], 1))
     indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
     structure = Structure(shape, indptr, columns)
-    return SparseMatrix(structure, values, kind or like._kind, like._is_matrix)
+    return SparseMatrix(structure, values, like._kind, like._is_matrix)
 
 
 def as_traced(matrix: Any) -> SparseMatrix:

@@ -49,20 +49,20 @@ carlson: Primitive = computed(
 )  # fmt: skip
 
 
-def _integral(factor: float, powers: tuple[int, ...], moment: int, operand: int) -> Any:
+def _integral(factor: float, powers: tuple[int, ...], operand: int) -> Any:
     """The rule of one operand of ``factor`` times an integral with these half powers."""
 
     def rule(*operands_out_dot: Any) -> Any:
         *operands, _, dot = operands_out_dot
         operands += [1.0] * (4 - len(operands))
-        slope = carlson(*operands, powers=_raised(powers, operand), moment=moment)
+        slope = carlson(*operands, powers=_raised(powers, operand), moment=0)
         return dot * (factor * -0.5 * powers[operand] * slope)
 
     return rule
 
 
-def _rules(factor: float, powers: tuple[int, ...], arity: int, moment: int = 0) -> list[Any]:
-    return [_integral(factor, powers, moment, operand) for operand in range(arity)]
+def _rules(factor: float, powers: tuple[int, ...], arity: int) -> list[Any]:
+    return [_integral(factor, powers, operand) for operand in range(arity)]
 
 
 elliprf: Primitive = special("elliprf", _POSITIVE[:3], _rules(0.5, (1, 1, 1, 0), 3))

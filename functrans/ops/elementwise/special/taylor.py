@@ -14,11 +14,11 @@ import numpy as np
 Series = Any
 
 
-def variable(value: Any, orders: tuple[int, int], axis: int, slope: float = 1.0) -> Series:
-    """The series of ``value + slope * da`` (axis 0) or ``value + slope * db`` (axis 1)."""
+def variable(value: Any, orders: tuple[int, int], axis: int) -> Series:
+    """The series of ``value + da`` (axis 0) or ``value + db`` (axis 1)."""
     series = constant(value, orders)
     if orders[axis]:
-        series[(1, 0) if axis == 0 else (0, 1)] = slope
+        series[(1, 0) if axis == 0 else (0, 1)] = 1.0
     return series
 
 
