@@ -1,4 +1,4 @@
-"""Rewriting graphs into ones that compute the same, for any machine and for one."""
+"""Graph rewriting: passes from Graph to Graph, some for any machine, some for a particular one."""
 
 from functrans.optimise.passes import legalised, optimise, passes_for, rewritten
 

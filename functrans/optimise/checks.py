@@ -1,6 +1,6 @@
 """Postconditions of graph passes: each check raises a `GraphTypeError` if it is violated.
 
-That a graph is well typed is checked after every pass, besides (`functrans.ir.check`).
+Apart from these, every graph is type-checked after each pass (`functrans.ir.check`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functrans.optimise.simplification import is_call, is_constant, value_number
 
 
 def nothing_more(*of: Any) -> None:
-    """A pass that promises no more than a graph which computes the same."""
+    """No postcondition beyond the one of every pass: the graph computes the same."""
 
 
 def has_no_calls(graph: Graph) -> None:
@@ -62,7 +62,7 @@ def _repeats(loop: Loop) -> bool:
 
 
 def is_real(graph: Graph, target: Target) -> None:
-    """Complex values are there only between NumPy's operations and what interleaves them."""
+    """Complex values occur only as operands and results of NumPy calls and of interleaving."""
     if any(is_complex(atom.aval.dtype) for atom in (*graph.inputs, *graph.outputs)):
         raise GraphTypeError("an input or an output is complex")
     made = {var: eqn for eqn in graph.eqns for var in eqn.outputs}

@@ -1,11 +1,11 @@
 """Constant propagation into indices: gathers and scatters at known indices become slices.
 
-An index array that is part of the program, or is made of such arrays and of counters, says which
-element is meant before anything runs. A gather at equally spaced positions is a slice, and at
-others a `pick`; a scatter is a `put`, whose elements are found by the inverse of the positions, so
-that no target is filled first and then written to in an order of its own. Several indexed axes are
-one axis of their elements. What is added to one element more than once is added in rounds, in the
-order that NumPy adds in.
+The elements that an index array refers to are known at compile time if the array is part of the
+program, or is computed from such arrays and from counters. A gather at equally spaced positions
+becomes a slice, and at other positions a `pick`. A scatter becomes a `put`, which computes each
+element of the result by inverting the map from updates to positions, so the array need not be
+filled first and updated afterwards. Several indexed axes are treated as a single, merged axis. If
+several updates have the same position, they are applied in rounds, in NumPy's order.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ from functrans.optimise.rewrite import Rule, replaced
 from functrans.trace.stage import Environment
 
 LONGEST_TARGET = 512
-"""Elements along the indexed axes of a scatter at most: there is a table of all of them."""
+"""The largest number of elements along the indexed axes of a scatter, since a table lists all of
+them."""
 
 FEW_TARGETS = 64
-"""So few are all gone through; of more, a part is rather written to where they are."""
+"""Up to this many elements along the indexed axes, a `put` is used whatever the number of
+updates is."""
 
 SPARSE = 4
-"""Targets for each update from which on most are left as they are."""
+"""From this ratio of elements to updates on, the scatter remains, since it leaves most elements
+as they are."""
 
 MOST_ROUNDS = 4
-"""Times at most that updates are for one element."""
+"""The largest number of updates of one element."""
 
 COMBINES: dict[Primitive, Callable[[Any, Any], Any] | None] = {
     scatter_set: None,
     scatter_add: add,
     scatter_multiply: multiply,
 }
-"""How scatters combine an update with what is there; None takes its place."""
+"""How each scatter combines an update with the old element; None: the update replaces it."""
 
 
 def index_by_constants(graph: Graph) -> Graph:
@@ -68,18 +71,18 @@ def index_by_constants(graph: Graph) -> Graph:
     return replaced(graph, rules)
 
 
-# -- what is known ---------------------------------------------------------------------------------
+# -- known values ----------------------------------------------------------------------------------
 
 
 class Known:
-    """The values of a graph that follow from small constants."""
+    """The values of a graph that can be computed from small constants."""
 
     def __init__(self, graph: Graph) -> None:
         self._makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self._values: dict[Atom, Any] = {}
 
     def value(self, atom: Atom) -> Any:
-        """The value of an atom, or None."""
+        """The value of an atom; None if it is not known."""
         if isinstance(atom, Literal):
             return atom.aval.dtype.type(atom.value)
         if atom not in self._values:
@@ -104,18 +107,18 @@ class Known:
 
 
 class Target(NamedTuple):
-    """The array that is indexed, as one whose indexed axes are a single one.
+    """An indexed array, seen as one whose indexed axes are merged into a single axis.
 
     Parameters
     ----------
     shape : tuple of int
-        That of the array.
+        The shape of the array.
     axes : tuple of int
-        Those that are indexed.
+        The indexed axes.
     index_shape : tuple of int
         The shape of the index arrays.
     positions : tuple of int
-        Where they point along the single axis.
+        The positions along the merged axis to which the indices refer.
     """
 
     shape: Shape
@@ -125,18 +128,18 @@ class Target(NamedTuple):
 
     @property
     def axis(self) -> int:
-        """Where the single axis stands: at the place of the first one that is indexed."""
+        """The merged axis, which takes the place of the first indexed axis."""
         return sum(a not in self.axes for a in range(self.axes[0]))
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The array's axes, with those together that are indexed."""
+        """The array's axes, reordered so that the indexed ones are adjacent."""
         rest = [a for a in range(len(self.shape)) if a not in self.axes]
         return (*rest[: self.axis], *self.axes, *rest[self.axis :])
 
     @property
     def extent(self) -> int:
-        """That of the single axis."""
+        """The extent of the merged axis."""
         return prod(self.shape[a] for a in self.axes)
 
     @property
@@ -145,23 +148,23 @@ class Target(NamedTuple):
         return tuple(n for a, n in enumerate(self.shape) if a not in self.axes)
 
     def merged(self, x: Any) -> Any:
-        """The array with the single axis."""
+        """The array with its indexed axes merged."""
         rest = self.rest
         shape = (*rest[: self.axis], self.extent, *rest[self.axis :])
         return reshape(transpose(x, permutation=self.order), shape=shape)
 
     def split(self, x: Any) -> Any:
-        """The array as it was before `merged`."""
+        """The inverse of `merged`."""
         shape = tuple(self.shape[a] for a in self.order)
         return transpose(reshape(x, shape=shape), permutation=inverse(self.order))
 
     def _first(self) -> tuple[int, ...]:
-        """The permutation that has the single axis first."""
+        """The permutation that moves the merged axis to the front."""
         others = [a for a in range(len(self.rest) + 1) if a != self.axis]
         return (self.axis, *others)
 
     def as_gathered(self, x: Any) -> Any:
-        """What is picked, in the order of a gather's result: the index shape first."""
+        """Picked elements in the axis order of a gather's result: the index shape comes first."""
         first = transpose(x, permutation=self._first())
         return reshape(first, shape=(*self.index_shape, *self.rest))
 
@@ -172,7 +175,7 @@ class Target(NamedTuple):
 
 
 def _target(x: Atom, indices: Sequence[Atom], axes: tuple[int, ...], known: Known) -> Target | None:
-    """What index arrays mean that are known and within bounds, but for too many of them."""
+    """The indexed elements; None if an index is unknown, too long, or out of bounds."""
     found = [known.value(each) for each in indices]
     if not found or any(each is None for each in found):
         return None
@@ -183,12 +186,12 @@ def _target(x: Atom, indices: Sequence[Atom], axes: tuple[int, ...], known: Know
     flat = np.zeros(arrays[0].shape, np.int64)
     for array, extent in zip(arrays, extents, strict=True):
         if np.any((array < -extent) | (array >= extent)):
-            return None  # whoever runs it raises
+            return None  # evaluation raises the error
         flat = flat * extent + np.where(array < 0, array + extent, array)
     return Target(x.aval.shape, axes, flat.shape, tuple(flat.ravel().tolist()))
 
 
-# -- how it is computed ----------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def _of_gather(eqn: Eqn, known: Known) -> Rule | None:
@@ -203,7 +206,7 @@ def _picked(eqn: Eqn, target: Target, values: Environment) -> list[Any]:
 
 
 def _selected(x: Any, axis: int, positions: Positions) -> Any:
-    """The elements at some positions of an axis: as a slice, if it is one."""
+    """The elements at some positions of an axis; a slice if these are equally spaced."""
     entry = _spaced(positions)
     if entry is None:
         return pick(x, axis=axis, positions=positions)
@@ -212,7 +215,7 @@ def _selected(x: Any, axis: int, positions: Positions) -> Any:
 
 
 def _spaced(positions: Positions) -> Range | None:
-    """Equally spaced positions as a range."""
+    """Equally spaced positions as a range; None if they are not equally spaced."""
     if not positions:
         return (0, 0, 1)
     step = positions[1] - positions[0] if len(positions) > 1 else 1
@@ -231,15 +234,15 @@ def _of_scatter(eqn: Eqn, known: Known) -> Rule | None:
 
 
 def _is_dense(target: Target) -> bool:
-    """Whether going through all elements along the indexed axes is about as much work."""
+    """Whether a `put`, which computes all elements, is about as little work as a scatter."""
     most = max(FEW_TARGETS, SPARSE * len(target.positions))
     return 0 < target.extent <= min(most, LONGEST_TARGET)
 
 
 def _in_rounds(positions: Positions) -> list[Positions]:
-    """The numbers of the positions, in as few groups as there are without a position twice.
+    """The indices of the positions, in the fewest groups without equal positions.
 
-    Those of equal positions stand in their order.
+    Of equal positions, earlier ones are in earlier groups.
     """
     times: dict[int, int] = {}
     rounds: list[list[int]] = []
@@ -253,7 +256,7 @@ def _in_rounds(positions: Positions) -> list[Positions]:
 
 
 def _last_of_each(positions: Positions) -> Positions:
-    """The numbers of the positions that none follows that is equal."""
+    """The indices of those positions that are not repeated later."""
     last = {position: number for number, position in enumerate(positions)}
     return tuple(sorted(last.values()))
 
@@ -277,4 +280,4 @@ _RULES: Mapping[Primitive, Callable[[Eqn, Known], Rule | None]] = {
     gather: _of_gather,
     **dict.fromkeys(COMBINES, _of_scatter),
 }
-"""By primitive, how an equation is computed whose positions are known."""
+"""By primitive: the rule that computes an equation whose positions are known."""

@@ -1,7 +1,7 @@
 """Dead code and common subexpression elimination across loops and branches.
 
-A transform leaves both behind: a derivative that needs no value still has the loop stack it, a
-residual may be a result as well, and a carry may be handed on as it is.
+Transforms generate such code: a derivative that does not need a value still has the loop stack it,
+a residual may also be a result, and a carry may be passed on unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from functrans.optimise.rewrite import Rewriter
 
 
 def is_loop(eqn: Eqn) -> bool:
-    """Whether an equation applies its graph again and again, to a carry."""
+    """Whether an equation applies its inner graph repeatedly, to a carry."""
     return eqn.primitive.higher_order and "n_carry" in eqn.params
 
 
 class Const(NamedTuple):
-    """An operand that is the same in all steps.
+    """A loop-invariant operand.
 
     ``inner`` are its names in the body and, for a while loop, in the condition.
     """
@@ -33,7 +33,7 @@ class Const(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """A value that each step hands on to the next: ``out`` is the next one's ``inner``."""
+    """A value that each step passes to the next: its ``out`` is the ``inner`` of the next step."""
 
     inner: tuple[Var, ...]
     init: Atom
@@ -42,21 +42,21 @@ class Carry(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An operand of which each step takes its own element."""
+    """A scanned operand: each step reads its own slice."""
 
     inner: Var
     outer: Atom
 
 
 class Stacked(NamedTuple):
-    """A value that is kept of each step."""
+    """A stacked result: one value for each step."""
 
     out: Atom
     result: Var
 
 
 class Loop:
-    """The equation of a loop, with what belongs together side by side."""
+    """The equation of a loop, with operands, body variables and results grouped by their roles."""
 
     def __init__(self, eqn: Eqn) -> None:
         self.eqn = eqn
@@ -72,7 +72,7 @@ class Loop:
         carried = names[len(consts) :], init, body.outputs[:n_carry], eqn.outputs[:n_carry]
         self.carry = [Carry(*each) for each in zip(*carried, strict=True)]
         self.rows = [Row(*row) for row in zip(body.inputs[named:], rows, strict=True)]
-        # a while loop gives its number of steps behind the carry
+        # the number of steps is a while loop's last result, after the carry
         self.count = list(eqn.outputs[n_carry : n_carry + (cond is not None)])
         stacks = eqn.outputs[n_carry + len(self.count) :]
         self.stacked = [Stacked(*s) for s in zip(body.outputs[n_carry:], stacks, strict=True)]
@@ -80,7 +80,7 @@ class Loop:
         self.cond = cond
 
     def rebuilt(self) -> Eqn:
-        """The equation again."""
+        """The equation that corresponds to the current state."""
         params = dict(self.eqn.params)
         named: list[Const | Carry] = [*self.consts, *self.carry]
         params["body"] = Graph(
@@ -101,7 +101,7 @@ class Loop:
         return Eqn(self.eqn.primitive, inputs, outputs, params, self.eqn.source)
 
     def substitute(self, body: Mapping[Atom, Atom], cond: Mapping[Atom, Atom]) -> None:
-        """Let variables stand for others, in the body and in the condition."""
+        """Substitute atoms for variables, in the body and in the condition."""
         self.body = _substituted(self.body, body)
         self.carry = [c._replace(out=body.get(c.out, c.out)) for c in self.carry]
         self.stacked = [s._replace(out=body.get(s.out, s.out)) for s in self.stacked]
@@ -150,7 +150,7 @@ def merge_in_loops(graph: Graph) -> Graph:
 
 
 def _merged(loop: Loop) -> dict[Var, Atom]:
-    """Merge what a loop has twice; gives what stands for results that it no longer has."""
+    """Merge duplicates in a loop; returns the substitutes for the results that are removed."""
     results: dict[Var, Atom] = {}
     still = [c for c in loop.carry if c.out is c.inner[0]]
     loop.consts += [Const(c.inner, c.init) for c in still]
@@ -207,7 +207,7 @@ def propagate_into_loops(graph: Graph) -> Graph:
 
 
 def _inside(maker: Eqn, var: Var) -> Eqn:
-    """The equation of a constant, under its name in an inner graph."""
+    """The equation of a constant, defining its variable in an inner graph."""
     return Eqn(maker.primitive, (), (var,), maker.params, maker.source)
 
 
@@ -285,7 +285,7 @@ def _pruned_loop(loop: Loop, read: set[Atom]) -> Eqn:
 
 
 def _needed(eqns: Sequence[Eqn], outputs: Iterable[Atom]) -> tuple[list[Eqn], set[Any]]:
-    """The equations that outputs need, and all that these mention."""
+    """The equations that outputs need, and all atoms that these equations refer to."""
     read: set[Any] = set(outputs)
     kept = []
     for eqn in reversed(eqns):

@@ -1,1 +1,1 @@
-"""Graph passes that only a grid of threads has a use for."""
+"""Graph passes that are useful only for a grid of threads."""

@@ -1,7 +1,7 @@
-"""Long Fourier transforms become those of a library, where a target has one.
+"""Library calls for Fourier transforms: long ones, and lengths with large prime factors.
 
-A complex array and the library agree on how numbers lie in memory, so that nothing is moved, and
-the number that a transform is divided by is fused with what comes next.
+The library's memory layout of complex numbers is that of a complex array, so no data is moved; the
+normalisation is fused with the operations that follow.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from functrans.trace.stage import Environment
 
 
 class LibraryTransforms(NamedTuple):
-    """Fourier transforms that are a library's. Not measured."""
+    """Which Fourier transforms a library computes. Not measured."""
 
     library: int = 2048
-    """Points from which on a transform is a library's, where there is one: beyond what a block of
-    threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
+    """The number of points from which on a transform is a library call, if there is a library.
+    Longer transforms do not fit into a block of threads, so that our own kernels, too, would
+    pass through memory twice and fuse with nothing in between."""
     most_calls: int = 64
-    """Calls at most for one array, whose lines are not evenly spaced."""
+    """The largest number of calls for an array whose lines are not evenly spaced."""
 
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
@@ -54,7 +55,7 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     if not target.libraries or eqn.primitive not in SORTS or 0 in eqn.inputs[0].aval.shape:
         return False
     points, shape, axis = _points(eqn), eqn.inputs[0].aval.shape, eqn.params["axis"]
-    # lines that are not evenly spaced are a call each
+    # if the lines are not evenly spaced, each takes a call of its own
     calls = min(prod(shape[:axis]), prod(shape[axis + 1 :]))
     limits = target[LibraryTransforms]
     is_long = points >= limits.library and calls <= limits.most_calls

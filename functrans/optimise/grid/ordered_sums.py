@@ -1,10 +1,10 @@
-"""Deterministic scatters: updates sorted by index, and added up by segments.
+"""Deterministic scatters: updates are sorted by index, and added by a segmented scan.
 
-Floats that threads add to one element in atomic operations are added in whatever order the threads
-come, and each order rounds in another way. Where a target is asked to be deterministic, updates are
-sorted, those for one element behind each other, and scanned over stretches of 1, 2, 4, ... of them
-(Hillis and Steele, "Data parallel algorithms", 1986), as far as they are for the same element. The
-last of each then has the sum.
+If threads add floats to one element by atomic operations, the order of the additions, and therefore
+the rounding, differs from run to run. For a deterministic target, updates are sorted by position,
+and a segmented scan adds those with equal positions, over distances of 1, 2, 4, ... (Hillis and
+Steele, "Data parallel algorithms", 1986). The last update of each segment then holds the segment's
+sum.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _rule(eqn: Eqn, values: Environment) -> list[Any]:
 
 
 def depends(eqn: Eqn) -> bool:
-    """Whether the bits of a result depend on the order of what meets in an element."""
+    """Whether the bits of a result depend on the order in which updates are combined."""
     if eqn.primitive not in _COMBINED or eqn.params["unique"]:
         return False
     count = prod(index_shape([index.aval for index in eqn.inputs[2:]]))
@@ -82,8 +82,8 @@ def _ordered(eqn: Eqn, x: Any, updates: Any, *indices: Any) -> Any:
     places = gather(places, order, axes=(0,))
     values = gather(reshape(updates, shape=(count, *rest)), order, axes=(0,))
     sums = _scanned(combine, values, places)
-    # what is not the last of its element goes behind all of them, each to a place of its own: no
-    # two threads may write to one, though nobody reads it
+    # All updates but the last of a segment are written behind the array, each to a position of its
+    # own: two threads must not write to one position, even if nobody reads it.
     before_last = ((0, count - 1, 1),)
     this, following = (
         read_slice(places, index=index) for index in (before_last, ((1, count - 1, 1),))
@@ -99,7 +99,7 @@ def _ordered(eqn: Eqn, x: Any, updates: Any, *indices: Any) -> Any:
 
 
 def _scanned(combine: Primitive, values: Any, places: Any) -> Any:
-    """Each value combined with all before it that are for the same place."""
+    """An inclusive segmented scan; a segment is a run of equal positions."""
     count, *rest = values.shape
     axes = tuple(map(whole, rest))
     distance = 1

@@ -1,4 +1,4 @@
-"""The lists of graph passes for a grid of threads: those of a CPU, and what only a grid uses."""
+"""The lists of graph passes for a grid of threads: those of a CPU, with passes inserted."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PARTS: dict[Primitive, Callable[..., Any]] = {
     eigh_p: eigh_in_parts,
     eigvalsh_p: eigvalsh_in_parts,
 }
-"""Rules like those of the slot `parts`, of what NumPy is called for on a CPU."""
+"""Rules like those of the slot `parts`, for operations that NumPy computes on a CPU."""
 
 
 def _parts_of(primitive: Primitive) -> Callable[..., Any] | None:
-    # what is LAPACK's on a CPU stays whole: it is named if it is refused
+    # LAPACK's operations stay complex, so that the error message can name them
     return PARTS.get(primitive) or (None if primitive.name in OF_CORES else primitive.parts)
 
 
@@ -47,7 +47,7 @@ def _sums_are_ordered(graph: Graph, target: Target) -> None:
 
 
 def _with(passes: tuple[Pass, ...], new: Pass, before: Callable[..., Graph]) -> tuple[Pass, ...]:
-    """The passes, with another one before one of them."""
+    """The passes, with another one inserted before the given one."""
     at = [each.run for each in passes].index(before)
     return (*passes[:at], new, *passes[at:])
 

@@ -1,13 +1,14 @@
-"""Loop fission of scans: a recurrence of values that a batch shares gets a loop of its own.
+"""Loop fission of scans: a recurrence that all samples of a batch share becomes its own loop.
 
-The steps of a batch of recurrences can go on side by side if the samples do not mix. Often they
-share a recurrence besides: all Kalman filters of a batch with the same parameters have the same
-covariance, which does not depend on what is observed. In one loop, every step waits for it. So the
-carry is parted into what has an axis of the batch and what has none; if one of these parts gets by
-without the other, it goes first, in a loop that stacks what the other one needs of it. Reverse mode
-turns the order around: cotangents of samples come first, and are summed up for what is shared.
+The samples of a batch of recurrences can be processed in parallel if they do not interact. Often,
+however, they share a recurrence: all Kalman filters of a batch with the same parameters have the
+same covariance, which does not depend on the observations. In a single loop, each step has to wait
+for the shared part. So the carry is partitioned into values with a batch axis and values without
+one. If one of the two parts does not depend on the other, it is computed first, by a loop that
+stacks the values that the other part reads. In reverse mode the order is reversed: the cotangents
+of the samples come first, and are summed for the shared part.
 
-The loop of the batch becomes one kernel then.
+The loop over the batch then becomes a single kernel.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from functrans.optimise.rewrite import Rewriter
 
 
 class Fission(NamedTuple):
-    """Scans that become two. Not measured."""
+    """When a scan is split in two. Not measured."""
 
     least_batch: int = 32
-    """Samples that go through their steps on their own, apart from what they share: a warp."""
+    """The smallest batch for which the shared part is split off: one warp."""
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
@@ -54,7 +55,7 @@ def split_scans(graph: Graph, target: Target) -> Graph:
 
 
 def _split(eqn: Eqn, target: Target) -> list[Eqn] | None:
-    """Two scans for one, if one part of its carry does without the other."""
+    """The two scans of an equation; None if each part of its carry depends on the other."""
     loop = Loop(eqn)
     totals = [carry for carry in loop.carry if _adds_up(carry, loop)]
     others = [carry for carry in loop.carry if carry not in totals]
@@ -76,7 +77,7 @@ def _split(eqn: Eqn, target: Target) -> list[Eqn] | None:
 
 
 def _dependent(loop: Loop, carries: Iterable[Carry]) -> set[Atom]:
-    """The values of a body that depend on some parts of the carry."""
+    """The values of a body that depend on the given carries."""
     found: set[Atom] = {carry.inner[0] for carry in carries}
     for eqn in loop.body:
         if not found.isdisjoint(eqn.inputs):
@@ -85,7 +86,7 @@ def _dependent(loop: Loop, carries: Iterable[Carry]) -> set[Atom]:
 
 
 def _adds_up(carry: Carry, loop: Loop) -> bool:
-    """Whether a part of the carry is a total, which nothing in the loop needs."""
+    """Whether a carry is a running total that nothing in the loop reads."""
     (own,) = carry.inner
     users = [eqn for eqn in loop.body if own in eqn.inputs]
     return [(eqn.primitive, eqn.outputs[0]) for eqn in users] == [(add, carry.out)] and not any(
@@ -94,15 +95,15 @@ def _adds_up(carry: Carry, loop: Loop) -> bool:
 
 
 def _extents(carries: Iterable[Carry], least: int) -> list[int]:
-    """How many samples there may be, the largest number first."""
+    """The extents that may be the batch size, largest first."""
     found = {extent for carry in carries for extent in carry.init.aval.shape}
     return sorted((extent for extent in found if extent >= least), reverse=True)
 
 
 def _is_much(loop: Loop, carries: Iterable[Carry]) -> bool:
-    """Whether it takes products of matrices, or their factors, to make these parts of the carry.
+    """Whether computing these carries takes matrix products or factorisations.
 
-    A counter, or a key for random numbers, is in the registers of each sample.
+    Cheaper carries, such as a counter or a random key, are computed by each sample in registers.
     """
     return any(
         eqn.primitive is dot_general or eqn.primitive in MATRICES
@@ -116,16 +117,16 @@ def _made_for(values: Sequence[Atom], loop: Loop) -> Sequence[Eqn]:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """A partition of a loop's body: what comes first, and what needs the second part of the carry.
+    """A partition of a loop's body: the first loop, and what depends on the second one's carry.
 
     Parameters
     ----------
     loop : Loop
     first, second : list of Carry
     later : set of Atom
-        The values that need the second part of the carry, or are left to its loop.
+        The values that depend on the second part of the carry, or that are left to its loop.
     handed_on : list of Var
-        What is made, or carried, first, and needed for them.
+        The values of the first loop that the second one reads.
     """
 
     loop: Loop
@@ -136,10 +137,10 @@ class _Parts:
 
     @classmethod
     def of(cls, loop: Loop, first: list[Carry], second: list[Carry], samples: int | None) -> _Parts:
-        """The parts of a body.
+        """The partition of a body.
 
-        If there are ``samples`` in the first one, what is made of values that have been summed up
-        over them is left to the second.
+        If the first part has ``samples`` samples, values that are computed from sums over them are
+        left to the second loop.
         """
         later: set[Atom] = {carry.inner[0] for carry in second}
         earlier: set[Atom] = {carry.inner[0] for carry in first}
@@ -159,7 +160,7 @@ class _Parts:
         return cls(loop, first, second, later, list(handed_on))
 
     def fit(self, largest: int) -> bool:
-        """Whether there is room for the values of all steps."""
+        """Whether there is enough memory for the stacked values of all steps."""
         length: int = self.loop.eqn.params["length"]
         return all(length * x.aval.size * x.aval.dtype.itemsize <= largest for x in self.handed_on)
 
@@ -180,7 +181,7 @@ class _Parts:
 
 
 def _with_what_it_needs(loop: Loop) -> Eqn:
-    """The equation of a loop without equations and operands that nothing needs."""
+    """The equation of a loop, without unneeded equations and operands."""
     outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
     loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
     used: set[Atom] = {*outputs, *(x for eqn in loop.body for x in eqn.inputs)}
