@@ -11,13 +11,13 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Rule = Callable[[Environment], Sequence[Any]]
-"""Gives the results of an equation from what the variables of its graph stand for."""
+"""Computes the results of an equation, given the values of the graph's variables."""
 
 
 def replaced(graph: Graph, rules: Mapping[Eqn, Rule]) -> Graph:
-    """The graph traced again, with some equations computed by rules of their own.
+    """The graph traced again, with some equations replaced by rules.
 
-    What is not needed any more is pruned.
+    Equations that are no longer needed are pruned.
     """
     if not rules:
         return graph
@@ -37,7 +37,7 @@ def replaced(graph: Graph, rules: Mapping[Eqn, Rule]) -> Graph:
 
 
 class Rewriter:
-    """A new graph in the making: equations, and what has become of the old graph's atoms."""
+    """Builds a new graph: its equations, and the new atom for each atom of the old graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -46,14 +46,14 @@ class Rewriter:
         self.producers: dict[Atom, Eqn] = {}
 
     def atom(self, old: Atom) -> Atom:
-        """The atom of the new graph that stands for one of the old graph."""
+        """The new graph's atom for an atom of the old graph."""
         return self.atoms.get(old, old)
 
     def inputs(self, eqn: Eqn) -> list[Atom]:
         return [self.atom(x) for x in eqn.inputs]
 
     def keep(self, eqn: Eqn, inputs: Sequence[Atom]) -> Eqn:
-        """Take over an equation with new operands; it gives the same variables."""
+        """Add an equation with new operands; its outputs stay the same variables."""
         if tuple(inputs) != eqn.inputs:
             eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
         self.eqns.append(eqn)
@@ -62,16 +62,16 @@ class Rewriter:
         return eqn
 
     def replace(self, old: Atom, new: Atom) -> None:
-        """Let an atom stand for a variable of the old graph."""
+        """Substitute an atom for a variable of the old graph."""
         self.atoms[old] = new
 
     def graph_now(self) -> Graph:
-        """The new graph."""
+        """The graph built so far."""
         return Graph(self.graph.inputs, self.eqns, [self.atom(x) for x in self.graph.outputs])
 
 
 def literal(value: Any, like: Var) -> Literal:
-    """A number in the place of a variable without axes."""
+    """A literal of the type of a variable without axes."""
     return Literal(np.asarray(value, like.aval.dtype)[()], like.aval)
 
 
@@ -81,5 +81,5 @@ def bits(atom: Atom) -> bytes | None:
 
 
 def is_number(atom: Atom, value: float) -> bool:
-    """Whether an atom is the literal number: 0.0 is not -0.0."""
+    """Whether an atom is the literal ``value``; 0.0 and -0.0 are different."""
     return bits(atom) == np.asarray(value, atom.aval.dtype).tobytes()

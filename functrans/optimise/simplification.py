@@ -1,7 +1,7 @@
 """Inlining, constant folding, algebraic simplification, common subexpression elimination.
 
-All of them are exact: for NaN, infinities and signed zeros, too. So ``x + 0`` stays (-0 + 0 is 0),
-and ``x * 0`` does; ``x * 1``, ``x - 0`` and ``-(-x)`` go.
+All of them are exact, also for NaN, infinities and signed zeros. So ``x + 0`` and ``x * 0`` remain
+(-0 + 0 is 0), while ``x * 1``, ``x - 0`` and ``-(-x)`` are simplified.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def is_constant(eqn: Eqn, inputs: Sequence[Atom]) -> bool:
-    """Whether an equation gives one number, which is known now."""
+    """Whether an equation gives a single number that is known at compile time."""
     if eqn.primitive.several or eqn.primitive.higher_order or eqn.outputs[0].aval.shape:
         return False
     if not all(isinstance(x, Literal) for x in inputs):
@@ -103,7 +103,7 @@ def is_constant(eqn: Eqn, inputs: Sequence[Atom]) -> bool:
 
 
 def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
-    """The operands of an elementwise equation, with numbers for arrays of one number."""
+    """An elementwise equation's operands, with scalars for arrays filled with one number."""
     if not eqn.primitive.elementwise:
         return inputs
     shape = eqn.outputs[0].aval.shape
@@ -111,7 +111,7 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
         maker = out.producers.get(atom)
         if maker is None or maker.primitive is not full_p:
             continue
-        # the other operands must give the result its shape
+        # the result must still get its shape from the other operands
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
         if _common_shape(others) == shape:
             value = maker.params["value"]
@@ -127,7 +127,7 @@ def _common_shape(shapes: list[Shape]) -> Shape | None:
 
 
 Rule = Callable[[Eqn, list[Atom], Rewriter], Atom | Eqn | None]
-"""Gives an atom that is the result, or an equation that computes it better, or None."""
+"""Returns an atom that equals the result, or a cheaper equation for it, or None."""
 
 
 def simplify(graph: Graph) -> Graph:
@@ -153,7 +153,7 @@ def simplify(graph: Graph) -> Graph:
 def _times(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     x, y = inputs
     if is_complex(x.aval.dtype):
-        return None  # an infinity times the 0 of an imaginary part is NaN
+        return None  # infinity times the zero imaginary part is NaN
     if is_number(y, 1):
         return x
     return y if is_number(x, 1) else None
@@ -178,7 +178,7 @@ def _over(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 
 
 def _undone(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
-    """Applying the primitive twice gives the first operand."""
+    """An involution: two applications cancel."""
     maker = out.producers.get(inputs[0])
     return maker.inputs[0] if maker is not None and maker.primitive is eqn.primitive else None
 
@@ -196,7 +196,7 @@ def _select(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 
 
 def _and(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Eqn | None:
-    """Nothing is infinite and equal to a finite number, as `logaddexp(0, x)` asks."""
+    """No value is both infinite and equal to a finite number: `logaddexp(0, x)` tests that."""
     makers = {each.primitive: each for x in inputs if (each := out.producers.get(x))}
     if makers.keys() != {equal, isinf}:
         return None
@@ -214,7 +214,7 @@ def _reduction(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
 
 
 def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of no axes: NumPy adds each number to 0, which tells in the sign of a zero."""
+    """A sum over no axes remains, since NumPy adds each element to 0, which turns -0.0 into 0.0."""
     (x,) = inputs
     if eqn.params["axes"] or not is_inexact(x.aval.dtype):
         return _reduction(eqn, inputs, out)
@@ -223,7 +223,7 @@ def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
 
 
 def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of several reshapes only the last counts."""
+    """Of several consecutive reshapes only the last is needed."""
     source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source
@@ -231,7 +231,7 @@ def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
 
 
 def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Two transposes are one."""
+    """Two consecutive transposes become one."""
     permutation = eqn.params["permutation"]
     maker = out.producers.get(inputs[0])
     if maker is None or maker.primitive is not eqn.primitive:
@@ -244,7 +244,7 @@ def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
 
 
 def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of several broadcasts only the last counts."""
+    """Of several consecutive broadcasts only the last is needed."""
     source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source
@@ -252,7 +252,7 @@ def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
 
 
 def _through(primitive: Primitive, atom: Atom, out: Rewriter) -> Atom:
-    """The operand at the start of a chain of one primitive."""
+    """The first operand of a chain of equations of one primitive."""
     while isinstance(atom, Var):
         maker = out.producers.get(atom)
         if maker is None or maker.primitive is not primitive:
@@ -287,7 +287,7 @@ RULES: dict[Primitive, Rule] = {
     transpose_p: _transpose,
     broadcast_to_p: _broadcast,
 }
-"""Simplification rules by primitive. A result of another type is not used."""
+"""Simplification rules by primitive. A result of another type than the equation's is discarded."""
 
 
 # -- common subexpressions -------------------------------------------------------------------------
@@ -314,6 +314,6 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def value_number(eqn: Eqn, inputs: Sequence[Atom]) -> Hashable:
-    """Equal for equations that compute the same of the same operands."""
+    """A key that is equal for equations that compute the same values."""
     operands = tuple(x.key if isinstance(x, Literal) else x for x in inputs)
     return eqn.primitive, operands, tuple(eqn.params.items())

@@ -1,11 +1,12 @@
-"""Loop merging: removes a loop whose results another one computes, too.
+"""Loop merging: removes a loop whose results another loop also computes.
 
-A derivative brings its own copy of a loop, which also keeps what the derivative needs of each step.
-If the function's own loop is there as well, because something else follows from its result, the
-copy can stand for both.
+A derivative contains its own copy of a loop, which also stores the residuals of each step. If the
+original loop is still in the graph, because other values depend on its result, the copy can replace
+it.
 
-Which loop is a copy of which is found by value numbering: equal numbers, equal values. Carries that
-start equal are assumed to be equal, which holds if the next step's are then equal, too.
+Copies are found by value numbering: equal numbers mean equal values. Carries with equal initial
+values are assumed to be equal; the assumption holds if their values for the next step are then
+equal, too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _merge_one(graph: Graph) -> Graph | None:
 
 
 def _order(eqns: Sequence[Eqn], first: int, second: int, merged: Eqn) -> list[Eqn] | None:
-    """The equations with the merged loop in the first's place; None if it needs the first one."""
+    """The equations, the merged loop in the first's position; None if that makes a cycle."""
     needed: set[Atom] = set(merged.inputs)
     before: list[Eqn] = []
     after: list[Eqn] = []
@@ -78,7 +79,7 @@ def _rewritten(graph: Graph, order: Iterable[Eqn], results: dict[Var, Var]) -> G
 
 
 class _Numbering:
-    """Numbers for the values of a graph, and of the bodies of its loops."""
+    """Value numbers for the variables of a graph and of its loops' bodies."""
 
     def __init__(self, graph: Graph) -> None:
         self.table: dict[Hashable, int] = {}
@@ -86,7 +87,7 @@ class _Numbering:
         self.enter(graph.eqns, self.names)
 
     def fresh(self) -> int:
-        """A number for a value that is like no other."""
+        """A number that no other value has."""
         return self.table.setdefault(("fresh", len(self.table)), len(self.table))
 
     def of(self, atom: Atom, names: Names) -> int:
@@ -105,7 +106,7 @@ class _Numbering:
                 names[var] = self.table.setdefault((key, i), len(self.table))
 
     def kind(self, eqn: Eqn) -> Hashable:
-        """Everything that two loops must have in common besides their bodies."""
+        """Everything besides their bodies in which two loops must agree."""
         params = {
             name: value
             for name, value in eqn.params.items()
@@ -116,7 +117,7 @@ class _Numbering:
 
 
 class _Comparison:
-    """Whether a large loop does all that a small one does.
+    """Whether a large loop computes everything that a small one does.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class _Comparison:
         self.small, self.large = small, large
 
     def large_for_both(self) -> tuple[Eqn, dict[Var, Var]] | None:
-        """The large loop with all results, and which of them are the small one's."""
+        """The large loop with the results of both, and which of these are the small one's."""
         pairs = self._pairs()
         if pairs is None:
             return None
@@ -158,7 +159,7 @@ class _Comparison:
         return self.large.rebuilt(), results
 
     def _pairs(self) -> list[tuple[Carry, Carry]] | None:
-        """The carries of the small loop, each with one of the large loop that starts equal."""
+        """The small loop's carries, each with one of the large loop that starts equal."""
         free = list(self.large.carry)
         pairs = []
         for one in self.small.carry:
@@ -174,7 +175,7 @@ class _Comparison:
         return self.numbering.of(atom, self.numbering.names)
 
     def _body(self, loop: Loop, shared: dict[Carry, int]) -> Names:
-        """The numbers of the values in a loop's body."""
+        """The value numbers of a loop's body."""
         names: Names = {const.inner[0]: self._outer(const.outer) for const in loop.consts}
         for carry in loop.carry:
             known = shared.get(carry)

@@ -1,11 +1,11 @@
 """Complex numbers as pairs of real ones: a graph without complex values, for any machine.
 
-Each complex value becomes two real ones: by the `parts` rule of the primitive that computes it; by
-the primitive itself, applied to each part, where that is linear, or to four pairs of them, where it
-is a product; or, where it has no such form, by the primitive as it is, which a program calls NumPy
-for, on arrays in which the parts are interleaved.
+Each complex value becomes two real ones. They are computed by the `parts` rule of the primitive, if
+it has one. A linear primitive is applied to each part, and a product to all four pairs of parts.
+Any other primitive remains complex: the program calls NumPy for it, on arrays with interleaved
+parts.
 
-A complex input or output is a real array with a last axis of 2: in memory that is the same.
+A complex input or output becomes a real array with a last axis of 2, which is the same in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Parts = Callable[[Primitive], Callable[..., Any] | None]
-"""Gives the rule by which a primitive computes the parts of its results, if there is one."""
+"""Returns the rule by which a primitive computes the parts of its results; None if it has no
+rule."""
 
 
 def of_primitive(primitive: Primitive) -> Callable[..., Any] | None:
@@ -93,7 +94,7 @@ def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -
 
 @cached(512)
 def _apart(graph: Graph, parts: Parts) -> Graph:
-    """An inner graph with two inputs and outputs in the place of each complex one."""
+    """An inner graph with two inputs or outputs in place of each complex one."""
     dtypes = [aval.dtype for aval in graph.in_avals]
     avals = [
         part
@@ -121,7 +122,7 @@ def _part(aval: Aval) -> Aval:
 
 
 def _interleaved(aval: Aval) -> Aval:
-    """The type of an array as its real and imaginary parts lie in memory."""
+    """The type of a complex array that is read as an array of interleaved parts."""
     return _part(aval).update(shape=(*aval.shape, 2)) if is_complex(aval.dtype) else aval
 
 
@@ -184,7 +185,7 @@ def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:
 
 
 def _check(eqn: Eqn, aval: Aval, result: Any) -> None:
-    """Raise unless a rule gave what it has to: memory is reserved for that."""
+    """Raise unless a rule's result has the expected type, for which memory is reserved."""
     parts = result if isinstance(result, Pair) else (result,)
     expected = [_part(aval)] * (2 if is_complex(aval.dtype) else 1)
     if not all(map(Aval.same_array_type, map(_aval_of, parts), expected)):
@@ -205,10 +206,10 @@ def _by_numpy(eqn: Eqn, operands: Sequence[Any]) -> list[Any]:
 
 
 def interleaved(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A complex array or number as a real array of pairs, in the same memory if it may be."""
+    """A complex array or number as a real array of interleaved parts, if possible a view."""
     return np.asarray(x, dtype, order="C")[..., None].view(real_dtype(dtype))
 
 
 def joined(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The complex array that `interleaved` made pairs of."""
+    """The inverse of `interleaved`."""
     return np.asarray(x, order="C").view(dtype)[..., 0]

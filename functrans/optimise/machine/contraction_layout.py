@@ -1,8 +1,8 @@
 """Layout selection for contractions: operands in layouts that BLAS accepts.
 
-Operands are read through transposes, or copied in an order of axes that fits; a long sum is cut
-into parts, and half of a symmetric result is asked for. The calls themselves are made by
-`functrans.ops.linalg.compiled.blas`.
+Operands are read through transposes, or are copied with their axes in a suitable order. Long sums
+are split into parts, and of a symmetric result only one half is computed. The calls themselves are
+made by `functrans.ops.linalg.compiled.blas`.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 
 
 class SplitSums(NamedTuple):
-    """Contractions whose sums are cut into parts, of which threads have one each.
+    """Contractions whose sums are split into parts, one for each thread.
 
-    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts
-    of long sums for large results).
+    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts of
+    long sums for large results).
     """
 
     long_sum: int = 4
-    """Ratio of the length of a sum to the sides of its matrix, from which on it has parts."""
+    """The ratio of a sum's length to the longest side of its result, from which on it is split."""
     largest_in_parts: int = 256
-    """The longest side of such a matrix: the parts of a larger one are long to add up."""
+    """The longest side of such a result: adding up the parts of a larger one takes too long."""
     least_part: int = 128
-    """Terms of a part of such a sum at least."""
+    """The fewest terms of a part."""
     fewest_elements: int = 4096
-    """Elements of a blocked product that are blocks enough for threads, which all read the right
-    operand: if the cache holds that, its sum is not cut."""
+    """The number of elements from which on a blocked product has enough blocks for all threads.
+    These all read the right operand; if it fits into the cache, the sum is not split."""
     most_parts: int = 8
-    """Parts of such a sum at most."""
+    """The largest number of parts."""
 
 
 Order = tuple[int, ...]
-"""Axes of an array, by their numbers."""
+"""The axes of an array, in some order."""
 
 LARGEST_PATTERN = 16
-"""The matrix of a basis is made by so few equations at most."""
+"""The largest number of equations from which an identity matrix is recognised."""
 
 
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
@@ -92,9 +92,9 @@ def _is_for_blas(eqn: Eqn, target: Target) -> bool:
 
 
 def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
-    """A contraction of half floats that have been made float32, of these; and their transposes.
+    """The contraction of half floats whose casts are the operands, and the transposes it reads.
 
-    Libraries of GPUs take them as they are, for tensor cores.
+    The libraries of GPUs multiply half floats on tensor cores.
     """
     made: list[Eqn] = []
     operands = [_before_widening(x, eqn, producers, made) for x in eqn.inputs]
@@ -108,7 +108,7 @@ def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple
 def _before_widening(
     atom: Atom, eqn: Eqn, producers: Mapping[Atom, Eqn], made: list[Eqn]
 ) -> Atom | None:
-    """The half floats that float32 numbers were, if they were; transposed as these are."""
+    """The half floats of which an array is a cast, transposed like it; None if it is not."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
     if maker is None or atom.aval.dtype != np.float32:
         return None
@@ -122,7 +122,7 @@ def _before_widening(
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """The transpose that a contraction with an identity matrix is, of the other operand."""
+    """The transpose of the other operand that a contraction with an identity matrix is."""
     for number, axes in enumerate(sides(eqn)):
         if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
             continue
@@ -139,13 +139,13 @@ def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
 
 
 def _is_identity(atom: Atom, producers: Mapping[Atom, Eqn]) -> bool:
-    """Whether a value is the matrix of a basis: 1 where ``i == j``, and elsewhere nothing.
+    """Whether a value is computed as an identity matrix: 1 where ``i == j``, and 0 elsewhere.
 
-    Zeros of a user's own are multiplied: with infinity they are NaN.
+    A matrix that the user provides is not treated like one: its zeros times infinity are NaN.
     """
     if atom.aval.shape[0] != atom.aval.shape[1] or not isinstance(atom, Var):
         return False
-    # only counters and constants, and what is computed from them
+    # the matrix must be computed from counters and constants alone
     needed: set[Eqn] = set()
     stack: list[Var] = [atom]
     while stack:
@@ -176,10 +176,10 @@ def _laid_out(
     for number, (operand, axes) in enumerate(zip(eqn.inputs, sides(eqn), strict=True)):
         source, through = _untransposed(operand, producers)
         seen = Sides(*(tuple(through[i] for i in group) for group in axes))
-        # the result's axes are in the order of the operand's free ones
+        # a source is used if its free axes are in the order in which the result has them
         if list(seen.free) == sorted(seen.free) and _fits(source.aval.shape, seen):
             operand, axes = source, seen
-        # what is computed for this alone can be put into memory in any order
+        # an operand with a single use can be stored in any order
         order = _order_in_memory(operand, producers) if uses[operand] == 1 else None
         if order is not None and not _fits(*_reordered(operand.aval.shape, axes, order)):
             order = None
@@ -200,7 +200,7 @@ def _laid_out(
 def _divided(
     eqn: Eqn, operands: Sequence[Atom], params: dict[str, Any], symmetric: bool, parts: int | None
 ) -> list[Eqn]:
-    """The contraction, perhaps in parts that are added up, or of half a symmetric matrix."""
+    """The contraction, possibly in parts that are added up, or of half a symmetric matrix."""
     if parts is None and not symmetric:
         return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
     params = {**params, "parts": parts, "symmetric": symmetric}
@@ -215,7 +215,7 @@ def _divided(
 
 
 def _parts(eqn: Eqn, target: Target) -> int | None:
-    """Into how many parts to cut what is summed, where a long sum makes a small matrix."""
+    """The number of parts of a long sum with a small result; None if it is not split."""
     size, limits = counts(eqn), target[SplitSums]
     if sides(eqn)[0].batch or size.multiplications < target[Products].worth_splitting:
         return None
@@ -234,9 +234,9 @@ def _parts(eqn: Eqn, target: Target) -> int | None:
 
 
 def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:
-    """Whether a contraction gives symmetric matrices that are worth half the work.
+    """Whether a contraction gives symmetric matrices, and computing one half is profitable.
 
-    Those of a stack are, where they have a kernel of our own.
+    For stacks of matrices it is profitable if they have a kernel of our own.
     """
     shape = eqn.outputs[0].aval.shape
     x, y = sides(eqn)
@@ -254,7 +254,7 @@ def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> 
 
 
 def _named(ndim: int, axes: Sides, own: str) -> Names:
-    """The names of the axes of an operand: those of a stack, and what is summed, have numbers."""
+    """The names of an operand's axes: ``own`` for the free one, numbers for all others."""
     together = (*axes.batch, *axes.contract)
     return tuple(own if i in axes.free else together.index(i) for i in range(ndim))
 
@@ -264,15 +264,15 @@ def _fits(shape: Shape, axes: Sides) -> bool:
 
 
 def _reordered(shape: Shape, axes: Sides, order: Order) -> tuple[Shape, Sides]:
-    """The shape and the sides of an operand whose axes are put in another order."""
+    """The shape and the sides of an operand after its axes are reordered."""
     sides = Sides(*(tuple(order.index(i) for i in group) for group in axes))
     return tuple(shape[i] for i in order), sides
 
 
 def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
-    """In which order the axes lie in most of the arrays that a value is computed from.
+    """The axis order in memory of most of the arrays from which a value is computed.
 
-    None if that is their own order, or if it is not computed number by number.
+    None if that is the value's own order, or if the value is not computed elementwise.
     """
     votes: Counter[Order] = Counter()
     stack: list[tuple[Atom, Order]] = [(atom, tuple(range(len(atom.aval.shape))))]
@@ -296,7 +296,7 @@ def _order_in_memory(atom: Atom, producers: Mapping[Atom, Eqn]) -> Order | None:
 
 
 def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tuple[int, ...]]:
-    """The operand of a transpose, and the axis of it that each axis is."""
+    """The operand of a transpose, and for each axis of the result the axis of the operand."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
     if maker is None or maker.primitive is not transpose_p:
         return atom, tuple(range(len(atom.aval.shape)))
@@ -304,7 +304,7 @@ def _untransposed(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Atom, tupl
 
 
 def transposed(operand: Atom, order: Order, eqn: Eqn, made: list[Eqn]) -> Var:
-    """A value with its axes in another order, made on behalf of an equation."""
+    """A value with its axes in another order, computed for an equation."""
     out = Var(operand.aval.update(shape=tuple(operand.aval.shape[i] for i in order)))
     made.append(Eqn(transpose_p, (operand,), (out,), {"permutation": order}, eqn.source))
     return out

@@ -39,7 +39,7 @@ Producers = Mapping[Atom, Eqn]
 MOVES = (absent_p, full_p, iota, broadcast_to_p, reshape_p)
 
 MOST_NEEDED = 16
-"""Equations at most of what is moved with a scatter."""
+"""The largest number of equations that are moved together with a scatter."""
 
 
 def add_scatters_last(graph: Graph, target: Target) -> Graph:
@@ -66,7 +66,7 @@ def _rules(graph: Graph) -> Mapping[Eqn, Rule]:
             continue
         sums = [one for one in readers[eqn.outputs[0]] if one.primitive is reduce_sum]
         others = [one for one in readers[eqn.outputs[0]] if one.primitive is not reduce_sum]
-        # it is there that all indices are checked
+        # all indices are checked in the scatter that replaces the addition
         if len(others) == 1 and others[0] not in rules and _adds(others[0], eqn):
             rules[others[0]] = partial(_added, others[0], eqn)
             rules |= {one: partial(_summed, one, eqn) for one in sums}
@@ -74,7 +74,7 @@ def _rules(graph: Graph) -> Mapping[Eqn, Rule]:
 
 
 def _adds(eqn: Eqn, scatter: Eqn) -> bool:
-    """Whether an equation adds something to all of what is scattered."""
+    """Whether an equation adds something to the whole result of a scatter."""
     return eqn.primitive is add and eqn.outputs[0].aval == scatter.outputs[0].aval
 
 
@@ -90,7 +90,7 @@ def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
 
 
 def _added(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
-    """The updates, added to the other operand."""
+    """The other operand, with the updates scattered into it."""
     (other,) = (x for x in eqn.inputs if x is not scatter.outputs[0])
     into = broadcast_to(values.read(other), shape=eqn.outputs[0].aval.shape)
     updates = [values.read(x) for x in scatter.inputs[1:]]
@@ -98,7 +98,7 @@ def _added(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
 
 
 def _summed(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
-    """A sum over some axes of what is scattered: a scatter along those that are left."""
+    """The sum of a scatter's result over some axes, as a scatter along the remaining axes."""
     summed, indexed = eqn.params["axes"], scatter.params["axes"]
     updates, *indices = (values.read(x) for x in scatter.inputs[1:])
     places = index_shape([x.aval for x in scatter.inputs[2:]])
@@ -116,7 +116,7 @@ def _summed(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
 
 
 def _with_early_scatters(graph: Graph) -> Graph:
-    """The graph, whose scatters into small zeros come first, if inputs are all that they need."""
+    """The graph, in which scatters of inputs into small arrays of zeros come first."""
     producers = _producers(graph)
     early: set[Eqn] = set()
     for eqn in graph.eqns:
@@ -127,7 +127,7 @@ def _with_early_scatters(graph: Graph) -> Graph:
 
 
 def _needed(scatter: Eqn, producers: Producers) -> set[Eqn] | None:
-    """A scatter, and what it is made of; None if that is more than some elements of inputs."""
+    """The equations that a scatter needs; None if these are more than gathers from inputs."""
     found, waiting = {scatter}, [*scatter.inputs]
     while waiting:
         eqn = producers.get(waiting.pop())

@@ -20,7 +20,7 @@ from functrans.trace.stage import Environment
 
 
 class _Diagonal(NamedTuple):
-    """Numbers along a diagonal of matrices of zeros: the first one's row and column."""
+    """Matrices that are zero except on a diagonal, and the row and column of its first element."""
 
     numbers: Atom
     row: int

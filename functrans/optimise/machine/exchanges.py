@@ -1,4 +1,4 @@
-"""Rewriting of messages between processes, for graphs that have some."""
+"""Rewriting of messages between processes: axes, order and bucketing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 
 def along_first_axis(graph: Graph) -> Graph:
-    """The graph with exchanges of parts along the first axis, and transpositions."""
+    """The graph with collectives that exchange slices of the first axis, and transposes."""
     return replaced(
         graph,
         {
@@ -59,7 +59,7 @@ def _moved(eqn: Eqn) -> Rule:
 
 
 def bucketed(graph: Graph, limits: Buckets) -> Graph:
-    """The graph with sums over processes as late as they can be, several small ones as one."""
+    """The graph with sums over processes delayed, and small ones combined into one message."""
     of = {eqn: bucket for bucket in _buckets(graph, limits) for eqn in bucket}
     order = list(_ordered(graph, of))
     if order == [(eqn,) for eqn in graph.eqns]:
@@ -86,9 +86,9 @@ Bucket = tuple[Eqn, ...]
 
 
 def _buckets(graph: Graph, limits: Buckets) -> Iterator[Bucket]:
-    """Sums that can be one message.
+    """The sums that can share a message.
 
-    Those before which equally many messages must have been passed do not wait for each other.
+    Sums that depend on an equal number of earlier messages do not depend on each other.
     """
     if sum(map(_is_sum, graph.eqns)) < 2:
         return
@@ -130,9 +130,9 @@ def _has_messages(graph: Graph) -> bool:
 
 
 def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
-    """The equations in order, alone or in buckets: sums over processes before what reads them.
+    """The equations in order; sums over processes come just before their first readers.
 
-    Until then, a process need not wait for one that is behind.
+    Until then, a process need not wait for slower ones.
     """
     makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     done: set[Eqn] = set()
@@ -153,7 +153,7 @@ def _ordered(graph: Graph, of: dict[Eqn, Bucket]) -> Iterator[Bucket]:
 
 
 def _add_up(bucket: Bucket, values: Environment) -> None:
-    """The sums of a bucket, from one array with all operands in it."""
+    """The sums of a bucket, computed from a single array that holds all operands."""
     first = bucket[0]
     with at_source_of(first):
         lane = values.read(first.inputs[1])

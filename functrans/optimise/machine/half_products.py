@@ -1,7 +1,7 @@
 """Type promotion of products: 16-bit floats accumulate in float32, and are rounded once.
 
-Sums of half floats are made in float32 in any case. As a product of float32 numbers, a contraction
-has a kernel of its own, which widens its operands as it packs them, and rounds its result where it
+Sums of half floats are accumulated in float32 in any case. A contraction of float32 numbers has a
+kernel of its own, which widens the operands while it packs them, and rounds the result when it
 stores it.
 """
 

@@ -1,7 +1,7 @@
-"""Messages between processes: buckets of small sums, and parts along the first axis.
+"""Messages between processes: buckets of small sums, and slices of the first axis.
 
-A message costs some microseconds however short it is, and gradients come one for each weight. Those
-that are added up along the same axis and do not wait for each other become one message. (PyTorch's
+A message takes some microseconds however short it is, and gradients come one for each weight. Sums
+along the same axis that do not depend on each other are combined into one message. (PyTorch's
 DistributedDataParallel has such buckets, too: Li et al., "PyTorch Distributed", VLDB 2020.)
 """
 
@@ -13,7 +13,7 @@ from functrans.ir.graph import Graph
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 
-# graphs without messages have no use for these
+# loaded only for graphs with messages
 _along_first_axis = lazy("functrans.optimise.machine.exchanges:along_first_axis")
 _bucketed = lazy("functrans.optimise.machine.exchanges:bucketed")
 
@@ -26,9 +26,10 @@ class Buckets(NamedTuple):
     """
 
     small: int = 1 << 17
-    """Bytes of an array that is put into a bucket: to copy more takes longer than a message."""
+    """The largest array, in bytes, that is put into a bucket: copying a larger one takes longer
+    than a message."""
     largest: int = 25 << 20
-    """Bytes of a bucket."""
+    """The largest size of a bucket in bytes."""
 
 
 def send_along_first_axis(graph: Graph, target: Target) -> Graph:

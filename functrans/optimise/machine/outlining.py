@@ -1,14 +1,12 @@
-"""Outlining (procedural abstraction): repeated steps become calls of one inner graph.
+"""Outlining (procedural abstraction): repeated segments become calls of one inner graph.
 
 Tracing unrolls loops: a program of a thousand equal steps is a thousand copies of a step, and
-planning, printing and compiling each of them would take a thousand times as long. Equations of
-equal kind that follow each other in equal order are found as in the search for repeats in a text;
-where they are also wired alike, a few steps (a segment) become one inner graph, which is compiled
-once and called again and again.
+planning, printing and compiling them takes a thousand times as long. Repeated sequences of
+equations of equal kinds are found like repeats in a text. Where their dataflow is equal, too, a few
+steps (a segment) become one inner graph, which is compiled once and called for each segment.
 
-Values that leave a segment go through memory. That costs little where arrays are small, or where
-much is computed with them; elsewhere the graph stays as it is, since fusing across steps is worth
-more.
+Results of a segment go through memory. That is cheap if arrays are small, or if a segment does much
+work. Elsewhere the graph remains as it is, because fusion across steps is more profitable.
 """
 
 from __future__ import annotations
@@ -37,36 +35,37 @@ class Outlining(NamedTuple):
     """
 
     fewest: int = 4
-    """Repetitions that are worth a search."""
+    """The fewest repetitions for which a search is profitable."""
     least_code: int = 3000
-    """Less code than this, in nodes of scalar expressions, is compiled soon enough as it is."""
+    """The size of a graph, in nodes of scalar expressions, below which it compiles fast enough."""
     least_saved: int = 1000
-    """Nodes of the repetitions together, at least."""
+    """The fewest nodes that outlining must save."""
     rounds: int = 3
-    """Rounds of the search, each through what the last one left."""
+    """The largest number of rounds of the search; each searches the result of the previous one."""
     most: float = 0.8
-    """Share of the code that is saved, at which the search ends."""
+    """The share of saved code from which on the search ends."""
     enough_code: int = 500
-    """Nodes of a segment that takes much longer than calling it."""
+    """The nodes of a segment from which on the cost of a call is negligible."""
     enough_work: int = 4000
-    """Operations of a segment that takes much longer than calling it."""
+    """The operations of a segment from which on the cost of a call is negligible."""
     largest_array: int = 1024
-    """Elements of arrays that stay in the processor's nearest cache until they are read."""
+    """The largest array, in elements, that remains in the first-level cache until it is read."""
     unrolled: int = 64
-    """Elements at most that are written out one by one, about."""
+    """The largest number of elements for which code is unrolled, about."""
     code_of_a_call: int = 100
-    """Nodes that an equation counts as which is done from memory to memory."""
+    """The code size, in nodes, of an equation that is computed from memory to memory."""
     code_of_a_function: int = 16
-    """Nodes that a function of many operations counts as: where there are many, it is called."""
+    """The code size, in nodes, of a function of many operations: if it is used often, it is
+    called."""
     most_periods: int = 8
-    """Different periods that are looked for at most."""
+    """The largest number of different periods that are tried."""
 
 
 WINDOWS = (2, 8, 32)
-"""Periods are found by the distances between equal sequences of such lengths."""
+"""The lengths of the windows of kinds; the distances between equal windows give the periods."""
 
 NUMBERS = frozenset({add, subtract, multiply, divide})
-"""Operations that are as fast with numbers that are read from memory."""
+"""Operations that are as fast if a literal operand becomes a load."""
 
 Member = tuple[Any, ...]
 
@@ -82,7 +81,7 @@ def outline(graph: Graph, target: Target) -> Graph:
     """
     limits = target[Outlining]
     costs = _Costs(target)
-    # what is found first may hide what is there besides
+    # the best repeat that is found first may hide others
     for _ in range(limits.rounds):
         code = sum(map(costs.code, graph.eqns))
         if len(graph.eqns) < limits.fewest or code < limits.least_code:
@@ -96,7 +95,7 @@ def outline(graph: Graph, target: Target) -> Graph:
 
 
 def _found(graph: Graph, costs: _Costs, code: int) -> list[_Segments]:
-    """Segments that are alike, and worth a call each."""
+    """Equal segments whose outlining is profitable."""
     users = _users(graph)
     best: list[_Segments] = []
     for eqns in (list(graph.eqns), _without_slices(graph, users)):
@@ -114,7 +113,7 @@ def _saved(found: Sequence[_Segments]) -> int:
 
 
 def _alike(users: Users, costs: _Costs, steps: Sequence[Sequence[Eqn]]) -> _Segments:
-    """The segments of a run: of several steps, or of fewer where these are alike more often."""
+    """The segments of a run, each of several steps; of fewer, if more segments are equal then."""
     limits = costs.limits
     middle = steps[len(steps) // 2]
     code, work = (sum(map(cost, middle)) for cost in (costs.code, costs.work))
@@ -139,7 +138,7 @@ def _users(graph: Graph) -> Users:
 
 
 class _Costs:
-    """Estimated costs of equations, each kind estimated once."""
+    """Estimated costs of equations, computed once for each kind."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -149,7 +148,7 @@ class _Costs:
         self._known: list[tuple[int, int, bool]] = []
 
     def kind(self, eqn: Eqn) -> int:
-        """A number for what an equation does, whatever it does it to."""
+        """The number of an equation's kind, which does not depend on its operands."""
         kind = self._kinds.get(eqn)
         if kind is None:
             kind = self._kinds[eqn] = self._numbers.setdefault(_kind(eqn), len(self._known))
@@ -158,11 +157,11 @@ class _Costs:
         return kind
 
     def code(self, eqn: Eqn) -> int:
-        """About how many nodes it is written out as."""
+        """The estimated code size in nodes."""
         return self._known[self.kind(eqn)][0]
 
     def work(self, eqn: Eqn) -> int:
-        """About how many operations it takes."""
+        """The estimated number of operations."""
         return self._known[self.kind(eqn)][1]
 
     def small(self, eqn: Eqn) -> bool:
@@ -171,7 +170,7 @@ class _Costs:
 
 
 def _kind(eqn: Eqn) -> Hashable:
-    """Equal for equations that differ in nothing but their operands, or the indices of slices."""
+    """Equal for equations that differ only in their operands, or in the indices of slices."""
     params = () if _is_slice(eqn) else tuple(eqn.params.items())
     fixed = eqn.primitive not in NUMBERS
     operands = tuple(
@@ -184,7 +183,7 @@ def _kind(eqn: Eqn) -> Hashable:
 
 
 def _is_slice(eqn: Eqn) -> bool:
-    """Whether a slice is taken or put back; the index may be another one in each step."""
+    """Whether an equation reads or writes a slice, whose index may differ in each step."""
     return "index" in eqn.params and eqn.primitive.linear == LINEAR
 
 
@@ -205,9 +204,10 @@ def _estimated(eqn: Eqn, target: Target) -> tuple[int, int, bool]:
 
 
 def _without_slices(graph: Graph, users: Users) -> list[Eqn]:
-    """The equations that do not just take or put back slices of arrays that all steps have.
+    """The equations without those that only read or write slices of arrays that all steps share.
 
-    If a step happens to take the same slice as another, their equations were merged.
+    Equal reads of different steps were merged by common subexpression elimination, so that they do
+    not repeat.
     """
     apart: set[Eqn | None] = set()
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -226,7 +226,7 @@ def _without_slices(graph: Graph, users: Users) -> list[Eqn]:
 
 
 def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
-    """Runs of equations that are repeated: for each run, its steps."""
+    """Runs of repeated equations; for each run, its steps."""
     kinds = np.array(
         [costs.kind(eqn) if costs.small(eqn) else -1 - i for i, eqn in enumerate(eqns)]
     )
@@ -243,7 +243,7 @@ def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
             ]
             worth = [(gain, run) for gain, run in saved if gain >= costs.limits.least_saved]
             total = sum(gain for gain, _ in worth)
-            # what repeats after one period does so after two
+            # a run that repeats with one period also repeats with its multiples
             if total > 1.05 * most:
                 most, best = total, (period, [run for _, run in worth])
         period, runs = best
@@ -259,7 +259,7 @@ def _repeats(eqns: Sequence[Eqn], costs: _Costs) -> list[list[list[Eqn]]]:
 
 
 def _periods(kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any]) -> set[int]:
-    """Distances at which sequences of kinds often come again."""
+    """The most frequent distances between equal sequences of kinds."""
     found: set[int] = set()
     text = kinds.tolist()
     for window in WINDOWS:
@@ -277,7 +277,7 @@ def _periods(kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any]) -> set[int
 def _runs(
     kinds: np.ndarray[Any, Any], free: np.ndarray[Any, Any], period: int, fewest: int
 ) -> list[tuple[int, int]]:
-    """Where a sequence repeats itself after a period, often enough."""
+    """The ranges in which a sequence repeats itself with a period, at least ``fewest`` times."""
     if len(kinds) < fewest * period:
         return []
     same = (kinds[period:] == kinds[:-period]) & free[period:] & free[:-period]
@@ -289,7 +289,7 @@ def _runs(
 
 
 def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
-    """Where a step begins best: where the fewest numbers are handed on to the next one."""
+    """The best start of a step: where the fewest elements are passed to the next step."""
     middle = start + (stop - start) // (2 * period) * period
     first, last = max(start, middle - 2 * period), min(stop, middle + 2 * period)
     made: dict[Atom, int] = {}
@@ -307,20 +307,20 @@ def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
     return int(np.argmin(at))
 
 
-# -- segments that are alike -----------------------------------------------------------------------
+# -- equal segments --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Wiring:
-    """How the equations of a segment hang together: equal for segments that do the same.
+    """The dataflow between the equations of a segment: equal for segments that compute the same.
 
     Parameters
     ----------
     operands : tuple
-        For each operand of each equation, where it comes from: from an equation inside, by its
-        position and the number of the result; from outside, by number; or it is a literal.
+        For each operand of each equation its source: the position of an equation inside and the
+        index of its result; the index of a variable from outside; or a literal.
     outside : tuple of Var
-        What comes from outside, each once.
+        The variables from outside, each once.
     """
 
     operands: tuple[tuple[Member, ...], ...]
@@ -328,7 +328,7 @@ class _Wiring:
 
 
 class _Segments:
-    """Segments of a graph that may be alike.
+    """Candidate segments of a graph.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class _Segments:
     steps : sequence of steps
         Each a sequence of equations, of equal kinds.
     together : int
-        How many steps are one segment.
+        The number of steps in a segment.
     code : int
         The nodes of a step.
     """
@@ -358,7 +358,7 @@ class _Segments:
         self._find_alike()
 
     def _find_alike(self) -> None:
-        """Keep the segments that are wired as most are, without what differs in each."""
+        """Keep the segments with the most common dataflow, without equations that differ."""
         varying, apart = self._differences()
         self.apart = self._closed(apart)
         wirings = [self._wiring(segment, varying) for segment in self.segments]
@@ -373,7 +373,7 @@ class _Segments:
         return [(i, eqn) for i, eqn in enumerate(segment) if i not in self.apart]
 
     def _differences(self) -> tuple[set[tuple[int, int]], set[int]]:
-        """The operands that are other numbers in each segment, and the slices at other indices."""
+        """The literal operands and the slice indices that differ between segments."""
         varying: set[tuple[int, int]] = set()
         apart: set[int] = set()
         first, *others = self.segments
@@ -392,7 +392,7 @@ class _Segments:
         return varying, apart
 
     def _closed(self, apart: set[int]) -> set[int]:
-        """Equations that stay outside: slices, and those that would make a call wait for itself."""
+        """Equations left outside: slices, and those that would make a call depend on itself."""
         segment = self.segments[len(self.segments) // 2]
         apart = set(apart)
         made: dict[Atom, int] = {}
@@ -424,7 +424,7 @@ class _Segments:
         return _Wiring(tuple(operands), tuple(outside))
 
     def _results(self) -> list[tuple[int, int]]:
-        """Which results are needed outside of any segment."""
+        """The results of segments that are read outside of all segments."""
         found: dict[tuple[int, int], None] = {}
         for segment in self.segments:
             own: set[Eqn | None] = {eqn for _, eqn in self._inside(segment)}
@@ -436,15 +436,15 @@ class _Segments:
 
     @property
     def saved(self) -> int:
-        """The nodes that need not be compiled."""
+        """The number of nodes that need not be compiled."""
         return self.code * (len(self.segments) - 1)
 
     def worth(self, least_saved: int) -> bool:
-        """Whether it is worth it to call the segments."""
+        """Whether outlining the segments is profitable."""
         return len(self.segments) > 1 and self.saved >= least_saved and bool(self.results)
 
     def called(self, graph: Graph) -> Graph | None:
-        """The graph with calls in the places of the segments; None if they wait for each other."""
+        """The graph with calls in place of the segments; None if the calls depend on each other."""
         inner = self._inner()
         literals = [(i, number) for i, number in self.varying if i not in self.apart]
         calls: dict[Eqn, Eqn] = {}
@@ -458,7 +458,7 @@ class _Segments:
         return None if order is None else Graph(graph.inputs, order, graph.outputs)
 
     def _inner(self) -> Graph:
-        """The graph of one segment."""
+        """The inner graph, made from one of the segments."""
         segment, wiring = self.segments[0], self.wirings[0]
         atoms: dict[Atom, Atom] = {x: Var(x.aval) for x in wiring.outside}
         inputs = list(atoms.values())
@@ -478,7 +478,7 @@ class _Segments:
 
 
 def _in_order(eqns: Sequence[Eqn]) -> list[Eqn] | None:
-    """Topological order, as near to the given one as can be; None if there is a cycle."""
+    """A topological order close to the given one; None if there is a cycle."""
     made = {var: i for i, eqn in enumerate(eqns) for var in eqn.outputs}
     waiting = []
     readers: dict[int, list[int]] = {}

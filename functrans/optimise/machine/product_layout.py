@@ -1,9 +1,10 @@
 """Layout selection for matrices: row- or column-major, so that vectors run along rows.
 
-``vmap`` of ``W @ x`` is a product whose transpose is asked for: that is the product of the swapped
-operands. A step of a scan that takes ``W @ x`` of a constant ``W`` would add up the numbers of each
-row, and each such sum ends across the lanes of a vector; with the transpose of ``W``, made once
-before the scan, vectors go along the rows' numbers side by side, and no sum ends so.
+``vmap`` of ``W @ x`` is the transpose of a product; it is computed as the product of the swapped
+operands. In a step of a scan, ``W @ x`` with a constant ``W`` would reduce along each row of ``W``,
+and every such sum ends with a reduction across the lanes of a vector. With the transpose of ``W``,
+which is computed once before the scan, each lane of a vector accumulates another result, and no
+reduction across lanes is needed.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from functrans.optimise.machine.contraction_layout import transposed
 
 
 class Columns(NamedTuple):
-    """Matrices that are transposed before a scan. Not measured."""
+    """Which matrices are transposed before a scan. Not measured."""
 
     least_steps: int = 8
-    """Steps of a scan that are worth a transpose before it."""
+    """The fewest steps for which a transpose before the scan is profitable."""
     longest_rows: int = 4
-    """Ratio of the length of rows to their number, beyond which they are summed one by one."""
+    """The ratio of the length of rows to their number from which on each row is reduced by
+    itself."""
 
 
 # -- products that are transposed ------------------------------------------------------------------
@@ -60,7 +62,7 @@ def swap_products(graph: Graph, target: Target) -> Graph:
 
 
 def _exchange(product: Eqn) -> tuple[int, ...]:
-    """The permutation that puts the right operand's free axes before the left one's."""
+    """The permutation that moves the right operand's free axes in front of the left one's."""
     left, right = sides(product)
     first, second = len(left.batch), len(left.batch) + len(left.free)
     last = second + len(right.free)
@@ -97,7 +99,7 @@ def columns_first(graph: Graph, target: Target) -> Graph:
 
 
 def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Columns) -> Eqn:
-    """The scan, its steps multiplying with transposes where that is better."""
+    """The scan, whose steps multiply by transposed matrices where that is profitable."""
     loop = Loop(scan)
     rows = {x for eqn in loop.body for x in eqn.inputs if _sums_rows(eqn, x, limits)}
     inner: dict[Atom, Var] = {}
@@ -114,9 +116,9 @@ def _by_columns(scan: Eqn, turned: dict[Atom, Var], eqns: list[Eqn], limits: Col
 
 
 def _sums_rows(eqn: Eqn, matrix: Atom, limits: Columns) -> bool:
-    """Whether an equation is the product of a matrix with a vector, or of vectors with it.
+    """Whether an equation multiplies a matrix by a vector, or vectors by a matrix.
 
-    Of several vectors, each is a row: the matrix is the right operand.
+    Several vectors are the rows of the left operand; then the matrix is the right one.
     """
     if eqn.primitive is not dot_general or len(eqn.outputs[0].aval.shape) not in (1, 2):
         return False

@@ -1,7 +1,7 @@
 """Real Fourier transforms: half the work if only the real or imaginary part is used.
 
-Such are the derivatives of what transforms real numbers. Transforms along several axes, one after
-the other, are one.
+Derivatives of transforms of real numbers are of this kind. Consecutive transforms along several
+axes are treated as one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _real_part = lazy("functrans.ops.fft.compiled.parts:real_part")
 
 
 class _Chain(NamedTuple):
-    """Transforms along different axes, each of the results of the one before."""
+    """Consecutive transforms along different axes, each of the results of the previous one."""
 
     eqns: tuple[Eqn, ...]
 
@@ -65,16 +65,16 @@ def halve_transforms(graph: Graph, target: Target) -> Graph:
 def _halved(
     eqn: Eqn, chain: _Chain, uses: Mapping[Atom, int], values: Environment
 ) -> tuple[Any, ...]:
-    """The part that is used, twice: nobody reads the other one."""
+    """The part that is used, in place of both results, since the other one is not read."""
     re, im = (values.read(atom) for atom in chain.operands)
     is_real = uses[eqn.outputs[0]] > 0
-    # the imaginary part is the real one of what is multiplied by -1j
+    # the imaginary part of x is the real part of -1j * x
     x = Pair(re, im) if is_real else Pair(im, -re)
     return (_real_part(x, chain.axes, chain.scale),) * 2
 
 
 def _is_halved(eqn: Eqn, uses: Mapping[Atom, int]) -> bool:
-    """Whether one part is used, of a transform that is made of one of half of its length."""
+    """Whether one part alone is used, and the length is even, so that half of it suffices."""
     points = eqn.inputs[0].aval.shape[eqn.params["axis"]]
     return points % 2 == 0 and sum(uses[var] > 0 for var in eqn.outputs) == 1
 

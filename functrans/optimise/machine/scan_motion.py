@@ -1,13 +1,14 @@
 """Loop-invariant code motion and loop distribution for scans.
 
-Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
-input's part of a recurrent network), and equations of linear algebra that do without the carry.
-After the loop are done: contractions that only make results, and sums over the steps. A carry that
-only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
-that only adds up what is scattered (the gradient of an embedding) becomes one scatter.
+Moved before the loop, and computed for all steps at once: contractions of scanned operands with
+constants (the input's part of a recurrent network), and linear algebra that does not depend on the
+carry. Moved after the loop: contractions that only compute stacked results, and sums over the
+steps. A carry that only accumulates contractions (the gradient of a weight) becomes a single
+contraction over all steps. One that only accumulates scatters (the gradient of an embedding)
+becomes a single scatter.
 
-A few large calls of BLAS, which threads share, take the place of many small ones, and a step
-touches no more of a table than what it adds.
+So a few large calls of BLAS, which threads share, replace many small ones, and a step does not
+touch a whole table to add a few rows to it.
 """
 
 from __future__ import annotations
@@ -36,17 +37,18 @@ class Motion(NamedTuple):
     """Thresholds of motion out of loops. Not measured."""
 
     least_work: int = 512
-    """Multiplications of a step that are worth taking out of the loop."""
+    """The fewest multiplications of a step for which motion is profitable."""
     most_addends: int = 1
-    """Summands of a carry at most that are taken out: those of a batch keep samples together."""
+    """The largest number of terms of a carry that are moved; for batches, more would mix the
+    samples."""
     least_sum: int = 1 << 62
-    """Elements that are summed in a step, which are worth being summed after the loop."""
+    """The fewest elements that a step sums up, from which on the sum is moved behind the loop."""
     largest_stack: int = 1 << 28
-    """Bytes of one array that holds what was made in all steps."""
+    """The largest size in bytes of an array that stacks the values of all steps."""
 
 
 SCATTERS = (scatter_add, add_at)
-"""The second adds one row; the rows of all steps are scattered."""
+"""The second adds a single row; the rows of all steps are scattered by the first."""
 
 
 def move_out_of_scans(graph: Graph, target: Target) -> Graph:
@@ -73,7 +75,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
 
 
 def _is_much(eqn: Eqn, limits: Motion) -> bool:
-    """Whether an equation is a contraction of some size."""
+    """Whether an equation is a contraction that is large enough."""
     if eqn.primitive is not dot_general or eqn.outputs[0].aval.dtype.kind != "f":
         return False
     free = sides(eqn)[1].free
@@ -82,13 +84,13 @@ def _is_much(eqn: Eqn, limits: Motion) -> bool:
 
 
 def _can_be_stacked(atoms: Sequence[Atom], loop: Loop, limits: Motion) -> bool:
-    """Whether there is room for the values of all steps."""
+    """Whether there is enough memory for the stacked values of all steps."""
     length: int = loop.eqn.params["length"]
     return all(x.aval.size * x.aval.dtype.itemsize * length <= limits.largest_stack for x in atoms)
 
 
 def _rebuilt(loop: Loop) -> Eqn:
-    """The equation of a loop, whose body has no more equations than it needs."""
+    """The equation of a loop, without unneeded equations in its body."""
     outputs = [*(c.out for c in loop.carry), *(s.out for s in loop.stacked)]
     loop.body = list(prune(Graph((), loop.body, outputs)).eqns)
     return loop.rebuilt()
@@ -98,7 +100,7 @@ def _rebuilt(loop: Loop) -> Eqn:
 
 
 def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
-    """Equations for all steps at once, and the scan without them."""
+    """Equations that are computed for all steps at once, and the scan without them."""
     loop = Loop(eqn)
     consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
     free: set[Atom] = {*consts, *xs}
@@ -136,14 +138,14 @@ def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
 
 
 class Term(NamedTuple):
-    """The summand of a carry: a contraction or a sum of each step, or a scatter.
+    """A term of a carry: a contraction or a sum of each step, or a scatter.
 
     Parameters
     ----------
     reduction : Eqn
         The contraction, the ``reduce_sum`` or the ``scatter_add``.
     turned : list of Eqn
-        The transposes between that and the addition.
+        The transposes between the reduction and the addition.
     """
 
     reduction: Eqn
@@ -151,13 +153,13 @@ class Term(NamedTuple):
 
     @property
     def stacked(self) -> Sequence[Atom]:
-        """The needed values of all steps, stacked."""
+        """The operands of the reduction that have to be stacked."""
         operands = self.reduction.inputs
         return operands[1:] if self.reduction.primitive in SCATTERS else operands
 
 
 class Sum(NamedTuple):
-    """A carry that only adds up.
+    """A carry that only accumulates.
 
     Parameters
     ----------
@@ -170,12 +172,12 @@ class Sum(NamedTuple):
 
     @property
     def stacked(self) -> list[Atom]:
-        """The needed values of all steps, stacked."""
+        """The values that have to be stacked."""
         return [x for term in self.terms for x in term.stacked]
 
 
 def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
-    """The scan without sums, the equations that make them, and what stands for its results."""
+    """The scan without its sums, the equations for these, and substitutes for its results."""
     loop = Loop(eqn)
     length: int = eqn.params["length"]
     late = _late(loop, limits)
@@ -210,7 +212,7 @@ def _sunk(eqn: Eqn, limits: Motion) -> tuple[Eqn, list[Eqn], dict[Var, Atom]]:
 
 
 def _late(loop: Loop, limits: Motion) -> dict[Var, Eqn]:
-    """Contractions that only make stacked results, by these."""
+    """The contractions that only compute stacked results, by these results."""
     makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
     found: dict[Var, Eqn] = {}
@@ -233,9 +235,9 @@ def _uses(loop: Loop) -> Counter[Atom]:
 
 
 def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
-    """The carries that only add up, of which taking them out of the loop is worth it.
+    """The carries that only accumulate and are profitable to move out of the loop.
 
-    ``stacked`` are values that will be there for all steps in any case.
+    ``stacked`` are values that are stacked in any case.
     """
     makers = {var: eqn for eqn in loop.body for var in eqn.outputs}
     uses = _uses(loop)
@@ -261,7 +263,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
     at_hand = {*(row.inner for row in loop.rows), *(each.out for each in loop.stacked), *stacked}
     at_hand.update(x for each in chosen for term in each.terms for x in term.reduction.inputs)
     if chosen or stacked:
-        # what is stacked in any case may as well be summed there
+        # values that are stacked in any case can be summed after the loop, too
         known = {each.carry.result for each in chosen}
         left = [each for each in found if each.carry.result not in known]
         chosen += [x for x in left if all(_is_at_hand(term, at_hand) for term in x.terms)]
@@ -271,7 +273,7 @@ def _sums(loop: Loop, stacked: Sequence[Atom], limits: Motion) -> list[Sum]:
 def _terms(
     value: Atom, makers: Mapping[Var, Eqn], uses: Mapping[Atom, int], most: int
 ) -> list[Term]:
-    """The summands of a value that is used once; none if they are more than ``most``."""
+    """The terms of a value that is used once; none if there are more than ``most``."""
     turned: list[Eqn] = []
     maker = makers.get(value) if isinstance(value, Var) else None
     while maker is not None and maker.primitive is transpose_p and uses[value] == 1:
@@ -293,7 +295,7 @@ def _may_be_moved(
     makers: Mapping[Var, Eqn],
     invariant: Container[Atom],
 ) -> bool:
-    """Whether what is added to a carry is a sum, or a scatter, of what is each step's own."""
+    """Whether a term is a sum or a scatter of values that change from step to step."""
     eqn = term.reduction
     if eqn.outputs[0].aval.size != own.aval.size:
         return False
@@ -324,7 +326,7 @@ def _is_much_to_add(eqn: Eqn, limits: Motion) -> bool:
 def _moves_with_the_steps(
     scatter: Eqn, makers: Mapping[Var, Eqn], invariant: Container[Atom]
 ) -> bool:
-    """Whether a scatter into zeros has values, and an index, of each step's own."""
+    """Whether a scatter into zeros has updates and an index that change from step to step."""
     zeros, given, *indices = scatter.inputs
     maker = makers.get(zeros) if isinstance(zeros, Var) else None
     if not is_zeros(maker):
@@ -334,7 +336,7 @@ def _moves_with_the_steps(
 
 
 def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
-    """The equations that add what all steps give to the first carry."""
+    """Append equations that add the terms of all steps to the initial carry; returns the result."""
     out = each.carry.init
     for term in each.terms:
         eqn, before = term.reduction, out
@@ -350,7 +352,7 @@ def _added(each: Sum, at_hand: Mapping[Atom, Atom], after: list[Eqn]) -> Atom:
 
 
 def _total(term: Term, stacks: Sequence[Atom], after: list[Eqn]) -> Var:
-    """The equations that add up over all steps."""
+    """Append equations that sum a term over all steps; returns the result."""
     eqn = term.reduction
     if eqn.primitive is reduce_sum:
         params = {"axes": (0, *(axis + 1 for axis in eqn.params["axes"]))}

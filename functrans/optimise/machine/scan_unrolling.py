@@ -31,7 +31,7 @@ def _is_to_be(eqn: Eqn) -> bool:
 
 
 def none_is_to_be_unrolled(graph: Graph, target: Target) -> None:
-    """Raise unless each scan goes one step at a time."""
+    """Raise an error if a scan is still to be unrolled."""
     if any(map(_is_to_be, graph.eqns)):
         raise GraphTypeError("a scan is to be unrolled")
 

@@ -1,8 +1,8 @@
 """Symmetry detection: matrix products of which one half suffices.
 
-``X.T @ X`` is symmetric, and so is ``X.T @ (d[:, None] * X)``. What is looked at is the product of
-two elements, as a product of factors: if exchanging the row and the column of the result gives the
-same factors, the result is symmetric.
+``X.T @ X`` is symmetric, and so is ``X.T @ (d[:, None] * X)``. The terms of an element of the
+product are written as products of factors: if exchanging the row and column indices gives the same
+factors, the result is symmetric.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.ops.elementwise.arithmetic import multiply
 from functrans.ops.elementwise.power import square
 
 Names = tuple[str | int | None, ...]
-"""The index of each axis of a value: ROW, COLUMN, or a number for what is summed; None where
+"""The index along each axis of a value: ROW, COLUMN, or a number for a contracted axis; None if
 the axis has one element."""
 
 Factor = tuple[Atom, Names]
@@ -73,7 +73,7 @@ def _transposed(maker: Eqn, names: Names) -> list[Factor]:
 
 
 def _reshaped(maker: Eqn, names: Names) -> list[Factor] | None:
-    """Axes of one element may come and go."""
+    """Through a reshape that only inserts or removes axes of one element."""
     before, after = maker.inputs[0].aval.shape, maker.outputs[0].aval.shape
     if [n for n in before if n != 1] != [n for n in after if n != 1]:
         return None
@@ -95,4 +95,5 @@ _BEHIND: dict[Primitive, Callable[[Eqn, Names], list[Factor] | None]] = {
     transpose_p: _transposed,
     reshape_p: _reshaped,
 }
-"""The factors that an equation multiplies, or the one that it moves; None if it does more."""
+"""By primitive: the operands of a product, or of a move, with the names of their axes; None if
+the equation does more."""

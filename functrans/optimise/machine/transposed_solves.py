@@ -1,6 +1,6 @@
 """Transpose absorption in solves: a flag tells the solver to read its matrix transposed.
 
-Where equations are solved with a matrix and with its transpose, one elimination serves both.
+If there are solves with a matrix and with its transpose, they share one factorisation.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment, apply
 
 TRIANGULAR: dict[Primitive | None, bool] = {cholesky_p: True, r_p: False}
-"""What gives triangular matrices, and whether these are lower ones."""
+"""The primitives whose results are triangular matrices, and whether these are lower ones."""
 
 
 def write_out_triangles(graph: Graph, target: Target) -> Graph:
@@ -47,7 +47,7 @@ def write_out_triangles(graph: Graph, target: Target) -> Graph:
 
 
 def _leaves_zeros_out(eqn: Eqn, target: Target) -> bool:
-    """Whether a product has a kernel whose tiles add up the terms of a band alone."""
+    """Whether a product has a kernel whose tiles skip the zeros of a triangular operand."""
     if eqn.primitive not in (dot_general, gemm) or not is_blocked(eqn, target):
         return False
     lanes = target.lanes(eqn.inputs[1].aval.dtype.itemsize)
@@ -55,7 +55,7 @@ def _leaves_zeros_out(eqn: Eqn, target: Target) -> bool:
 
 
 def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Primitive | None, Eqn | None]:
-    """What makes an operand, and the transpose that it has been through, if it has."""
+    """The equation that computes an operand, and the transpose between them, if there is one."""
     maker, turn = producers.get(atom), None
     if maker is not None and maker.primitive is transpose_p:
         maker, turn = producers.get(maker.inputs[0]), maker
@@ -63,7 +63,7 @@ def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> tuple[Primitive | None
 
 
 def _of_triangles(eqn: Eqn, producers: Mapping[Atom, Eqn], values: Environment) -> tuple[Any, ...]:
-    """A product of operands whose zeros are written out."""
+    """A product of operands whose zeros are marked."""
     operands = []
     for atom in eqn.inputs:
         primitive, turn = _source(atom, producers)

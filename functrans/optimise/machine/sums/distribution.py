@@ -22,8 +22,8 @@ LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
     of_windows,
     of_dense_arrays,
 )
-"""Each says which sums are computed otherwise. What one leaves, another takes apart: the part of a
-joined array may be a scatter, and the rows of that outer products."""
+"""Each law returns rules for sums. Later laws apply to what earlier ones leave: a part of a
+joined array may be a scatter, whose rows may be outer products."""
 
 
 def distribute_sums(graph: Graph, target: Target) -> Graph:

@@ -1,16 +1,16 @@
 """Factored sums: the distributive law for sums over outer products, in the cheapest order.
 
-The gradient of one sample for a matrix is an outer product of activations and cotangents. Its
-squared norm is the product of theirs (Goodfellow, "Efficient per-example gradient computations",
-2015), and a weighted sum of such gradients over a batch is one product of matrices. So a sum whose
-terms are products is taken apart into its factors, and is contracted in the order that
-`functrans.ops.linalg.einsum` finds for them, if that is much less work.
+The gradient of one sample with respect to a matrix is an outer product of activations and
+cotangents. Its squared norm is the product of their squared norms (Goodfellow, "Efficient
+per-example gradient computations", 2015), and a weighted sum of such gradients over a batch is one
+product of matrices. So a sum whose terms are products is decomposed into its factors, which are
+contracted in the order that `functrans.ops.linalg.einsum` finds, if that is much less work.
 
-What rounding may do is not made worse. Sums are multiplied out where a result is linear in them,
-which is bounded by the absolute values of all terms either way. The square of a sum of outer
-products (of a layer that is applied at each place of a sequence) stays: as a sum over pairs of
-places it would cancel. And no factor is squared unless it was scaled such that it overflows, or
-vanishes, only if the product does.
+Rounding errors do not grow. Sums are multiplied out only where the result is linear in them; the
+error is bounded by the absolute values of all terms in both forms. The square of a sum of outer
+products (of a layer that is applied at each position of a sequence) is not rewritten, because a sum
+over pairs of positions could cancel. No factor is squared unless it has been scaled so that it
+overflows or underflows only if the product does.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
 BALANCING = 4
-"""Operations for each element of an outer product's factors that are scaled."""
+"""Operations for each element of the scaled factors of an outer product."""
 
 
 def of_products(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums of products are computed of their factors, where that is much less work."""
+    """The rules that compute sums of products from their factors, where that is much less work."""
     if not any(eqn.primitive in (dot_general, reduce_sum) for eqn in graph.eqns):
         return {}
     sums = _worthwhile(graph, target)
     return {eqn: partial(_evaluated, eqn, each) for eqn, each in sums.items()}
 
 
-# -- what is worth it ------------------------------------------------------------------------------
+# -- profitability ---------------------------------------------------------------------------------
 
 
 def _worthwhile(graph: Graph, target: Target) -> dict[Eqn, Sum]:
-    """The sums that are taken apart, by the equations that they stand for."""
+    """The sums that are decomposed, by the equations that they replace."""
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     found = {eqn: each for eqn in graph.eqns if (each := sum_of(eqn, producers)) is not None}
     while found:
-        # what one sum does without may be needed by another one, which is not worth it
+        # an equation that one sum no longer needs may be needed by another that is not decomposed
         unneeded = _unneeded(graph, found)
         in_memory = _in_memory(graph, {*unneeded, *found}, target)
         kept = {
@@ -78,7 +78,7 @@ def _worthwhile(graph: Graph, target: Target) -> dict[Eqn, Sum]:
 
 
 def _unneeded(graph: Graph, sums: Mapping[Eqn, Sum]) -> set[Eqn]:
-    """The equations that nobody needs once sums are taken apart."""
+    """The equations that are not needed once the sums are decomposed."""
     needed: set[Atom] = {*graph.outputs}
     for each in sums.values():
         for factor in each.product.factors:
@@ -93,9 +93,10 @@ def _unneeded(graph: Graph, sums: Mapping[Eqn, Sum]) -> set[Eqn]:
 
 
 def _in_memory(graph: Graph, gone: set[Eqn], target: Target) -> set[Eqn]:
-    """The contractions that are in memory, but would not be without some equations.
+    """The contractions that are materialised unless some equations are removed.
 
-    Where products go in tiles, what is only summed up besides is summed in the tiles' kernels.
+    If products are computed in tiles, a result that is otherwise only summed is reduced in the
+    tiles' kernel, and not materialised.
     """
     users: dict[Atom, list[Eqn]] = {}
     for eqn in graph.eqns:
@@ -122,7 +123,7 @@ def _in_memory(graph: Graph, gone: set[Eqn], target: Target) -> set[Eqn]:
 
 
 def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], target: Target) -> bool:
-    """Whether it is much less work to take a sum apart."""
+    """Whether decomposing a sum is much less work."""
     opened = dict.fromkeys(each.product.opened)
     before = sum(_work(maker) for maker in (eqn, *opened) if maker in unneeded or maker is eqn)
     kept = [maker for maker in opened if maker in in_memory]
@@ -139,28 +140,28 @@ def _is_less(eqn: Eqn, each: Sum, unneeded: set[Eqn], in_memory: set[Eqn], targe
 
 
 def _work(eqn: Eqn) -> int:
-    """About how many operations an equation takes that factors are found through."""
+    """The estimated operations of an equation through which factors are found."""
     size = eqn.outputs[0].aval.size
     if eqn.primitive is reduce_sum:
         return eqn.inputs[0].aval.size
     if is_contracted(eqn):
         return size * counts(eqn).summed
     if eqn.primitive is dot_general:
-        # what sums it up is no product of matrices, and half as fast
+        # its sum is not a matrix product, and half as fast
         return 2 * size
     return size if eqn.primitive in (multiply, divide, square) else 0
 
 
-# -- the sum of products ---------------------------------------------------------------------------
+# -- evaluation ------------------------------------------------------------------------------------
 
 
 def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> list[Any]:
-    """The value of a sum, by its factors."""
+    """The value of a sum, computed from its factors."""
     factors = each.product.factors
     values_of = {factor: _value(factor, each.axes, values) for factor in factors}
     operands = [values_of[factor] for factor in factors]
     if each.is_balanced:
-        # the same factors are often there twice
+        # the same factors often occur twice
         done: dict[tuple[Factor, Factor], tuple[Any, Any]] = {}
         for first, second in each.outer_products():
             x, y = factors[first], factors[second]
@@ -175,7 +176,7 @@ def _evaluated(eqn: Eqn, each: Sum, values: Environment) -> list[Any]:
 
 
 def _summed(value: Any, each: Sum, factor: Factor) -> Any:
-    """A factor's value, summed over the axes that nothing else has."""
+    """A factor's value, summed over the axes that no other factor and no result has."""
     names, alone = each.axes.whole(factor.labels), each.alone(factor)
     axes = tuple(axis for axis, name in enumerate(names) if name in alone)
     return reduce_sum(value, axes=axes) if axes else value
@@ -192,7 +193,7 @@ def _value(factor: Factor, axes: Axes, values: Environment) -> Any:
 
 
 def _along(x: Any, own: Names, wanted: Names) -> Any:
-    """An array with its axes in the wanted order, and those that it has not of one element."""
+    """An array with its axes in the wanted order; missing axes have one element."""
     extents = dict(zip(own, x.shape, strict=True))
     order = sorted(range(len(own)), key=lambda axis: wanted.index(own[axis]))
     shape = tuple(extents.get(name, 1) for name in wanted)
@@ -200,15 +201,15 @@ def _along(x: Any, own: Names, wanted: Names) -> Any:
 
 
 def _balanced(x: Any, x_names: Names, y: Any, y_names: Names) -> tuple[Any, Any]:
-    """Factors of the same outer product, of which the first one's largest number is 1.
+    """The factors of an outer product, scaled so that the largest element of the first is about 1.
 
-    What one is divided by the other is multiplied with. The squares of the first are then small
-    numbers, and those of the second are about the largest squares of the product.
+    The second is multiplied by what the first is divided by. Then the squares of the first cannot
+    overflow, and those of the second are as large as the largest squares of the product.
     """
     apart = tuple(i for i, name in enumerate(x_names) if name not in y_names)
     shared = tuple(name for name in x_names if name in y_names)
     largest, least = reduce_max(absolute(x), axes=apart), np.finfo(x.dtype).tiny
-    # the inverse of what is not zero and not infinite is neither
+    # so that neither the scale nor its inverse is zero or infinite
     scale = minimum(maximum(largest, least), 1 / (4 * least))
     inverse = divide(x.dtype.type(1), scale)
     return (

@@ -1,7 +1,7 @@
 """Factors of sums of products, found by following equations backwards.
 
-A sum is linear in a contraction that it multiplies with single numbers, which is then multiplied
-out. Of two contractions that are multiplied with each other none is: their product may be a small
+A sum is linear in a contraction that occurs once as a factor, and such a contraction is multiplied
+out. If two contractions are multiplied by each other, neither is: their product may be a small
 difference of large terms.
 """
 
@@ -24,30 +24,30 @@ from functrans.ops.linalg.contraction import dot_general
 
 
 class Factoring(NamedTuple):
-    """Sums that are taken apart into factors. Not measured."""
+    """Which sums are decomposed into factors. Not measured."""
 
     worth_factoring: int = 4096
-    """Operations of a sum, from which on it is taken apart into factors."""
+    """The operations of a sum from which on decomposing it is profitable."""
 
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-"""A sum of other numbers is taken as it is written."""
+"""Sums of other dtypes are not decomposed."""
 
 DEEPEST = 12
-"""The longest chain of equations through which factors are looked for."""
+"""The longest chain of equations through which factors are searched."""
 
 MOST_FACTORS = 8
-"""Orders of more factors take long to compare."""
+"""The most factors, since comparing the orders of more takes too long."""
 
 Label = int
 Labels = tuple[Label | None, ...]
-"""Of each axis of an array; None for one of a single element."""
+"""The labels of an array's axes; None for an axis with one element."""
 
 Names = tuple[Label, ...]
-"""Of the axes of more elements, as they are when all of them are known."""
+"""The labels of the axes with more than one element, after all splitting."""
 
 
-# -- what a sum is made of -------------------------------------------------------------------------
+# -- sums of products ------------------------------------------------------------------------------
 
 
 class Scaling(NamedTuple):
@@ -59,7 +59,7 @@ class Scaling(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """An array, the names of its axes, what scales it, and the outer product that it is of."""
+    """An array, the labels of its axes, its scalings, and the outer product that it belongs to."""
 
     atom: Atom
     labels: Labels
@@ -68,14 +68,14 @@ class Factor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The factors of an array, and the equations that are not needed if these are known.
+    """The factors of an array, and the equations that are not needed if the factors are known.
 
     Parameters
     ----------
     factors : tuple of Factor
     opened : tuple of Eqn
     contracted : bool
-        Whether it is a sum of such products, over the labels that the array has not.
+        Whether the array is a sum of such products, over the labels that it does not have.
     """
 
     factors: tuple[Factor, ...]
@@ -84,19 +84,19 @@ class Product(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is no more than an array that is scaled."""
+        """Whether it is a single array with scalings."""
         return len(self.factors) == 1
 
 
 class Axes:
-    """The names of axes, their extents, and those that a reshape has made one axis of."""
+    """The labels of axes, their extents, and the axes that a reshape has merged into one."""
 
     def __init__(self) -> None:
         self.extents: dict[Label, int] = {}
         self.split: dict[Label, Labels] = {}
 
     def named(self, shape: Sequence[int]) -> Labels:
-        """New names for the axes of an array."""
+        """New labels for the axes of an array."""
         labels: list[Label | None] = []
         for extent in shape:
             labels.append(None if extent == 1 else len(self.extents))
@@ -105,7 +105,7 @@ class Axes:
         return tuple(labels)
 
     def parts(self, label: Label | None, shape: Sequence[int]) -> Labels | None:
-        """The names of the axes that one axis is made of; None if it is made of others, too."""
+        """The labels of the axes merged into one; None if it was split otherwise before."""
         if label not in self.split:
             assert label is not None
             self.split[label] = self.named(shape)
@@ -113,7 +113,7 @@ class Axes:
         return labels if self.shape(labels) == tuple(shape) else None
 
     def whole(self, labels: Labels) -> Names:
-        """The names that there are after all splitting."""
+        """The labels after all splitting."""
         found: list[Label] = []
         for label in labels:
             if label in self.split:
@@ -130,24 +130,24 @@ class Axes:
 
 
 class Sum(NamedTuple):
-    """A sum of products, over all labels of its factors that are not its own."""
+    """A sum of products, over all labels of the factors that the result does not have."""
 
     labels: Labels
     product: Product
     axes: Axes
 
     def outer_products(self) -> list[tuple[int, int]]:
-        """The places of the two factors of each outer product."""
+        """The positions of the two factors of each outer product."""
         found = [i for i, factor in enumerate(self.product.factors) if factor.outer is not None]
         return list(zip(found[::2], found[1::2], strict=True))
 
     @property
     def is_balanced(self) -> bool:
-        """Whether factors of one outer product meet those of another."""
+        """Whether there are several outer products, whose factors have to be scaled."""
         return len(self.outer_products()) > 1
 
     def alone(self, factor: Factor) -> Names:
-        """The axes that no other factor has, nor the sum: they can be summed over at once."""
+        """The axes that neither result nor other factors have, which can be summed first."""
         if self.is_balanced:
             return ()
         others = [each.labels for each in self.product.factors if each is not factor]
@@ -156,13 +156,13 @@ class Sum(NamedTuple):
 
     @property
     def can_be_written(self) -> bool:
-        """Whether there are letters for all axes, each of them one of some factor's."""
+        """Whether there are enough letters for all axes, and each axis belongs to a factor."""
         named = {name for f in self.product.factors for name in self.axes.whole(f.labels)}
         everything = self.axes.whole(tuple(self.axes.extents))
         return named == {*everything} and len(self.axes.extents) <= len(ascii_letters)
 
     def text(self) -> str:
-        """The subscripts for `einsum`, of factors that are summed over the axes `alone`."""
+        """The subscripts for `einsum`; the factors have been summed over the axes `alone`."""
         operands = [self.written(factor) for factor in self.product.factors]
         out = "".join(ascii_letters[label] for label in self.axes.whole(self.labels))
         return f"{','.join(operands)}->{out}"
@@ -174,25 +174,25 @@ class Sum(NamedTuple):
         return "".join(ascii_letters[name] for name in names)
 
     def shape(self, factor: Factor) -> tuple[int, ...]:
-        """The shape of a factor after that."""
+        """The shape of a factor after it is summed over the axes `alone`."""
         alone = self.alone(factor)
         names = (name for name in self.axes.whole(factor.labels) if name not in alone)
         return self.axes.shape(tuple(names))
 
 
-# -- finding the factors ---------------------------------------------------------------------------
+# -- search ----------------------------------------------------------------------------------------
 
 
 class Search(NamedTuple):
-    """The search for the factors of a sum: def-use chains and named axes."""
+    """The search for the factors of a sum: def-use chains and labelled axes."""
 
     producers: Mapping[Atom, Eqn]
     axes: Axes
     sums_up: bool = False
-    """Whether it is for a sum, and not for a contraction."""
+    """Whether the search is for a sum, and not for a contraction."""
 
     def product(self, atom: Atom, labels: Labels, depth: int = 0) -> Product:
-        """The factors of an array."""
+        """The factors of an array with given labels."""
         maker = self.producers.get(atom)
         rule = RULES.get(maker.primitive) if maker is not None and depth < DEEPEST else None
         found = None
@@ -203,12 +203,12 @@ class Search(NamedTuple):
         return found._replace(opened=(*found.opened, maker))
 
     def operands(self, eqn: Eqn, labels: Labels, depth: int) -> list[Product]:
-        """The operands of an elementwise operation, whose axes are aligned at the last one."""
+        """The factors of an elementwise equation's operands, which are aligned at the last axis."""
         return [self.product(x, _aligned(x, labels), depth) for x in eqn.inputs]
 
 
 Rule = Callable[[Eqn, Labels, Search, int], Product | None]
-"""Gives the factors of an equation's result; None if it is better left as it is."""
+"""Returns the factors of an equation's result; None if it is not to be decomposed."""
 
 
 def _aligned(x: Atom, labels: Labels) -> Labels:
@@ -238,20 +238,20 @@ def _squared(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | 
 
 
 def _both(x: Product, y: Product) -> Product | None:
-    """The product of two; a sum is not multiplied out."""
+    """The product of two; None for sums and single arrays, which are not multiplied out."""
     if x.is_linear or y.is_linear or x.contracted or y.contracted:
         return None
     return Product((*x.factors, *y.factors), (*x.opened, *y.opened))
 
 
 def _scaled(x: Product, combine: Primitive, y: Product, axes: Axes) -> Product | None:
-    """The product with the smallest of its factors scaled that has the axes for it."""
+    """The product ``x``, its smallest factor with the axes of ``y`` scaled by ``y``."""
     ((atom, labels, *_),) = y.factors
     names = {*axes.whole(labels)}
     wide = [i for i, f in enumerate(x.factors) if names <= {*axes.whole(f.labels)}]
     if x.is_linear or not wide:
         return None
-    # by its place: the factors of a square are there twice
+    # found by position, because the factors of a square occur twice
     place = min(wide, key=lambda i: x.factors[i].atom.aval.size)
     least = x.factors[place]
     scaled = least._replace(scalings=(*least.scalings, Scaling(combine, atom, labels)))
@@ -260,7 +260,7 @@ def _scaled(x: Product, combine: Primitive, y: Product, axes: Axes) -> Product |
 
 
 def _outer(eqn: Eqn, x: Product, y: Product, axes: Axes) -> Product | None:
-    """The outer product of two arrays, each of which has axes that the other one has not."""
+    """The outer product of two arrays, each of which has axes that the other does not have."""
     factors = (*x.factors, *y.factors)
     names = [{*axes.whole(factor.labels)} for factor in factors]
     if names[0] <= names[1] or names[1] <= names[0]:
@@ -269,14 +269,14 @@ def _outer(eqn: Eqn, x: Product, y: Product, axes: Axes) -> Product | None:
 
 
 def is_contracted(eqn: Eqn) -> bool:
-    """Whether it is a contraction that adds up anything."""
+    """Whether an equation is a contraction that sums over an axis."""
     return eqn.primitive is dot_general and bool(eqn.params["contract"][0])
 
 
 def _contracted(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | None:
-    """An outer product, or a sum of such that is summed up or is larger than its operands.
+    """An outer product, or a sum of these that is summed further or exceeds its operands.
 
-    The order of other chains of products is the user's own.
+    The order of other chains of products is left to the user.
     """
     own = _labels_of_operands(eqn, labels, search.axes)
     x, y = (Product((Factor(*each),)) for each in zip(eqn.inputs, own, strict=True))
@@ -289,7 +289,7 @@ def _contracted(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product
 
 
 def _labels_of_operands(eqn: Eqn, labels: Labels, axes: Axes) -> tuple[Labels, Labels]:
-    """Names for the axes of a contraction's operands, whose result has the given ones."""
+    """Labels for the axes of a contraction's operands; those of the result are given."""
     x, y = sides(eqn)
     shape = eqn.inputs[0].aval.shape
     summed = axes.named([shape[i] for i in x.contract])
@@ -310,7 +310,7 @@ def _turned(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | N
 
 
 def _reshaped(eqn: Eqn, labels: Labels, search: Search, depth: int) -> Product | None:
-    """Through axes of one element, and to the axes that were made one axis."""
+    """The factors of a reshape's operand: axes of one element drop out, merged ones are split."""
     shape = eqn.inputs[0].aval.shape
     own: list[Label | None] = [None] * len(shape)
     axis = 0
@@ -344,7 +344,7 @@ RULES: dict[Primitive, Rule] = {
     reshape_p: _reshaped,
     broadcast_to_p: _broadcast,
 }
-"""Through which equations factors are found."""
+"""The rules for the equations through which factors are searched."""
 
 
 def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
@@ -369,7 +369,7 @@ def sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Sum | None:
 
 
 def _of_contraction(eqn: Eqn, labels: Labels, search: Search) -> Product:
-    """The factors of a contraction; of its operands, one sum at most is multiplied out."""
+    """The factors of a contraction; at most one operand that is a sum is multiplied out."""
     own = _labels_of_operands(eqn, labels, search.axes)
     x, y = (search.product(each, named) for each, named in zip(eqn.inputs, own, strict=True))
     if x.is_linear and y.is_linear:

@@ -1,8 +1,8 @@
 """Sums over concatenated arrays, part by part: the norm of raveled parameters, for example.
 
-An element of a joined array is asked for at a place, and which part that is in has to be found out.
-A sum over all places is the sum of the parts' sums, each of which may be the norm of a product, too
-(`functrans.optimise.machine.sums.factored`).
+To read an element of a joined array at a variable index, code has to find out which part it belongs
+to. The sum over a joined array is the sum over the parts' sums, each of which can be decomposed
+further (`functrans.optimise.machine.sums.factored`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment, apply
 
 MOST_BETWEEN = 8
-"""Elementwise operations at most between a joined array and its sum."""
+"""The largest number of elementwise operations between a joined array and its sum."""
 
 
 class _Sum(NamedTuple):
@@ -47,7 +47,7 @@ class _Sum(NamedTuple):
 
 
 def of_joined_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums over long joined arrays are computed part by part."""
+    """The rules that compute sums over long joined arrays part by part."""
     if not any(eqn.primitive is concatenate_p for eqn in graph.eqns):
         return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -56,7 +56,7 @@ def of_joined_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> _Sum | None:
-    """The equation as a sum over a joined array, if it is one."""
+    """The equation as a sum over a joined array; None if it is not one."""
     if eqn.primitive not in (reduce_sum, dot_general) or not is_float(eqn.outputs[0].aval.dtype):
         return None
     between: dict[Eqn, None] = {}
@@ -71,7 +71,7 @@ def _sum_of(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> _Sum | N
 
 
 def _joined(atom: Atom, producers: Mapping[Atom, Eqn], between: dict[Eqn, None]) -> Eqn | None:
-    """The one joined array that a value is computed from, element by element, and by what."""
+    """The joined array from which a value is computed by the elementwise ``between``."""
     maker = producers.get(atom)
     if maker is None or maker.primitive is concatenate_p:
         return maker

@@ -1,9 +1,9 @@
-"""Sums of all elements or of leading axes: along axes where no index is divided, or memory.
+"""Sums of all elements or of leading axes: along axes whose indices need no division.
 
-A sum of all elements is the same in any shape. That of a join which was made flat is told by
-conditions on quotients and remainders which part each element is of; in its own shape it is not.
-What is computed element by element of arrays in memory is summed as if these had one axis (loop
-coalescing): vectors along rows of three numbers are not full.
+The sum of all elements does not depend on the shape. In a flattened concatenation, quotients and
+remainders of the index decide which part an element belongs to; in its original shape they are not
+needed. A value that is computed elementwise from arrays in memory is summed as if it had one axis
+(loop coalescing), because rows of three elements do not fill a vector.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
 SHORT = 8
-"""Elements along a last axis that do not fill a vector."""
+"""The largest extent of a last axis that does not fill a vector."""
 
 REDUCTIONS = (reduce_sum, reduce_max, reduce_min)
 
 
 def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums of all elements of reshaped arrays are taken along the axes that these had."""
+    """The rules that sum reshaped arrays along the axes that they had before."""
     if not any(eqn.primitive is reshape_p for eqn in graph.eqns):
         return {}
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -47,7 +47,7 @@ def of_reshaped_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def of_dense_arrays(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums of all elements of arrays in memory with several axes are taken along one."""
+    """The rules that sum arrays in memory, with several axes, along a single axis."""
     if target.lanes_are_threads:
         return {}
     producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -81,9 +81,9 @@ def _takes_all_axes(eqn: Eqn) -> bool:
 
 
 def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn], columns: Shape) -> bool:
-    """Whether a value is computed, element by element, of the graph's inputs and numbers alone.
+    """Whether a value is computed elementwise from the graph's inputs and numbers alone.
 
-    Inputs may be ``columns``, which all rows share.
+    Inputs may also be ``columns``, which all rows share.
     """
     waiting, seen = [atom], {atom}
     while waiting and len(seen) <= MOST_BETWEEN:
@@ -102,7 +102,7 @@ def _lies_in_memory(atom: Atom, producers: Mapping[Var, Eqn], columns: Shape) ->
 
 
 def _is_apart(eqn: Eqn, target: Target) -> bool:
-    """Whether an equation reduces all elements of flat operands to one number; or by rows."""
+    """Whether an equation reduces all elements of flat operands; on a grid, also rows."""
     if eqn.primitive is dot_general:
         return all(x.aval.ndim == 1 for x in eqn.inputs) and not eqn.outputs[0].aval.shape
     takes_all = eqn.outputs[0].aval.size == 1
@@ -110,12 +110,13 @@ def _is_apart(eqn: Eqn, target: Target) -> bool:
 
 
 def _shape_before(eqn: Eqn, producers: Mapping[Var, Eqn], target: Target) -> Shape | None:
-    """The one shape that operands had before they were reshaped, but for arrays in memory.
+    """The shape that operands had before they were reshaped; None if all of them are in memory.
 
-    To the threads of a grid these are no exception: by quotients nobody sees what is neighbouring.
+    A grid of threads reshapes those in memory, too: neighbouring accesses cannot be recognised
+    through quotients.
     """
     found = [reshape_in(x, producers, ()) for x in eqn.inputs]
-    # what is in memory as it is may be read in any shape
+    # an array in memory can be read in any shape
     shapes = {each.inputs[0].aval.shape for each in found if each is not None}
     computed = target.lanes_are_threads or any(
         each is not None and each.inputs[0] in producers for each in found
@@ -129,7 +130,7 @@ def _reduced(
     def operand(x: Any) -> Any:
         maker = producers.get(x)
         if maker is not None and maker.primitive is reshape_p:
-            # the laws that follow find what was reshaped at once
+            # later laws look for the operand of a reshape
             x = maker.inputs[0]
         return reshape(values.read(x), shape=shape)
 
@@ -143,7 +144,7 @@ def _reduced(
 
 
 def _axes_before(before: Shape, after: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes that became those of another shape, each of which is one or several of them."""
+    """The axes of the former shape that correspond to given axes of the new shape."""
     ends = list(accumulate(before, mul))
     found: list[int] = []
     done = 1

@@ -1,9 +1,9 @@
 """Sums over scatters: norms and sums of the gradients of a table, which are zero in most rows.
 
-The gradient of one sample for an embedding is a scatter of a few rows into a table of zeros. A sum
-of such tables, over the samples, is one scatter of all rows. The squared norm of a table is that of
-its rows that are not zero: rows for the same place are added up, by a product with the matrix that
-says which places are equal, and each place is counted once.
+The gradient of one sample with respect to an embedding is a scatter of a few rows into a table of
+zeros. The sum of such tables over the samples is a single scatter of all rows. The squared norm of
+a table is that of its nonzero rows. For it, rows with the same index are added, by a product with
+the matrix that compares all indices with each other, and each index is counted once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from functrans.trace.stage import Environment
 
 
 class _Tables(NamedTuple):
-    """A table for each sample, of zeros to which rows are added, and by what it is scaled.
+    """Tables of zeros, one for each sample, to which rows are added, and their scalings.
 
     Parameters
     ----------
@@ -52,22 +52,22 @@ class _Tables(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of one table."""
+        """The shape of one table."""
         return self.scatter.outputs[0].aval.shape[1:]
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of a table that are indexed."""
+        """The indexed axes of a table."""
         return tuple(axis - 1 for axis in self.scatter.params["axes"][1:])
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """The shape of the indices, that of all samples first."""
+        """The shape of the indices; the samples come first."""
         return index_shape([x.aval for x in self.scatter.inputs[2:]])
 
     @property
     def rows(self) -> int:
-        """How many rows are added to one table."""
+        """The number of rows that are added to one table."""
         return prod(self.index_shape[1:])
 
     def updates(self, values: Environment) -> Any:
@@ -79,7 +79,7 @@ class _Tables(NamedTuple):
         return updates
 
     def indices(self, values: Environment) -> list[Any]:
-        """Where the rows go in their tables."""
+        """The indices of the rows in their tables."""
         given = (values.read(atom) for atom in self.scatter.inputs[3:])
         return [broadcast_to(index, shape=self.index_shape) for index in given]
 
@@ -102,13 +102,13 @@ class _Tables(NamedTuple):
         first, second = (reshape(places, shape=(samples, *s)) for s in ((rows, 1), (1, rows)))
         same = cast(equal(first, second), dtype=updates.dtype)
         added = dot_general(same, updates, contract=((2,), (1,)), batch=((0,), (0,)))
-        # a place stands there as often as rows are added to it
+        # an index occurs as often as rows are added to it
         times = reduce_sum(same, axes=(2,))
         return [reduce_sum(reduce_sum(square(added), axes=(2,)) / times, axes=(1,))]
 
 
 def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums of tables, and of their squares, are computed without the tables."""
+    """The rules that compute sums of tables, and of their squares, without the tables."""
     if not any(eqn.primitive is scatter_add for eqn in graph.eqns):
         return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -129,7 +129,7 @@ def of_scatters(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _squared(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
-    """The tables whose squares a value is."""
+    """The tables of which a value is the square; None if it is not."""
     maker = producers.get(atom)
     if maker is None or maker.primitive not in (square, multiply):
         return None
@@ -139,7 +139,7 @@ def _squared(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
 
 
 def _tables(atom: Atom, producers: Mapping[Atom, Eqn]) -> _Tables | None:
-    """The tables that a value is, one for each sample, if it is that."""
+    """The tables that a value consists of, one for each sample; None if it does not."""
     scalings: list[tuple[Primitive, Atom]] = []
     while (maker := producers.get(atom)) is not None and maker.primitive in (multiply, divide):
         x, y = maker.inputs
@@ -161,7 +161,7 @@ def _is_by_sample(x: Atom, eqn: Eqn) -> bool:
 
 
 def _is_by_tables(scatter: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
-    """Whether a scatter adds to tables of zeros, each sample's rows to its own."""
+    """Whether a scatter adds to tables of zeros, each sample's rows to its own table."""
     table, _, *indices = scatter.inputs
     axes = scatter.params["axes"]
     if axes[0] != 0 or len(axes) == 1 or scatter.outputs[0].aval.size == 0:
@@ -178,7 +178,7 @@ def _is_by_tables(scatter: Eqn, producers: Mapping[Atom, Eqn]) -> bool:
 
 
 def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """The equation that made a value, before reshapes and broadcasts."""
+    """The equation that computes a value, before reshapes and broadcasts."""
     maker = producers.get(atom)
     while maker is not None and maker.primitive in (reshape_p, broadcast_to_p):
         maker = producers.get(maker.inputs[0])
@@ -186,6 +186,6 @@ def _source(atom: Atom, producers: Mapping[Atom, Eqn]) -> Eqn | None:
 
 
 def _is_sparse(tables: _Tables, target: Target) -> bool:
-    """Whether comparing all rows with each other is less than going through memory for a table."""
+    """Whether comparing all rows with each other is less work than passing over the table."""
     places = prod(tables.shape[axis] for axis in tables.axes)
     return 0 < tables.rows**2 <= places * target.through_memory

@@ -1,8 +1,8 @@
 """Sums over windows become convolutions, so that windows are not materialised.
 
-A product that sums over the taps of windows, or over their positions, is a convolution of what they
-slide over. One whose elements are added up where windows overlap is a convolution too: the
-transpose of the first.
+A product that sums over the taps of windows, or over their positions, is a convolution of the array
+from which the windows are taken. A product whose elements are added where windows overlap is the
+transpose of such a convolution, which is a convolution, too.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Producers = Mapping[Atom, Eqn]
 
 
 class _Axis(NamedTuple):
-    """An axis of windows: one of the array that they slide over, or the taps along it."""
+    """An axis of windows: an axis of the array from which they are taken, or the taps along it."""
 
     label: int
     are_taps: bool = False
 
 
 class _Convolution(NamedTuple):
-    """A convolution in the place of other equations."""
+    """A convolution that replaces other equations."""
 
     x: Atom
     y: Atom
@@ -54,7 +54,7 @@ class _Convolution(NamedTuple):
 
 
 def of_windows(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How products of windows, and of what is added up where they overlap, are convolutions."""
+    """The rules that replace products of windows, and overlap-add of products, by convolutions."""
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     rules: dict[Eqn, Rule] = {}
@@ -74,7 +74,7 @@ def _convolved(of: _Convolution, values: Environment) -> list[Any]:
 
 
 def _is_worth_it(of: _Convolution, eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution would have a form of its own."""
+    """Whether the convolution has a compiled form of its own."""
     (out,) = eqn.outputs
     if not out.aval.dtype == of.x.aval.dtype == of.y.aval.dtype:
         return False
@@ -84,14 +84,14 @@ def _is_worth_it(of: _Convolution, eqn: Eqn, target: Target) -> bool:
 
 
 def _slid(axes: Sequence[_Axis], along: Sequence[int]) -> list[_Axis] | None:
-    """The axes of windows of an array with such axes; None if there are windows of taps."""
+    """The axes of windows of an array with such axes; None for windows along taps."""
     if any(axes[axis].are_taps for axis in along):
         return None
     return [*axes, *(_Axis(axes[axis].label, True) for axis in along)]
 
 
 def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | None:
-    """A product of windows that sums over their taps, or else over their positions."""
+    """A product of windows that sums over taps or positions; None if it is not one."""
     source, chain = eqn.inputs[side], []
     while (maker := producers.get(source)) is not None and maker.primitive in (
         windows_p,
@@ -121,7 +121,8 @@ def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | Non
     windows = []
     for label, window in sliding.items():
         taps = _Axis(label, True) in summed
-        # zeros around it are multiplied by what may be infinite: in a convolution they are not
+        # a window's padding may be multiplied by infinity, which gives NaN; that of a convolution
+        # is not
         if not window.inside(source.aval.shape[label]) or taps == (_Axis(label) in summed):
             return None
         windows.append((label, window if taps else from_taps(window)))
@@ -141,7 +142,7 @@ def _of_product(eqn: Eqn, side: int, producers: Producers) -> _Convolution | Non
 
 
 def _of_overlap(eqn: Eqn, producers: Producers, uses: Counter[Atom]) -> _Convolution | None:
-    """A product of taps and positions, whose elements are added up where these overlap."""
+    """An overlap-add of a product of taps and positions; None if it is not one."""
     (result,) = eqn.outputs
     axes: list[_Axis] | None = [_Axis(axis) for axis in range(result.aval.ndim)]
     sliding: dict[int, Window] = {}
@@ -171,7 +172,7 @@ def _of_overlap(eqn: Eqn, producers: Producers, uses: Counter[Atom]) -> _Convolu
         labels[number] |= zip(batch[number], (axis.label for axis in of_batch), strict=True)
         fresh = range(result.aval.ndim, result.aval.ndim + len(contract[number]))
         labels[number] |= zip(contract[number], fresh, strict=True)
-    # taps of one operand, positions of the other one
+    # the taps belong to one operand, the positions to the other
     right = {_Axis(label, True) for label in sliding} <= {*sides[1]}
     x, y = (0, 1) if right else (1, 0)
     if not {_Axis(label, True) for label in sliding} <= {*sides[y]}:
