@@ -1,1 +1,1 @@
-"""Printers: kernels of the loop language as code. None knows a primitive."""
+"""Printers: kernels of the loop language as code. They refer to no primitive."""

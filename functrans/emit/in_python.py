@@ -1,6 +1,6 @@
-"""Functions of printed source that are written in Python, for Numba to compile.
+"""Helper functions of printed source that are written in Python, for Numba to compile.
 
-Some call others of the table `functrans.emit.names`, which defines those first.
+Some call others of the table `functrans.emit.names`, which are defined first.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, name-defined"
@@ -56,7 +56,7 @@ def half(bits):
     magnitude = np.uint32((bits & np.uint32(0x7FFF)) << np.uint32(13))
     if magnitude >= 0x0F800000:  # infinity and NaN
         return bits_as_float32(np.uint32(sign | magnitude | np.uint32(0x7F800000)))
-    # the exponents differ in where they begin: exact, for subnormal numbers too
+    # the exponent biases differ; exact, also for subnormal numbers
     number = bits_as_float32(magnitude) * np.float32(2.0**112)
     return bits_as_float32(np.uint32(sign | bits_as_uint32(number)))
 
@@ -68,10 +68,10 @@ def half_bits(x):
     if magnitude >= 0x47800000:  # from 2**16 on: infinity, or NaN
         payload = np.uint32((magnitude >> np.uint32(13)) & np.uint32(0x3FF))
         rest = np.uint32(0x7E00 | payload) if magnitude > 0x7F800000 else np.uint32(0x7C00)
-    elif magnitude < 0x38800000:  # subnormal: the last bits of a sum are units of 2**-24
+    elif magnitude < 0x38800000:  # subnormal: the last bit of the result has the value 2**-24
         total = bits_as_uint32(np.float32(bits_as_float32(magnitude) + np.float32(0.5)))
         rest = np.uint32(total - np.uint32(0x3F000000))
-    else:  # to the nearest, or to the even one of two
+    else:  # to the nearest; ties to even
         odd = np.uint32((magnitude >> np.uint32(13)) & np.uint32(1))
         rounded = np.uint32(magnitude + np.uint32(0xFFF) + odd - np.uint32(0x38000000))
         rest = np.uint32(rounded >> np.uint32(13))
@@ -83,7 +83,7 @@ def as_half(x):
 
 
 def half_of_double(x):
-    # an odd last bit says that there was more, so that rounding again rounds as if at once
+    # round to odd: the last bit is set if the value is inexact, so that rounding again is correct
     near = np.float32(x)
     back = np.float64(near)
     if back == x or x != x:

@@ -1,7 +1,7 @@
-"""Arithmetic of typed numbers: of which type a result is, and its instructions in LLVM.
+"""Arithmetic on typed numbers: the types of results, and LLVM instructions.
 
-The types are those of Numba's arithmetic: integers are of 64 bits, and two numbers of a float type
-give another. Integers wrap, and nothing is said to LLVM that would leave it undefined when they do.
+The types are those of Numba's arithmetic: integers have 64 bits, and two operands of different
+float types have a common type. Integers wrap; no flag that would make overflow undefined is set.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _COMPARISONS = {
 
 
 class Value(NamedTuple):
-    """A number, or an address, and the name of its type."""
+    """A number or an address, and the name of its type."""
 
     kind: str
     llvm: Any
 
 
 class NotDefined(TypeError):
-    """An operation does not take operands of such types."""
+    """An operation is not defined for operands of these types."""
 
 
 def binary(build: Any, op: ast.operator, x: Value, y: Value, cast: str | None = None) -> Value:
-    """What an operation makes of two numbers, and of which a number of another type is made then.
+    """The result of a binary operation, which may be converted to the type ``cast`` afterwards.
 
-    Of integers of that type, as many bits are computed as are kept.
+    For integers of that type, only as many bits are computed as are kept.
     """
     if type(op) in _BITWISE and x.kind == y.kind == "bool":
         return Value("bool", getattr(build, _BITWISE[type(op)])(x.llvm, y.llvm))
@@ -54,13 +54,13 @@ def binary(build: Any, op: ast.operator, x: Value, y: Value, cast: str | None = 
 
 
 def compared(build: Any, op: ast.cmpop, x: Value, y: Value) -> Value:
-    """Whether two numbers compare so."""
+    """The result of a comparison."""
     sign = _COMPARISONS[type(op)]
     if x.kind == y.kind == "bool":
         return Value("bool", build.icmp_unsigned(sign, x.llvm, y.llvm))
     kind = x.kind if x.kind == y.kind in CASTS else _common(x, y)
     left, right = (converted(build, each, kind).llvm for each in (x, y))
-    if kind in FLOATS:  # with NaN, nothing but `!=` holds
+    if kind in FLOATS:  # with a NaN operand, every comparison but `!=` is false
         compare = build.fcmp_unordered if sign == "!=" else build.fcmp_ordered
     else:
         compare = build.icmp_signed if kind.startswith("i") else build.icmp_unsigned
@@ -68,11 +68,11 @@ def compared(build: Any, op: ast.cmpop, x: Value, y: Value) -> Value:
 
 
 def unary(build: Any, op: ast.unaryop, x: Value) -> Value:
-    """What an operation makes of a number."""
+    """The result of a unary operation."""
     kind = _common(x, x)
     x = converted(build, x, kind)
     if isinstance(op, ast.USub):
-        if kind in FLOATS:  # of 0, -0
+        if kind in FLOATS:  # -0.0 for 0.0
             return Value(kind, build.fsub(x.llvm.type(-0.0), x.llvm))
         return Value(kind, build.neg(x.llvm))
     if isinstance(op, ast.Invert) and kind not in FLOATS:
@@ -81,7 +81,7 @@ def unary(build: Any, op: ast.unaryop, x: Value) -> Value:
 
 
 def absolute(build: Any, x: Value) -> Value:
-    """A number without its sign."""
+    """The absolute value of a number."""
     kind = _common(x, x)
     x = converted(build, x, kind)
     if kind in FLOATS:
@@ -93,7 +93,7 @@ def absolute(build: Any, x: Value) -> Value:
 
 
 def converted(build: Any, x: Value, kind: str) -> Value:
-    """A number as one of another type; floats become integers by functions that say how."""
+    """A number, converted to another type; from floats to integers, by a device function."""
     if x.kind == kind:
         return x
     if x.kind not in CASTS | {"bool"} or (x.kind in FLOATS and kind not in FLOATS):
@@ -112,7 +112,7 @@ def converted(build: Any, x: Value, kind: str) -> Value:
 
 
 def _common(x: Value, y: Value) -> str:
-    """The type of what is computed of two numbers."""
+    """The type of the result of arithmetic on two numbers."""
     kinds = x.kind, y.kind
     if all(kind in FLOATS for kind in kinds):
         return max(kinds)

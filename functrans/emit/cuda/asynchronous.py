@@ -1,8 +1,9 @@
 """Asynchronous copies: late stores of elements in memory, and waiting for them.
 
-`cp.async` of NVIDIA's PTX ("Data Movement and Conversion Instructions: Asynchronous copy"), of
-compute capability 8.0 and later: 16 bytes go from global to shared memory past the registers, while
-the thread goes on. What cannot be copied so is stored at once, which is a late store as well.
+They use `cp.async` of NVIDIA's PTX ("Data Movement and Conversion Instructions: Asynchronous
+copy"), for compute capability 8.0 and later: 16 bytes are copied from global to shared memory
+without passing through registers, while the thread continues. Late stores that cannot be copied in
+this way are executed immediately, which is a valid implementation, too.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Copy(NamedTuple):
     ----------
     target, source : Buffer
     place, start : Scalar
-        Where the first number goes, and where it is.
+        The positions of the first element in the target and in the source.
     condition : Scalar or None
-        Whether there is anything to copy.
+        Whether to copy.
     name : str
-        Of the function of kernels that does it: what becomes of the target if there is not.
+        The function of kernels that copies; it also says what is stored if the condition fails.
     """
 
     target: Buffer
@@ -42,19 +43,19 @@ class Copy(NamedTuple):
 
     @property
     def operands(self) -> tuple[Scalar, ...]:
-        """What the line is made of, besides the buffers."""
+        """The expressions of the call, besides the buffers."""
         given = (self.place, self.start)
         return given if self.condition is None else (*given, self.condition)
 
     def line(self, target: str, source: str, place: str, start: str, *condition: str) -> str:
-        """The line of a kernel's text."""
+        """The line of source text."""
         return f"{self.name}({', '.join((target, place, source, start, *condition))})"
 
 
 def copies(
     stores: Sequence[Store], constant: set[Buffer], simplify: Simplifier
 ) -> tuple[list[Copy], list[Store]]:
-    """Late stores as copies, of buffers that nobody writes, and those that are none."""
+    """Late stores as copies, if their sources are constant; and those that are not."""
     found: list[Copy] = []
     rest: dict[Store, None] = dict.fromkeys(stores)
     late = [each for each in stores if each.late]
@@ -81,7 +82,7 @@ def copies(
 
 
 def conditional(statement: If, constant: set[Buffer], simplify: Simplifier) -> list[Copy]:
-    """The copies that statements behind a condition are, if that is all: they need no branch."""
+    """The body of an `If` as conditional copies, without a branch; empty if that is impossible."""
     stores = [each for each in statement.body if isinstance(each, Store)]
     if statement.otherwise or len(stores) < len(statement.body):
         return []
@@ -92,7 +93,7 @@ def conditional(statement: If, constant: set[Buffer], simplify: Simplifier) -> l
 
 
 def _parts(value: Scalar) -> tuple[Any, Scalar | None]:
-    """The element that a value is, or None; and under which condition it is, and else zero."""
+    """The element to copy, or None; and the condition without which the value is zero."""
     condition, value = None, _without_bitcast(value)
     if value.op == "where":
         condition, value, other = value.args
@@ -112,8 +113,8 @@ def _without_bitcast(value: Scalar) -> Scalar:
 
 
 def copy(kind: str = "") -> Code:
-    """A copy of 16 bytes: always, if a condition holds, or of zeros if it does not."""
-    # (the L2 cache gets the line of 128 bytes: what is next to it is asked for soon)
+    """A copy of 16 bytes: unconditional, if a condition holds, or of zeros if it does not hold."""
+    # (the whole 128-byte line is fetched into the L2 cache, since its neighbours are read soon)
     text = f"cp.async.cg.shared.global.L2::128B [$0], [$1], {WIDEST}"
     if kind == "if":
         text = f"{{ .reg .pred p; setp.ne.b32 p, $2, 0; @p {text}; }}"
@@ -143,7 +144,7 @@ def copy(kind: str = "") -> Code:
 
 
 def await_copies(site: Site, *_: Any) -> Any:
-    """End a group of copies, and wait for all groups but the last ones."""
+    """End a group of copies, and wait for all groups except the most recent ones."""
     (behind,) = site.operands
     text = f"cp.async.commit_group; cp.async.wait_group {behind};"
     shape = site.ir.FunctionType(site.ir.VoidType(), [])

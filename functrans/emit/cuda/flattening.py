@@ -1,7 +1,7 @@
-"""Address linearisation: kernels on flat memory, in which an element has one index.
+"""Address linearisation: kernels on flat memory, in which an element has a single index.
 
-Expects a kernel. Leaves one whose buffers all have one axis: pointers to what lies in C order. What
-is private to threads has lost the axis of the threads.
+Expects a kernel. Leaves one whose buffers are one-dimensional: pointers to elements in C order.
+Rows that are private to threads lose the axis of the threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.loop.walk import rebuilt
 
 
 def flattened(kernel: Kernel, starts: Mapping[Buffer, Scalar]) -> Kernel:
-    """The kernel on flat memory; some buffers begin behind the start of theirs."""
+    """The kernel on flat memory; ``starts``: where buffers begin behind their pointers."""
     return _Flattening(kernel, starts).kernel()
 
 
@@ -75,11 +75,11 @@ class _Flattening:
         return self.flat[one], (self.place(one, self.expressions(position)),)
 
     def _threads(self, row: Buffer) -> int:
-        """Among how many threads a row is divided, so that each has a part of its own."""
+        """The number of threads among which a private row is divided."""
         return row.extents[0] if row in self.given.private else 1
 
     def place(self, one: Buffer, position: Sequence[Scalar]) -> Scalar:
-        """Where an element is in flat memory."""
+        """The position of an element in flat memory."""
         total: Scalar = ZERO
         first = 1 if one in self.given.private else 0
         for i, extent in zip(position[first:], one.shape[first:], strict=True):

@@ -1,9 +1,9 @@
-"""Products by warps as text: fragments of the operands from shared memory, and `mma` of these.
+"""Matrix products by warps: fragments of the operands in shared memory, and `mma` of these.
 
-Numbers of 16 bits come by `matrices`, for which each thread of the warp names one row of 8 numbers:
-those with numbers 0 to 7 the rows of the first matrix, the next 8 those of the second, and so on.
-Four of them are a fragment of the left operand, or two of the right one. Numbers of 32 bits are
-read one by one.
+16-bit elements are read by `matrices`: each thread of the warp provides the address of one row of 8
+elements, threads 0 to 7 those of the first matrix, threads 8 to 15 those of the second, and so on.
+Four of these matrices are a fragment of the left operand; two are one of the right operand. 32-bit
+elements are read one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functrans.loop.fragments import COLUMNS, ROWS, SUMS, WARP
 from functrans.loop.statements import MatrixMultiply, Panel
 
 _SIDE = 8
-"""Rows, and columns, of a matrix that is read at once."""
+"""The rows and the columns of a matrix that `matrices` reads."""
 
 
 def multiplied(
@@ -31,13 +31,13 @@ def multiplied(
     ----------
     statement : MatrixMultiply
     tiles, corners : sequence of str
-        The names of what the operands are in, and where each begins there.
+        The names of the operands' tiles, and the positions of the fragments in these.
     sums : sequence of str
-        The thread's variables.
+        The thread's accumulators.
     lane : str
-        The number of the thread.
+        The thread's index in the warp.
     unique : callable
-        Makes a name that nothing else has.
+        Returns a name that is not in use.
     """
     read = _in_words if statement.dtype.itemsize == 2 else _one_by_one
     operands: list[list[list[str]]] = []
@@ -66,8 +66,8 @@ def _in_words(
     rounded: bool,
     found: list[list[str]],
 ) -> Iterator[str]:
-    """Fragments of numbers of 16 bits, two of which are a word."""
-    # which half of 16 rows, and of 16 terms, the matrix is of whose row this thread names
+    """Fragments of 16-bit elements, two in a register."""
+    # the half of the 16 rows, and of the 16 terms, to which the row of this thread belongs
     halves = [f"irem(idiv({lane}, {_SIDE}), 2)", f"irem(idiv({lane}, {2 * _SIDE}), 2)"]
     row, term = halves if height == ROWS else halves[::-1]
     line = max(panel.apart, panel.terms_apart)
@@ -94,7 +94,7 @@ def _one_by_one(
     rounded: bool,
     found: list[list[str]],
 ) -> Iterator[str]:
-    """Fragments of numbers of 32 bits, each in a register."""
+    """Fragments of 32-bit elements, one in a register."""
     place = unique("place")
     yield (
         f"{place} = {corner} + irem(idiv({lane}, 4), {WARP // 4}) * {panel.apart}"

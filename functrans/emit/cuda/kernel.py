@@ -1,9 +1,9 @@
-"""Kernels of a grid as Numba-CUDA source: the function of one thread, with its index.
+"""Kernels of a grid as Numba-CUDA source: the code of one thread.
 
-What a thread does is an iteration of the band, or its share of one that a team does. Its place in
-the grid gives the indices of the band. Buffers are pointers to flat memory, in which bool is uint8
-and half floats are uint16. Sums that are dealt to a team are combined through shared memory down to
-a warp, and by shuffles within it.
+A thread executes an iteration of the band, or its share of one that a team executes. Its index in
+the grid determines the loop indices of the band. Buffers are pointers to flat memory, in which bool
+is stored as uint8 and half floats as uint16. Reductions that are dealt to a team are combined
+through shared memory between warps, and by shuffles within a warp.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class _Printer(Printer):
         On flat memory.
     shape : Launch
     warp : int
-        Threads that go in step.
+        The number of threads that execute in lockstep.
     place : Scalar
-        Which of the teams of a block this is.
+        The index of the team in its block.
     """
 
     def __init__(self, kernel: Kernel, shape: Launch, warp: int, place: Scalar) -> None:
@@ -82,14 +82,14 @@ class _Printer(Printer):
         self.warp = warp
         self.team = kernel.team
         self.together = kernel.team > 1
-        """Whether what is printed is for all threads of a team alike."""
+        """Whether all threads of a team execute the statement that is being printed."""
         self.constant = set(kernel.buffers) - stored(kernel.body)
         self.registers = registers_of(kernel)
         self.dealt_rows = set(kernel.dealt)
         self.round = 0
-        """Which of the rounds of a dealt loop is printed."""
+        """The round of a dealt loop that is being printed."""
         self.depth_of_loops = 0
-        """In how many loops of a team what is printed is."""
+        """The number of a team's loops around the statement that is being printed."""
         self.memory: list[str] = []
         self.parts: dict[tuple[int, str], str] = {}
         self.simplify = Simplifier()
@@ -125,7 +125,7 @@ class _Printer(Printer):
 
     @contextmanager
     def _in_the_grid(self) -> Iterator[None]:
-        """Where a thread is in the grid: its iteration of the band, and its place in a team."""
+        """The iteration of the band that a thread executes, and its index in its team."""
         threads, teams, _ = self.shape
         iteration = self.unique("iteration")
         if self.together:
@@ -152,11 +152,11 @@ class _Printer(Printer):
             yield
 
     def _number(self, name: str, value: str) -> None:
-        """A line with the number of an iteration."""
+        """A line that defines the index of an iteration."""
         self.line(f"{name} = {self._counted(value)}")
 
     def _counted(self, value: str) -> str:
-        """A number of iterations: 32 bits divide in a fifth of the time that 64 bits take."""
+        """An iteration's number, in 32 bits: 64-bit divisions take five times as long."""
         return f"np.uint32({value})" if self.kernel.narrow else value
 
     def _extent(self, loop: For) -> Scalar:
@@ -164,7 +164,7 @@ class _Printer(Printer):
         return loop.stop
 
     def _band(self, band: Sequence[For], extents: Sequence[str], iteration: str) -> None:
-        """The indices of the band: quotient and remainders of the number of an iteration."""
+        """The loop indices of the band: quotients and remainders of the iteration's number."""
         rest = iteration
         for number in range(len(band) - 1, 0, -1):
             name, extent = self.named(band[number].index), extents[number]
@@ -195,7 +195,7 @@ class _Printer(Printer):
                 self._stores([each for each in run if isinstance(each, Store)])
 
     def _stores(self, stores: Sequence[Store]) -> None:
-        """Stores one after the other, those to neighbouring elements at once."""
+        """Stores in order; those to adjacent elements become one access."""
         copied, stores = copies(stores, self.constant, self.simplify)
         self._copies(copied)
         for run in in_any_order(stores, self.simplify):
@@ -210,7 +210,7 @@ class _Printer(Printer):
             self.line(each.line(self.names[each.target], self.names[each.source], *operands))
 
     def _together(self, stores: Sequence[Store]) -> None:
-        """Stores that may be done in any order, once all values have been computed."""
+        """Stores whose order does not matter, after all their values have been computed."""
         shared = [each for each in stores if each.target not in self.dealt_rows]
         kept = (each for each in shared if each.target not in self.registers)
         together = groups(kept, lambda each: (each.target, each.indices[0]), self.simplify)
@@ -234,7 +234,7 @@ class _Printer(Printer):
         self.forget()
 
     def texts(self, roots: Sequence[Scalar]) -> list[str]:
-        """Expressions, of whose loads those of neighbouring elements are done at once, before."""
+        """Expressions; before them, loads of adjacent elements are executed as one access."""
         for node in postorder(roots):
             if node.op == "load" and node.attribute in self.dealt_rows:
                 place = self._register(node.attribute, node.args[0])
@@ -249,9 +249,9 @@ class _Printer(Printer):
         return super().texts(roots)
 
     def _register(self, one: Buffer, position: Scalar) -> str:
-        """Where a thread has an element of a row that is private to it.
+        """The register that holds an element of a row that is private to a thread.
 
-        The rounds of a loop are unrolled: which element it is, is known, so that it has a register.
+        The rounds of the loop are unrolled, so that the element's position is a constant.
         """
         terms, constant = self.simplify.terms(position)
         (width,) = terms.values()
@@ -285,9 +285,9 @@ class _Printer(Printer):
         stop: str,
         body: Callable[[], None],
     ) -> None:
-        """A loop of which each thread of the team does its share: one iteration, or several.
+        """A loop whose iterations are dealt to the threads of a team.
 
-        One of few rounds is unrolled.
+        A loop of few rounds is unrolled.
         """
         name = self.named(counter)
         first = self.lane if start == "0" else f"{start} + {self.lane}"
@@ -312,7 +312,7 @@ class _Printer(Printer):
 
     @contextmanager
     def _scope(self, head: str) -> Iterator[None]:
-        """What is printed meanwhile is a scope of its own, below a line or without one."""
+        """A scope for the lines that are printed inside, indented below a head if there is one."""
         if head:
             with self.block(head):
                 yield
@@ -345,7 +345,7 @@ class _Printer(Printer):
         if not self.together or not may_fail((statement,)):
             super().leave(statement)
             return
-        # other threads of the team may have seen it before this one: all leave together
+        # another thread of the team may have seen the failure earlier: all of them leave together
         failed = self.unique("failed")
         self.line(f"{failed} = np.int32(flag[0] != 0)")
         self._across([failed], ["or"], [INT32])
@@ -409,7 +409,7 @@ class _Printer(Printer):
     def _across(
         self, names: Sequence[str], ops: Sequence[str], dtypes: Sequence[np.dtype[np.generic]]
     ) -> None:
-        """Combine what the threads of the team have, by halves; all get what comes out."""
+        """Combine the values of a team's threads by halves; all threads get the result."""
         self._across_lanes(names, ops, dtypes, min(self.team, self.warp))
         if self.team <= self.warp:
             self._from_first(names)
@@ -427,7 +427,7 @@ class _Printer(Printer):
         self._across_lanes(names, ops, dtypes, warps)
         self._from_first(names)
         if again:
-            # what is in the rows may be another sum's from now on
+            # the rows may be overwritten by the next reduction
             self.line("barrier()")
 
     def _across_lanes(
@@ -437,7 +437,7 @@ class _Printer(Printer):
         dtypes: Sequence[np.dtype[np.generic]],
         count: int,
     ) -> None:
-        """Combine what so many first lanes of each warp have, neighbours first, for the first."""
+        """Combine the values of the first lanes of each warp, neighbours first, in lane 0."""
         width = 1
         while width < count:
             for name, op, dtype in zip(names, ops, dtypes, strict=True):
@@ -446,12 +446,12 @@ class _Printer(Printer):
             width *= 2
 
     def _from_first(self, names: Sequence[str]) -> None:
-        """All lanes of a warp get what the first one has."""
+        """Broadcast the value of the first lane to all lanes of a warp."""
         for name in names:
             self.line(f"{name} = shuffle({name}, 0)")
 
     def _parts(self, number: int, dtype: np.dtype[np.generic], again: bool) -> str:
-        """A row of shared memory with a number of each warp; a sum in a loop shares one."""
+        """A row of shared memory with one element for each warp; reductions in a loop share it."""
         kind = "uint8" if dtype == BOOL else str(computed(dtype))
         key = number, kind
         if not again or key not in self.parts:

@@ -1,7 +1,7 @@
-"""Reference semantics of the names, in Python on NumPy's scalars: for the emulator of kernels.
+"""Reference semantics of device functions, in Python on NumPy's scalars, for the emulator.
 
-They are written with NumPy's own functions, and share nothing with the device code. Integers wrap
-without a warning where `np.errstate` says so, which is the caller's business.
+They use NumPy's own functions, and share no code with the device functions. Integers wrap; callers
+suppress the warnings by `np.errstate`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
         if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
             return plain
         exact = _ratio(x, y, z)
-        # (of an exact zero, the plain sum has the sign right)
+        # (if the exact result is zero, the plain sum has the right sign)
         return plain if exact[0] == 0 else kind(_rounded(*exact, kind))
 
 
@@ -70,12 +70,12 @@ def _ratio(x: Any, y: Any, z: Any) -> tuple[int, int]:
 
 
 def _rounded(above: int, below: int, kind: Any) -> float:
-    """A fraction, whose denominator is a power of two, as the nearest float of a kind."""
+    """The float of a type that is nearest to a fraction whose denominator is a power of two."""
     about = np.finfo(kind)
     sign, above = (-1 if above < 0 else 1), abs(above)
-    exponent = above.bit_length() - below.bit_length()  # that of the value, or one more
+    exponent = above.bit_length() - below.bit_length()  # the exponent of the value, or one more
     exponent -= above << max(-exponent, 0) < below << max(exponent, 0)
-    unit = max(exponent, int(about.minexp)) - int(about.nmant)  # of the last place
+    unit = max(exponent, int(about.minexp)) - int(about.nmant)  # the exponent of the last digit
     scaled, rest_of = (above << -unit, below) if unit < 0 else (above, below << unit)
     whole, rest = divmod(scaled, rest_of)
     if 2 * rest > rest_of or (2 * rest == rest_of and whole & 1):
@@ -104,7 +104,7 @@ def shift_left(x: Any, y: Any) -> Any:
 
 
 def shift_right(x: Any, y: Any) -> Any:
-    """Arithmetic: the sign comes in from the left."""
+    """Arithmetic right shift: the sign bit is replicated."""
     bits = 8 * x.dtype.itemsize
     return x.dtype.type(int(x) >> (int(y) if 0 <= y < bits else bits))
 
@@ -121,7 +121,7 @@ def _wrapped(value: int, like: Any) -> Any:
 
 
 def integer(dtype: Any) -> Meaning:
-    """A float as an integer; the least one where there is none."""
+    """A float as an integer; the least integer if it is out of range."""
     about = np.iinfo(dtype)
 
     def truncated(x: Any) -> Any:
@@ -152,7 +152,7 @@ def rounded_to_half(x: Any) -> Any:
 
 
 def as_tf32(x: Any) -> Any:
-    """The nearest float32 with 10 bits of mantissa, of two that further from zero."""
+    """The nearest float32 with 10 bits of mantissa; ties are rounded away from zero."""
     if np.isnan(x):
         return x
     return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
@@ -167,7 +167,7 @@ def bits_as(dtype: Any) -> Meaning:
     return lambda x: x.view(dtype)
 
 
-# -- memory: what a buffer of the emulator does ------------------------------------------------
+# -- memory: operations on a buffer of the emulator --------------------------------------------
 
 
 def read(memory: Any, position: Any) -> Any:
@@ -200,7 +200,7 @@ def store(count: int) -> Meaning:
 
 
 _COMBINED: dict[str, Meaning] = {
-    "add": lambda x, y: x + y,  # (the sum of truth values is NumPy's: whether one is true)
+    "add": lambda x, y: x + y,  # (NumPy adds truth values as a logical or)
     "mul": lambda x, y: x * y,
     "min": smaller,
     "max": larger,
@@ -212,7 +212,7 @@ _OF_HALVES = {"min": first_smaller, "max": first_larger}
 
 
 def atomic(op: str) -> Meaning:
-    """Combine an element with a value; bool lies as uint8, and a half float as uint16."""
+    """Combine an element with a value; bool is stored as uint8, and a half float as uint16."""
 
     def code(memory: Any, position: Any, value: Any) -> None:
         def combined(old: Any) -> Any:
@@ -227,39 +227,39 @@ def atomic(op: str) -> Meaning:
     return code
 
 
-# -- shuffles: of what all threads of a warp give, what each of them gets ------------------------
+# -- shuffles: what each thread of a warp receives, given the operands of all threads ------------
 
 
 def shuffle(values: Sequence[Any], lanes: Sequence[Any]) -> list[Any]:
-    """From the thread with a number."""
+    """From the thread with the given index."""
     return [values[int(n)] for n in lanes]
 
 
 def shuffle_down(values: Sequence[Any], counts: Sequence[Any]) -> list[Any]:
-    """From the thread so many places above; past the last one a thread keeps its own."""
+    """From the thread ``count`` places above; a thread without one keeps its own value."""
     last = len(values) - 1
     return [values[i + int(n) if i + int(n) <= last else i] for i, n in enumerate(counts)]
 
 
 def shuffle_xor(values: Sequence[Any], counts: Sequence[Any]) -> list[Any]:
-    """From the thread whose number has those bits flipped."""
+    """From the thread whose index differs in the given bits."""
     return [values[i ^ int(n)] for i, n in enumerate(counts)]
 
 
-# -- tensor cores: of what all threads of a warp give, what each of them gets --------------------
+# -- tensor cores: what each thread of a warp receives, given the operands of all threads --------
 
 
 def matrices(rows: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Four matrices of 8 rows, each given by a thread: of row i, two numbers go to each of four.
+    """Four matrices of 8 rows, each provided by a thread; two elements of row i go to each of four.
 
-    (PTX ISA, `ldmatrix`: the thread ``4 i + j`` gets the numbers ``2 j`` and ``2 j + 1``.)
+    (PTX ISA, `ldmatrix`: thread ``4 i + j`` gets the elements ``2 j`` and ``2 j + 1``.)
     """
     found = np.array(rows, np.uint16).reshape(4, 8, 8)
     return _in_words(found)
 
 
 def matrices_transposed(rows: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """The same of columns."""
+    """The same for columns."""
     return _in_words(np.array(rows, np.uint16).reshape(4, 8, 8).transpose(0, 2, 1))
 
 
@@ -309,7 +309,7 @@ def mma_float32(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
 
     The row of ``a0`` and ``a2`` is the group, that of ``a1`` and ``a3`` is 8 further down; the
     column is ``lane % 4``, 4 more from ``a2`` on. The row of ``b0`` is ``lane % 4``, that of ``b1``
-    4 more. Bits that the machine does not look at are taken off.
+    4 more. Bits that the machine ignores are cleared.
     """
     a, b = np.empty((16, 8)), np.empty((8, 8))
     for lane in range(32):

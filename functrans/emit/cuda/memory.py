@@ -1,4 +1,4 @@
-"""Device code of memory: wide loads and stores, atomic operations, a block's and a thread's own."""
+"""Device code for memory: wide loads and stores, atomic operations, shared and local memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from functrans.emit.cuda.site import GLOBAL, SHARED, Site
 _DYNAMIC = "_dynamic_shared"
 
 WIDEST = 16
-"""Bytes that a thread can load or store at once, if their address is a multiple of that."""
+"""The largest number of bytes that a thread loads or stores at once, at an aligned address."""
 
 
 def read(site: Site, pointer: Any, position: Any) -> Any:
-    """A load by the cache for what no thread writes while the kernel runs."""
+    """A load through the read-only cache, of memory that the kernel does not write."""
     return _constant_load(site, site.builder.gep(pointer, [position]), site.dtype().itemsize)
 
 
 def load(count: int, constant: bool = False) -> Code:
-    """Several numbers that lie side by side, in one instruction."""
+    """Several adjacent elements, loaded by one instruction."""
 
     def code(site: Site, pointer: Any, position: Any) -> Any:
         build = site.builder
@@ -39,7 +39,7 @@ def load(count: int, constant: bool = False) -> Code:
 
 
 def store(count: int) -> Code:
-    """Several numbers to places that lie side by side, in one instruction."""
+    """Several adjacent elements, stored by one instruction."""
 
     def code(site: Site, pointer: Any, position: Any, *values: Any) -> Any:
         place = _wide(site, count, pointer, position)
@@ -59,7 +59,7 @@ def _index(site: Site, number: int) -> Any:
 
 
 def _wide(site: Site, count: int, pointer: Any, position: Any) -> Any:
-    """The address of a vector: there are those of 2 and 4, so that more numbers go in words."""
+    """The address of a vector of 2 or 4 elements; more elements are loaded as words."""
     build, kind = site.builder, pointer.type.pointee
     if count > 4:
         kind, count = site.integer(32), site.dtype().itemsize * count // 4
@@ -68,7 +68,7 @@ def _wide(site: Site, count: int, pointer: Any, position: Any) -> Any:
 
 
 def _parts(site: Site, word: Any) -> list[Any]:
-    """The numbers that lie in a word (by shifts: of a vector in a vector, LLVM makes two loads)."""
+    """The elements in a word (by shifts: for vectors of vectors, LLVM generates two loads)."""
     build, kind = site.builder, site.type(site.operands[0][:-1])
     if word.type == kind:
         return [word]
@@ -96,7 +96,7 @@ def _constant_load(site: Site, place: Any, align: int) -> Any:
     return number
 
 
-# -- memory of a block, or of a thread ---------------------------------------------------------
+# -- shared and local memory -------------------------------------------------------------------
 
 
 def _in_shared(site: Site, space: Any, name: str) -> Any:
@@ -116,7 +116,7 @@ def shared(site: Site, *_: Any) -> Any:
 
 
 def dynamic_shared(site: Site, *_: Any) -> Any:
-    """Shared memory whose size the launch says: more of it than a kernel can declare."""
+    """Shared memory whose size is set at launch, which may exceed what a kernel can declare."""
     name, start = site.operands
     space = site.ir.ArrayType(site.integer(8), 0)
     module = site.builder.module
@@ -152,7 +152,7 @@ _OF_TRUTHS = {"add": "or", "max": "or", "mul": "and", "min": "and"}
 
 
 def combine(op: str, site: Site, x: Any, y: Any) -> Any:
-    """What an operation makes of two numbers."""
+    """The result of combining two numbers."""
     if op in _ARITHMETIC:
         name = _ARITHMETIC[op][site.dtype().kind == "f"]
         return getattr(site.builder, name)(x, y)
@@ -160,7 +160,7 @@ def combine(op: str, site: Site, x: Any, y: Any) -> Any:
 
 
 def atomic(op: str) -> Code:
-    """Combine an element with a value, at once for all other threads of the device."""
+    """Combine an element with a value atomically, with respect to all threads of the device."""
 
     def code(site: Site, pointer: Any, position: Any, value: Any) -> Any:
         build, element, given = site.builder, site.operands[0][:-1], site.operands[2]
@@ -192,7 +192,7 @@ def atomic(op: str) -> Code:
 
 
 def _native(op: str, site: Site, element: str, place: Any, value: Any) -> bool:
-    """Have the hardware do it, if it can."""
+    """Use the hardware's atomic instruction, if there is one."""
     dtype = np.dtype(element)
     if dtype.itemsize < 4 or op == "mul":
         return False
@@ -208,10 +208,10 @@ def _native(op: str, site: Site, element: str, place: Any, value: Any) -> bool:
 
 
 def _exchange(site: Site, place: Any, combined: Any) -> None:
-    """A loop that computes the new number until no other thread has come in between.
+    """A compare-and-swap loop, which repeats until no other thread has changed the element.
 
-    Of numbers of less than 32 bits the word that they lie in is exchanged. It is inside of the
-    allocation, whose size is a multiple of that.
+    For elements of less than 32 bits, the whole word is exchanged. It is within the allocation,
+    whose size is a multiple of the word's.
     """
     build, word = site.builder, site.integer(32)
     element = place.type.pointee

@@ -25,7 +25,8 @@ NUMBERS = ("bool", *INTEGERS, *FLOATS)
 SIZED = ("float64", "float32", "int64", "int32", "int16", "uint64", "uint32", "uint16")
 
 Rule = Callable[..., str | None]
-"""From the operands' types, by their names, to the result's; None if it takes no such operands."""
+"""Maps the names of the operands' types to that of the result; None if it is not defined for
+them."""
 
 
 class Name(NamedTuple):
@@ -35,13 +36,14 @@ class Name(NamedTuple):
     rule: Rule
     code: numbers.Code
     meaning: meaning_of.Meaning | None
-    """None if it is of the running thread, and has a method of the emulator's with its name."""
+    """None if it concerns the running thread: then the emulator's thread has a method of that
+    name."""
     literal: bool = False
-    """Whether its operands must be written as literals."""
+    """Whether its operands must be literals."""
 
 
 def _alike(*dtypes: str) -> Rule:
-    """Operands of one dtype out of some, which is the result's."""
+    """A rule for operands of one dtype out of the given ones, which is also the result's."""
     return lambda *kinds: kinds[0] if len({*kinds}) == 1 and kinds[0] in dtypes else None
 
 
@@ -256,7 +258,7 @@ TABLE: dict[str, Name] = {
 }
 
 NAMES = frozenset(TABLE)
-"""What is in `names`: nothing else in printed kernels is called so."""
+"""The names in `names`: no variable of a printed kernel has one of these."""
 
 EXCHANGES = {
     "shuffle": meaning_of.shuffle,
@@ -266,13 +268,13 @@ EXCHANGES = {
     "mma_bfloat16": meaning_of.mma_bfloat16,
     "mma_float32": meaning_of.mma_float32,
 }
-"""What a warp's threads get for what they give."""
+"""Functions from the operands of all threads of a warp to the results of each."""
 
 MATRICES = {
     "matrices": meaning_of.matrices,
     "matrices_transposed": meaning_of.matrices_transposed,
 }
-"""What they get of the rows of 8 numbers of which each names one."""
+"""The same, for operands that are addresses of rows of 8 elements."""
 
 
 @once
@@ -284,7 +286,7 @@ def names() -> dict[str, Any]:
 
 
 def meanings(thread: Any) -> dict[str, Any]:
-    """The functions by their names, for an emulator: those of a running thread are its methods."""
+    """The functions by their names, for the emulator; some are methods of a thread."""
     return {
         name: getattr(thread, name) if entry.meaning is None else entry.meaning
         for name, entry in TABLE.items()
@@ -292,7 +294,7 @@ def meanings(thread: Any) -> dict[str, Any]:
 
 
 def typed(name: str) -> Any:
-    """What Numba makes an intrinsic of: from the types of operands to a signature, and code."""
+    """The typing function of Numba's intrinsic: operand types to signature and generator."""
     from numba.core.errors import TypingError
 
     entry = TABLE[name]
@@ -314,7 +316,7 @@ def typed(name: str) -> Any:
         inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for each in ("context", *entry.parameters.split())
     ]
-    # what Numba reads the number of operands from
+    # Numba reads the number of operands from the signature
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__name__ = name
     return function

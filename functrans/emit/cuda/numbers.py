@@ -1,7 +1,8 @@
-"""Device code of operations on numbers: each in LLVM's instructions, inlined where it is called.
+"""Device code for arithmetic: each operation as LLVM instructions, inlined at the call.
 
-Without a driver Numba compiles no calls of device functions, so that everything is an intrinsic.
-Only what NVVM takes for all architectures is used: it has no `freeze`, for instance.
+Without a driver, Numba does not compile calls of device functions, so that all of these are
+intrinsics. Only instructions that NVVM accepts for all architectures are used; it has no `freeze`,
+for instance.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def where(site: Site, condition: Any, x: Any, y: Any) -> Any:
 
 
 def extremum(comparison: str) -> Code:
-    """The first operand if it compares so with the second, or is NaN; else the second."""
+    """The first operand if it is NaN or its comparison with the second holds; else the second."""
 
     def code(site: Site, x: Any, y: Any) -> Any:
         build, kind = site.builder, site.dtype().kind
@@ -37,7 +38,7 @@ def extremum(comparison: str) -> Code:
 
 def checked(site: Site, position: Any, extent: Any, flag: Any) -> Any:
     build = site.builder
-    # as an unsigned number, one that is negative is too large
+    # a negative index is too large as an unsigned number
     inside = build.icmp_unsigned("<", position, extent)
     inside = build.and_(inside, build.icmp_signed(">", extent, site.constant(extent.type, 0)))
     _raise_flag(site, inside, flag, site.constant(site.integer(64), OUT_OF_BOUNDS))
@@ -50,7 +51,7 @@ def required(site: Site, condition: Any, value: Any, status: Any, flag: Any) -> 
 
 
 def _raise_flag(site: Site, fine: Any, flag: Any, status: Any) -> None:
-    # (threads may race here: that something has failed is all that there is to know)
+    # (a race between threads is harmless: all of them store that something has failed)
     with site.builder.if_then(site.builder.not_(fine), likely=False):
         site.builder.store(status, flag)
 
@@ -60,7 +61,7 @@ def fma(site: Site, x: Any, y: Any, z: Any) -> Any:
 
 
 def llvm(name: str) -> Code:
-    """An operation that LLVM has an intrinsic function for, of floats of any size."""
+    """An operation for which LLVM has an intrinsic function, for floats of any size."""
 
     def code(site: Site, *values: Any) -> Any:
         size = 8 * site.dtype().itemsize
@@ -70,7 +71,7 @@ def llvm(name: str) -> Code:
 
 
 def libdevice(name: str) -> Code:
-    """An operation of NVIDIA's library of device functions, which is inlined."""
+    """An operation of libdevice, NVIDIA's library of device functions, which is inlined."""
 
     def code(site: Site, *values: Any) -> Any:
         suffix = "f" if site.dtype().itemsize == 4 else ""
@@ -80,22 +81,22 @@ def libdevice(name: str) -> Code:
 
 
 def division(site: Site, x: Any, y: Any) -> Any:
-    """The quotient of integers, truncated."""
+    """The quotient of integers, truncated towards zero."""
     build = site.builder
     return build.sdiv(x, y) if site.dtype().kind == "i" else build.udiv(x, y)
 
 
 def remainder(site: Site, x: Any, y: Any) -> Any:
-    """What the truncated quotient leaves; of floats it is exact, as C's `fmod`."""
+    """The remainder of truncated division; for floats it is exact, like C's `fmod`."""
     build, dtype = site.builder, site.dtype()
     if dtype.kind == "f":
-        # LLVM's own instruction would be x - trunc(x / y) * y here, which is not
+        # LLVM's `frem` would become x - trunc(x / y) * y here, which is not exact
         return libdevice("__nv_fmod")(site, x, y)
     return build.srem(x, y) if dtype.kind == "i" else build.urem(x, y)
 
 
 def shift(name: str) -> Code:
-    """A shift; by as many bits as there are, or more, everything is shifted out."""
+    """A shift; by the width or more, all bits are shifted out."""
 
     def code(site: Site, x: Any, y: Any) -> Any:
         build = site.builder
@@ -111,7 +112,7 @@ def shift(name: str) -> Code:
 
 
 def truncated(site: Site, x: Any) -> Any:
-    """A float as an integer; out of range, the least one, as an x86-64 CPU gives it."""
+    """A float as an integer; out of range, the least integer, as on an x86-64 CPU."""
     build, result = site.builder, site.type(site.result)
     power = 2.0 ** (result.width - 1)
     below, above = site.constant(x.type, -power), site.constant(x.type, power)
@@ -122,7 +123,7 @@ def truncated(site: Site, x: Any) -> Any:
 
 
 def _rounded_to(site: Site, x: Any) -> Any:
-    # only a double can be a little less than the least 32-bit integer
+    # only a double can be slightly below the least 32-bit integer
     fine = site.dtype().itemsize == 4 or site.result == "int64"
     return x if fine else libdevice("__nv_trunc")(site, x)
 
@@ -143,8 +144,8 @@ def half(site: Site, bits: Any) -> Any:
 def half_bits(site: Site, x: Any) -> Any:
     """A float, rounded once to a half float.
 
-    The instruction is written out: with one of LLVM's, what is rounded would be computed in half
-    floats, and a product and a sum, each to be rounded, contracted to one operation.
+    Written as inline assembly: LLVM's conversion would let the operations before it be computed in
+    half floats, and would contract a product and a sum that are each to be rounded.
     """
     letter = "d" if site.dtype().itemsize == 8 else "f"
     text = f"cvt.rn.f16.f{8 * site.dtype().itemsize} $0, $1;"

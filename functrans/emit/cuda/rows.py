@@ -1,4 +1,4 @@
-"""Rows of a kernel's scratch: which are registers, and what the elements of the others are."""
+"""Rows of a kernel's scratch: which of them are registers, and the element types of the others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from functrans.loop.walk import expressions, walk
 
 
 def stored_as(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    """The dtype of the elements of a row in memory."""
+    """The dtype in memory of a row's elements."""
     return np.dtype(np.uint8) if dtype == BOOL else in_memory(dtype)
 
 
 def registers_of(kernel: Kernel) -> set[Buffer]:
-    """The rows of threads whose elements are always named by constants: a variable for each."""
+    """Private rows that are only accessed at constant positions: a variable for each element."""
     varying: set[Buffer] = set()
     for statement in walk(kernel.body):
         elements = [

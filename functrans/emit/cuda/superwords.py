@@ -1,9 +1,9 @@
-"""Superword-level parallelism: merge loads, and stores, of neighbouring elements.
+"""Superword-level parallelism: merge loads, and stores, of adjacent elements.
 
-After Larsen and Amarasinghe, "Exploiting superword level parallelism" (2000). Elements are
-neighbours if their positions in flat memory differ by constants. A group of them may be loaded at
-once if the first one's position is always a multiple of their number: buffers begin at multiples of
-16 bytes.
+After Larsen and Amarasinghe, "Exploiting superword level parallelism" (2000). Elements are adjacent
+if their positions in flat memory differ by constants. A group of them can be accessed at once if
+the position of the first is always a multiple of their number, because buffers are aligned to 16
+bytes.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from functrans.loop.statements import Buffer, Store
 from functrans.loop.terms import from_terms
 
 WIDEST = 16
-"""Bytes of a load or store at most."""
+"""The largest size in bytes of a load or store."""
 
 Terms = frozenset[tuple[Scalar, int]]
 
 
 class Group(NamedTuple):
-    """Neighbouring elements of a buffer.
+    """Adjacent elements of a buffer.
 
     Parameters
     ----------
     buffer : Buffer
     first : Scalar
-        The position of the first one.
+        The position of the first element.
     members : tuple
-        What is at each position from there on: loads, or stores.
+        The load or store of each element, in order of position.
     """
 
     buffer: Buffer
@@ -45,7 +45,7 @@ def groups(
     element: Callable[[Any], tuple[Buffer, Scalar]],
     simplify: Simplifier,
 ) -> list[Group]:
-    """The groups among loads or stores, each of 2 to 16 neighbours that can be one access."""
+    """The groups of 2 to 16 adjacent loads or stores that can be a single access."""
     rows: dict[tuple[Buffer, Terms], dict[int, Any]] = {}
     written: dict[Terms, dict[Scalar, int]] = {}
     for member in members:
@@ -83,9 +83,10 @@ def _is_group(row: dict[int, Any], place: int, count: int, aligned: int) -> bool
 
 
 def in_any_order(stores: Sequence[Store], simplify: Simplifier) -> Iterator[list[Store]]:
-    """Runs of stores that may be done in any order, once the values of all have been computed.
+    """Runs of stores that may be executed in any order, once all their values have been computed.
 
-    No value is read from where one before is stored, and no two stores are to one element.
+    No value depends on an element that an earlier store of the run writes, and no two stores write
+    to the same element.
     """
     run: list[Store] = []
     for store in stores:

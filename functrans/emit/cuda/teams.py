@@ -1,4 +1,4 @@
-"""Device code of threads: which one this is, barriers, and shuffles between those of a warp."""
+"""Device code for threads: their indices, barriers, and shuffles within a warp."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functrans.emit.cuda.site import WARP, Site
 
 
 def special_register(name: str) -> Code:
-    """One of the numbers that tell threads apart, as int64."""
+    """A special register, such as the thread's index in its block, as int64."""
 
     def code(site: Site) -> Any:
         number = site.call(f"llvm.nvvm.read.ptx.sreg.{name}", site.integer(32))
@@ -30,11 +30,11 @@ def warp_barrier(site: Site) -> Any:
 
 
 INDEX, DOWN, XOR = 0, 2, 3
-"""NVVM's numbers for where a shuffle takes its values from."""
+"""NVVM's codes for the source lane of a shuffle."""
 
 
 def shuffle(direction: int) -> Code:
-    """The value that another thread of the warp has, in pieces of 32 bits."""
+    """The value of another thread of the warp, in pieces of 32 bits."""
 
     def code(site: Site, value: Any, count: Any) -> Any:
         build, word = site.builder, site.integer(32)

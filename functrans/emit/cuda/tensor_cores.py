@@ -1,8 +1,9 @@
-"""Device code of tensor cores: a warp's matrices from shared memory, and their products.
+"""Device code for tensor cores: a warp's matrices from shared memory, and their products.
 
-`ldmatrix` and `mma` of NVIDIA's PTX, of compute capability 8.0 and later, which all threads of a
-warp execute together. How the elements of a matrix are dealt to them is in the chapters "ldmatrix"
-and "Matrix fragments for mma" of the PTX ISA, which `meanings.matrices` and `meanings.mma` follow.
+They use `ldmatrix` and `mma` of NVIDIA's PTX, for compute capability 8.0 and later, which all
+threads of a warp execute together. The chapters "ldmatrix" and "Matrix fragments for mma" of the
+PTX ISA define which thread holds which elements; `meanings.matrices` and `meanings.mma` follow
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functrans.emit.cuda.site import SHARED, Site
 
 
 class Shape(NamedTuple):
-    """A product of fragments: of 16 rows, 8 columns and so many terms.
+    """A product of fragments: 16 rows, 8 columns and ``terms`` terms.
 
     Parameters
     ----------
@@ -22,7 +23,7 @@ class Shape(NamedTuple):
     kind : str
         PTX's name of the operands' type.
     register : str
-        What a thread's registers of operands hold: several narrow numbers, or one.
+        The LLVM type of an operand register, which holds one element or several narrow ones.
     """
 
     terms: int
@@ -35,14 +36,15 @@ SHAPES = {
     "bfloat16": Shape(16, "bf16", "uint32"),
     "float32": Shape(8, "tf32", "float32"),
 }
-"""By the dtype of the operands; those of float32 have the bits of tf32 and zeros behind them."""
+"""By the dtype of the operands; those of float32 are rounded to tf32, with zeros in the other
+bits."""
 
 
 def matrices(transposed: bool) -> Code:
-    """Four matrices of 8 x 8 numbers of 16 bits: each thread gets two numbers of a row of each.
+    """Four matrices of 8 x 8 16-bit elements: each thread gets two elements of a row of each.
 
-    The address of each row, 16 bytes in shared memory, is given by one of the threads. Those of
-    matrices that are ``transposed`` are their columns.
+    Each thread provides the address of one row of 16 bytes in shared memory. If ``transposed``,
+    these rows are the columns of the matrices.
     """
     form = ".trans" if transposed else ""
 
@@ -62,9 +64,9 @@ def matrices(transposed: bool) -> Code:
 
 
 def as_tf32(site: Site, x: Any) -> Any:
-    """A float32, rounded as tensor cores take it: to the nearest, of two to that further from 0.
+    """A float32, rounded as tensor cores take it: to the nearest, ties away from zero.
 
-    What its last 13 bits are is not said.
+    The last 13 bits are unspecified.
     """
     build, word = site.builder, site.integer(32)
     shape = site.ir.FunctionType(word, [x.type])
@@ -73,7 +75,7 @@ def as_tf32(site: Site, x: Any) -> Any:
 
 
 def mma(dtype: str) -> Code:
-    """The product of two fragments, added to a third one, of which a thread has four numbers."""
+    """The product of two fragments, added to a third one, of which a thread holds four elements."""
     terms, kind, _ = SHAPES[dtype]
     name = f"mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32"
     text = f"{name} {{$0, $1, $2, $3}}, {{$8, $9, $10, $11}}, {{$12, $13}}, {{$4, $5, $6, $7}};"
@@ -87,9 +89,9 @@ def mma(dtype: str) -> Code:
         shape = site.ir.FunctionType(
             site.ir.LiteralStructType([single] * 4), [single] * 4 + [word] * 6
         )
-        # (said to have effects, so that it stays where the whole warp comes to it)
+        # (marked as having side effects, so that it is not moved to where only some threads get)
         found = build.asm(shape, text, constraints, [*sums, *operands], True)
-        # copies of it, in loops that LLVM unrolls, would need more registers than there are
+        # unrolling loops around it would need more registers than there are
         found.attributes = site.ir.values.FunctionAttributes(["noduplicate"])
         return site.several([build.extract_value(found, i) for i in range(4)])
 

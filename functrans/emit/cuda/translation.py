@@ -1,9 +1,9 @@
-"""A one-pass compiler from the text of kernels to LLVM IR: of the Python that they are printed in.
+"""A one-pass compiler from the source text of kernels, a subset of Python, to LLVM IR.
 
-Kernels are statically typed as they stand: the type of an expression follows from its operands',
-and a variable has the type of what it is first given. So one walk over the syntax tree does it, and
-LLVM IR comes out of the walk. What is never printed is refused. (Numba's front end, which takes
-all of Python, goes over its bytecode some thirty times: nearly all of what compiling took.)
+Kernels are statically typed: the type of an expression follows from its operands, and a variable
+has the type of the value that is first assigned to it. So a single walk over the syntax tree
+generates LLVM IR. Syntax that is never printed is refused. (Numba's front end, which accepts much
+more of Python, makes some thirty passes over its bytecode, which took most of the compile time.)
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
     "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
 )
-"""What NVVM's specification has modules say of the machine."""
+"""The data layout that NVVM's specification demands."""
 
 
 class Slot(NamedTuple):
-    """A variable that is assigned several times: a place on the stack, until NVVM has registers."""
+    """A variable with several assignments: a stack slot, which NVVM promotes to a register."""
 
     kind: str
     place: Any
@@ -53,27 +53,27 @@ def translated(
     threads: int | None = None,
     blocks: int = 1,
 ) -> str:
-    """The LLVM IR of a kernel, as NVVM takes it.
+    """The LLVM IR of a kernel, as NVVM accepts it.
 
     Parameters
     ----------
     source : str
-        A definition of one function.
+        The definition of one function.
     signature : sequence of str
         The types of its arguments, as in `functrans.emit.cuda.site`.
     version : sequence of int
-        Of NVVM's language.
+        The version of NVVM IR.
     threads : int, optional
         The most threads that a block will have.
     blocks : int, optional
-        With `threads`: so many blocks of these a multiprocessor must have registers for.
+        With `threads`: the number of such blocks for which a multiprocessor must have registers.
 
     Raises
     ------
     TypeError
         If an operation does not take operands of such types.
     SyntaxError
-        If something stands in the text that is never printed.
+        If the text contains syntax that is never printed.
     """
     (definition,) = parsed(source)
     assert isinstance(definition, ast.FunctionDef)
@@ -96,7 +96,7 @@ class _Translation:
         names = [each.arg for each in definition.args.args]
         arguments = map(Value, signature, self.function.args)
         self.scopes: list[dict[str, Value]] = [dict(zip(names, arguments, strict=True))]
-        """The variables that are assigned once, in the blocks around what is translated."""
+        """The variables with a single assignment, by scope, innermost last."""
         stored = (
             each.id
             for each in ast.walk(definition)
@@ -105,7 +105,7 @@ class _Translation:
         self.several = {name for name, count in Counter([*names, *stored]).items() if count > 1}
         self.slots: dict[str, Slot] = {}
         self.ends: list[Any] = []
-        """The blocks behind the loops around what is translated."""
+        """The exit blocks of the enclosing loops."""
         self.entry = self.function.append_basic_block("entry")
         self.build = ir.IRBuilder(self.function.append_basic_block("body"))
 
@@ -125,7 +125,7 @@ class _Translation:
         return str(module)
 
     def _keep(self) -> None:
-        """Say that the function is used: a linker would remove it, since nothing calls it."""
+        """Mark the function as used; a linker would remove it, since nothing calls it."""
         address = self.ir.IntType(8).as_pointer()
         kept = self.ir.ArrayType(address, 1)
         used = self.ir.GlobalVariable(self.function.module, kept, "llvm.used")
@@ -209,7 +209,7 @@ class _Translation:
         self.scopes.pop()
 
     def _for(self, name: str, bounds: Sequence[Value], body: Sequence[ast.stmt]) -> None:
-        """A counting loop, whose steps are positive."""
+        """A counting loop with a positive step."""
         zero, one = (Value("int64", self.ir.IntType(64)(number)) for number in (0, 1))
         start, stop, step = (zero, *bounds, one) if len(bounds) == 1 else (*bounds, one)[:3]
         for each in (start, stop, step):
@@ -226,7 +226,7 @@ class _Translation:
             build.position_at_end(inside)
             self._set(name, Value("int64", counter))
             self.statements(body)
-            # (it has not come to its end, so that the next number is one)
+            # (the counter has not reached its end, so that incrementing it does not overflow)
             counter.add_incoming(build.add(counter, step.llvm, flags=["nsw"]), build.block)
             build.branch(head)
 
@@ -240,7 +240,7 @@ class _Translation:
 
     @contextmanager
     def _loop(self) -> Iterator[Any]:
-        """What is translated meanwhile is in a loop; afterwards one is behind it."""
+        """A loop around the code generated inside; afterwards, code goes to its exit block."""
         end = self.build.append_basic_block("end")
         self.ends.append(end)
         self.scopes.append({})
@@ -252,13 +252,13 @@ class _Translation:
     # -- expressions ----------------------------------------------------------------------------
 
     def truth(self, node: ast.expr) -> Any:
-        """A condition."""
+        """An expression as a condition."""
         value = self.value(node)
         _same(ast.unparse(node), value.kind, "bool")
         return value.llvm
 
     def value(self, node: ast.expr) -> Value:
-        """An expression, computed."""
+        """The value of an expression."""
         literal = _literal(node)
         if literal is not None:
             kind = {bool: "bool", int: "int64", float: "float64"}[type(literal)]
@@ -308,14 +308,14 @@ class _Translation:
         raise NameError(f"{name} is not known here")
 
     def _element(self, base: Value, position: Value) -> tuple[str, Any]:
-        """The type of an element, and where it is."""
+        """The type and the address of an element."""
         if not base.kind.endswith("*"):
             raise TypeError(f"a number of {base.kind} has no elements")
         at = converted(self.build, position, "int64")
         return base.kind[:-1], self.build.gep(base.llvm, [at.llvm])
 
     def _looked_up(self, numbers: Sequence[Value], position: Value) -> Value:
-        """A number of a table, which is in memory."""
+        """An element of a constant table in memory."""
         kind = numbers[0].kind
         for each in numbers:
             _same("a number of a table", each.kind, kind)
@@ -337,12 +337,12 @@ class _Translation:
             return converted(self.build, binary(self.build, operand.op, *sides, kind), kind)
         if literal is None:
             return converted(self.build, self.value(operand), kind)
-        if kind in FLOATS:  # rounded once, as NumPy does it
+        if kind in FLOATS:  # rounded once, as by NumPy
             return Value(kind, self._type(kind)(float(np.dtype(kind).type(literal))))
         return Value(kind, self._type(kind)(int(literal)))
 
     def _call(self, name: str, arguments: Sequence[ast.expr]) -> tuple[str, Any]:
-        """The type of what a function gives, and that."""
+        """A call of a device function: the type of its result, and the result."""
         entry = TABLE.get(name)
         if entry is None:
             raise NameError(f"{name} is not known here")
@@ -360,7 +360,7 @@ class _Translation:
 
 
 def _literal(node: ast.expr) -> Any:
-    """The number that an expression is, as it stands."""
+    """The value of a literal expression."""
     match node:
         case ast.Constant(value=bool() | int() | float() as value):
             return value

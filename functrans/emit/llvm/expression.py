@@ -1,7 +1,7 @@
 """Value numbering: scalar expressions as LLVM code, each computed once within its scope.
 
-Inside a vector loop a value either has one lane (it is the same in every iteration) or as many as
-the vector.
+Inside a vector loop, a value either has one lane, if it is the same in every iteration, or as many
+lanes as the vector.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 
 _WORTH_A_CALL = 24
-"""So many operations that are rarely needed are put into a function."""
+"""The number of rarely needed operations from which on they become a function."""
 
 
 class Expressions(Memory):
-    """Emits expressions; remembers what has been computed.
+    """Emits expressions, and remembers which values have been computed.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class Expressions(Memory):
         The pointer to each buffer.
     sizes : list of str
     changing : set of Buffer
-        The buffers that the kernel both reads and writes: what was loaded from them is forgotten
-        at each store.
+        The buffers that the kernel both reads and writes: values loaded from them are forgotten at
+        each store.
     called : set of Function
-        The functions that are not written out where they occur.
+        The functions that are called, and not inlined where they occur.
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class Expressions(Memory):
         self._bodies: dict[Scalar, Scalar] = {}
         self._changes: dict[Scalar, bool] = {}
 
-    # -- what is known ------------------------------------------------------------------------
+    # -- known values -------------------------------------------------------------------------
 
     @contextmanager
     def scope(self) -> Any:
-        """What is computed inside is forgotten afterwards."""
+        """A scope: values that are computed inside are forgotten afterwards."""
         self.frames.append(Frame())
         yield
         self.frames.pop()
 
     def forget_changing(self) -> None:
-        """Memory or a local has changed: do not reuse what was read before."""
+        """Forget values that depend on memory or locals that have changed."""
         self.epoch += 1
 
     def name(self, target: Scalar, value: Value) -> None:
-        """Let a local that is never changed stand for a value."""
+        """Bind a local that is never changed to a value."""
         self._changes[target] = False
         for base in (False, True):
             self.frames[-1].values[target, base] = value
@@ -124,17 +124,17 @@ class Expressions(Memory):
     # -- values -------------------------------------------------------------------------------
 
     def scalar(self, node: Scalar) -> str:
-        """The value in the first lane; outside of vector loops, the value."""
+        """The value as a scalar: in a vector loop, that of the first lane."""
         return self.value(node, base=self.vector is not None).ref
 
     def wide(self, node: Scalar) -> Value:
-        """The value with all the lanes of the vector loop."""
+        """The value as a vector with all lanes of the vector loop."""
         value = self.value(node)
         lanes = self.vector.lanes if self.vector is not None else 1
         return self.operations.spread(value, node.dtype, lanes)
 
     def value(self, root: Scalar, base: bool = False) -> Value:
-        """Emit what is missing of an expression.
+        """The value of an expression; emits the operations that have not been emitted before.
 
         With ``base``, every load and index is taken in the first lane only.
         """
@@ -233,7 +233,7 @@ class Expressions(Memory):
         return self.operations.select(test, taken, other, node.dtype)
 
     def _masked(self, condition: str, lanes: int, node: Scalar) -> Value:
-        """A value of which only the lanes where the condition holds will be used."""
+        """A value that is used only in lanes in which the condition holds."""
         outer, by_data = self.mask, self.masked_by_data
         kind = register_type(BOOL, lanes)
         if outer is not None:
@@ -251,7 +251,7 @@ class Expressions(Memory):
         yes: Callable[[], Value],
         no: Callable[[], Value],
     ) -> Value:
-        """Compute one of two values."""
+        """A branch that computes one of two values."""
         writer = self.writer
         labels = [writer.name(kind) for kind in ("yes", "no", "join")]
         writer.branch(condition, labels[0], labels[1])
@@ -260,7 +260,7 @@ class Expressions(Memory):
             writer.start(label)
             with self.scope():
                 value = compute()
-            # where the other arm turns out to have lanes, this one is spread in its own block
+            # if the other arm turns out to be a vector, this value is broadcast in its own block
             arms.append((value, len(writer.lines), writer.block))
             writer.line(f"br label %{labels[2]}")
         lanes = max(value.lanes for value, _, _ in arms)
@@ -296,10 +296,10 @@ class Expressions(Memory):
         return self._branch(anywhere, node.dtype, mixed, lambda: usual)
 
     def _rarely(self, node: Scalar, base: bool, lanes: int) -> Value:
-        """A value that is seldom needed: by a call, if computing it takes many operations.
+        """A rarely needed value: a function call, if computing it takes many operations.
 
-        The same function serves wherever the kernel has an expression of this form. A kernel with a
-        hundred sines would else hold their argument reduction a hundred times.
+        The function is shared by all expressions of this form in the kernel. Otherwise, a kernel
+        with a hundred sines would contain their argument reduction a hundred times.
         """
         if node.op == "apply":
             return self._call_of(node.attribute.result, node.args, base, lanes, "rare")
@@ -309,12 +309,12 @@ class Expressions(Memory):
         return self._call_of(form, arguments, base, lanes, "rare")
 
     def _called(self, node: Scalar, base: bool) -> Value:
-        """A function that the kernel has many of, by a call."""
+        """A function of which the kernel has many, as a call."""
         lanes = max(self._known(x, base).lanes for x in node.args)
         return self._call_of(node.attribute.result, node.args, base, lanes, "often")
 
     def _body(self, node: Scalar) -> Scalar:
-        """The operations of a function of some operands."""
+        """The operations of a function on some operands."""
         if node not in self._bodies:
             self._bodies[node] = node.attribute.at(node.args)
         return self._bodies[node]
@@ -322,7 +322,7 @@ class Expressions(Memory):
     def _call_of(
         self, form: Scalar, arguments: Sequence[Scalar], base: bool, lanes: int, kind: str
     ) -> Value:
-        """A call of the module's function that computes a form."""
+        """A call of the module's function for a form."""
         values = [self.operations.spread(self.value(x, base), x.dtype, lanes) for x in arguments]
         kinds = [register_type(x.dtype, lanes) for x in arguments]
         name = self.writer.functions.get((form, lanes))
@@ -333,7 +333,7 @@ class Expressions(Memory):
         return Value(self.writer.define(f"call {result} @{name}({given})"), lanes)
 
     def _form(self, node: Scalar, base: bool) -> tuple[list[Scalar], Scalar | None]:
-        """What of an expression is known already, and the expression with parameters for it.
+        """The known values in an expression, and its form: the expression with parameters for them.
 
         The form is None if the expression is short or reads memory.
         """
@@ -363,7 +363,7 @@ class Expressions(Memory):
         return list(arguments), forms[node] if computed >= _WORTH_A_CALL else None
 
     def _function(self, form: Scalar, kinds: list[str], lanes: int, kind: str) -> str:
-        """Write a function of the module that computes a form; gives its name."""
+        """Define the module's function that computes a form; returns its name."""
         name = f"{kind}{len(self.writer.functions)}"
         self.writer.functions[form, lanes] = name
         inner = Expressions(self.writer.for_function(), {}, [], set(), set())
@@ -387,7 +387,7 @@ class Expressions(Memory):
         return name
 
     def _checked(self, node: Scalar, base: bool) -> Value:
-        """An index that must be in bounds: if it is not, set the flag and use 0 instead."""
+        """An index that must be in bounds: out of bounds, set the error flag and use 0 instead."""
         position, extent = (self._known(arg, base) for arg in node.args)
         lanes = max(position.lanes, extent.lanes)
         position = self.operations.spread(position, INDEX, lanes)
@@ -402,13 +402,13 @@ class Expressions(Memory):
         return Value(safe, lanes)
 
     def _required(self, node: Scalar, base: bool) -> Value:
-        """A value that is of no use unless a condition holds: if it does not, set the flag."""
+        """A value that requires a condition: if it does not hold, set the error flag."""
         condition, value = (self._known(arg, base) for arg in node.args)
         self._fail_if(self.operations.inverse(condition), node.attribute)
         return value
 
     def _fail_if(self, bad: Value, status: int) -> None:
-        """Set the flag if a condition holds in any lane that counts."""
+        """Set the error flag if a condition holds in any active lane."""
         if bad.lanes > 1 and self.mask is not None:
             both = [bad, Value(self.mask, bad.lanes)]
             bad = self.operations.apply("and", BOOL, both, [BOOL, BOOL])
@@ -421,7 +421,7 @@ class Expressions(Memory):
         self.writer.start(go_on)
 
     def _needed_first(self, node: Scalar) -> tuple[Scalar, ...]:
-        """What to compute before the node: not what only a branch needs."""
+        """The operands to compute before a node: not those that only one branch needs."""
         if node.op in ("load", "fold"):
             return ()
         if node.op in ("guard", "ahead"):

@@ -1,8 +1,8 @@
-"""Interleaved stores: vectors for neighbouring indices, transposed in registers.
+"""Interleaved stores: vectors for adjacent elements, transposed in registers.
 
-Each of some stores of a vector loop writes to places that are equally far apart, and together they
-write to neighbours. So a few numbers from each vector, transposed, are neighbours in memory, and
-become one store in the place of many.
+Several stores in a vector loop have the same stride, and write to adjacent elements in each
+iteration. The vectors of their values are transposed in registers, after which each vector holds
+adjacent elements, so that few contiguous stores replace many scattered ones.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store
 
 LONGEST = 16
-"""So many vectors at most are transposed together."""
+"""The largest number of vectors that are transposed together."""
 
 
 def stores_together(
     statements: Sequence[Statement], changing: Container[Buffer]
 ) -> Iterator[Statement | tuple[Store, ...]]:
-    """Statements in order, with those together that store to one buffer.
+    """Statements, reordered so that stores to one buffer are adjacent.
 
-    None of their values follows from what another one stores: they are known before, or the buffer
-    is not one of those that are ``changing``, which are read too.
+    No value of such stores depends on another store: it is known before, or its buffer is not one
+    of the ``changing`` ones, which are both read and written.
     """
     run: list[Store] = []
     for each in statements:
@@ -55,7 +55,7 @@ def _as_run(run: list[Store]) -> Iterator[Statement | tuple[Store, ...]]:
 
 
 def store_all(ex: Expressions, run: Sequence[Store]) -> None:
-    """Store numbers to places in one buffer."""
+    """Emit a run of stores to one buffer."""
     simplify = Simplifier()
     rest = list(run)
     while rest:
@@ -68,7 +68,7 @@ def store_all(ex: Expressions, run: Sequence[Store]) -> None:
 
 
 def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> int:
-    """How many of the first stores are to neighbours: one, or a power of two of them."""
+    """The number of stores at the start that write to adjacent elements: one, or a power of two."""
     vector, first = ex.vector, run[0]
     if vector is None or ex.mask is not None:
         return 1
@@ -80,19 +80,19 @@ def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> 
     while found < most and _gap(first, run[found], simplify) == found:
         found += 1
     count = 1 << (found.bit_length() - 1)
-    # pairs are worth it only where there is nothing between them
+    # pairs are profitable only if they leave no gaps
     return count if count >= 4 or count == stride else 1
 
 
 def _gap(first: Store, other: Store, simplify: Simplifier) -> int | None:
-    """How much further on in memory another store is, if that is known."""
+    """The distance in memory between two stores; None if it is not known."""
     places = [place(each.target, each.indices) for each in (other, first)]
     gap = simplify(places[0] - places[1])
     return int(gap.attribute) if gap.op == "const" else None
 
 
 def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
-    """Store vectors as rows: of a block of as many lanes, one after the other."""
+    """Store vectors as the rows of a block: transposed, one after the other."""
     assert ex.vector is not None
     target, lanes = run[0].target, ex.vector.lanes
     stride = ex.vector.factors.of_element(target, run[0].indices)

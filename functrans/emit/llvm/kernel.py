@@ -4,12 +4,12 @@ Every kernel becomes one function::
 
     void kernel(int64_t start, int64_t stop, void *data)
 
-``start`` and ``stop`` are the part of a parallel loop to do (ignored by other kernels); ``data``
-points to words: the address of the flag (the status; behind it the address of the function that
-long loops call now and then, `functrans.emit.llvm.polling`), those of the buffers, and the sizes.
+``start`` and ``stop`` are the range of a parallel loop to execute (other kernels ignore them).
+``data`` points to words: the address of the status flag (followed by that of the function that long
+loops call from time to time, `functrans.emit.llvm.polling`), those of the buffers, and the sizes.
 
-Vector loops are written as vectors here and not left to LLVM's vectoriser: it refuses ordered
-float reductions, loops with rare branches and outer loops, costs compile time, and fails silently.
+Vector loops are written as vectors here and not left to LLVM's vectoriser: it refuses ordered float
+reductions, loops with rare branches and outer loops, costs compile time, and fails silently.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ENTRY = "kernel"
 
 
 def emit(kernel: Kernel) -> str:
-    """The text of an LLVM module with the kernel as its function ``kernel``."""
+    """The text of an LLVM module that defines the kernel as the function ``kernel``."""
     return _Emitter(kernel).module()
 
 
@@ -62,7 +62,7 @@ class _Emitter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.writer = Writer()
-        self.depth = 0  # of loops around the statement
+        self.depth = 0  # the number of loops around the current statement
         self.polls = False
         self.assigned = {
             target
@@ -82,7 +82,7 @@ class _Emitter:
         )
 
     def _scratch(self, buffer: Buffer) -> str:
-        """Room on the stack, for as long as the function runs."""
+        """Stack memory that lasts until the function returns."""
         count = "1"
         for extent in buffer.shape:
             factor = f"%s{extent.attribute}" if extent.op == "size" else str(extent.attribute)
@@ -96,7 +96,7 @@ class _Emitter:
         return slot
 
     def module(self) -> str:
-        """The whole text: the body as a function of its own, whose pointers do not alias."""
+        """The module: the body is a function of its own, whose pointers do not alias."""
         split = self.kernel.parallel
         if split is not None:
             self._for(split, ("%start", "%stop"))
@@ -128,7 +128,7 @@ class _Emitter:
         return "\n".join(lines) + "\n"
 
     def _entry(self) -> list[str]:
-        """The function that takes the words apart and calls the body."""
+        """The entry function, which unpacks the words and calls the body."""
         lines = [
             f"define void @{ENTRY}(i64 %start, i64 %stop, ptr %data) nounwind {{",
         ]
@@ -170,7 +170,7 @@ class _Emitter:
                     self._call(statement)
 
     def _values(self, nodes: tuple[Scalar, ...]) -> list[Value]:
-        """Values for locals: with all lanes in a vector loop."""
+        """Values for locals; in a vector loop, with all lanes."""
         return [self.expressions.wide(node) for node in nodes]
 
     def _declare(self, target: Scalar, lanes: int) -> str:
@@ -227,7 +227,7 @@ class _Emitter:
             self._nested(statement.prepare)
             goes_on = ex.value(statement.condition).ref
             if may_fail((statement,)):
-                # what has failed may never come to the values that the loop waits for
+                # after a failure, the loop's condition might never become false
                 status = writer.define("load i64, ptr %flag")
                 well = writer.define(f"icmp eq i64 {status}, 0")
                 goes_on = writer.define(f"and i1 {goes_on}, {well}")
@@ -276,7 +276,7 @@ class _Emitter:
 
     @contextmanager
     def _strips(self, start: str, stop: str, length: str) -> Iterator[str]:
-        """A counting loop that looks at the signals now and then; gives the counter."""
+        """A counting loop in strips, between which signals are polled; returns the counter."""
         writer = self.writer
         strip, look, end = (writer.name(kind) for kind in ("strip", "look", "end"))
         before = writer.block
@@ -295,7 +295,7 @@ class _Emitter:
 
     @contextmanager
     def _loop(self, start: str, stop: str, step: int = 1) -> Iterator[str]:
-        """A counting loop around what is emitted inside; gives the counter."""
+        """A counting loop around the code that is emitted inside; returns the counter."""
         writer = self.writer
         body, end = writer.name("loop"), writer.name("end")
         before = writer.block
@@ -365,7 +365,7 @@ class _Emitter:
     def _blocks(
         self, start: str, stop: str, lanes: int, only_whole: bool
     ) -> Iterator[tuple[str, str | None]]:
-        """The vectors of a range: inside the loop of the whole ones, then for the masked rest."""
+        """The vectors of a range: a loop over whole vectors, then the masked remainder."""
         writer = self.writer
         if only_whole:
             with self._loop(start, stop, lanes) as counter:
@@ -449,7 +449,7 @@ class _Emitter:
     def _accumulate(
         self, statement: Reduce, partials: list[str], lanes: int, mask: str | None = None
     ) -> None:
-        # in a vector loop around it, lanes that are masked out may hold anything: none is stored
+        # in an enclosing vector loop, masked lanes may hold any value: they are never stored
         ex = self.expressions
         self._nested(statement.body)
         values = [ex.wide(value) for value in statement.values]
@@ -465,11 +465,11 @@ class _Emitter:
             self.writer.line(f"store {kind} {new.ref}, ptr {slot}")
 
     def _combine_lanes(self, op: str, target: Scalar, parts: Value) -> Value:
-        """Halve the vector, combining its two halves, until one number is left."""
+        """Combine the two halves of a vector, and of the result, until one element is left."""
         define = self.writer.define
         apply = self.expressions.operations.apply
         if target.dtype == BOOL and op in ("or", "and"):
-            # as one number of so many bits
+            # as an integer with as many bits as there are lanes
             bits = define(f"bitcast <{parts.lanes} x i1> {parts.ref} to i{parts.lanes}")
             test = "ne" if op == "or" else "eq"
             return Value(define(f"icmp {test} i{parts.lanes} {bits}, {-(op == 'and')}"), 1)
