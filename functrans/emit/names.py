@@ -1,7 +1,7 @@
-"""The functions that printed source calls, for Numba's CPU compiler: a table by their names.
+"""The functions that printed source calls, for Numba's CPU compiler: a table by name.
 
-Some are Python that Numba compiles; the others are instructions of LLVM. (The table of those that
-kernels of a GPU call is `functrans.emit.cuda.names`.)
+Some are Python functions, which Numba compiles; the others are LLVM instructions. (Those that
+kernels of a GPU call are in `functrans.emit.cuda.names`.)
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from functrans.loop.failures import OUT_OF_BOUNDS
 # mypy: disable-error-code="no-untyped-def"
 
 Generate = Callable[..., Any]
-"""As Numba has it: from its context, LLVM's builder, a signature and operands to the result."""
+"""As in Numba: from its context, LLVM's builder, a signature and operands to the result."""
 
 
 class Instruction(NamedTuple):
-    """A function that is generated where it is called."""
+    """A function whose code is generated at the call."""
 
     arity: int
     generate: Generate
     result: str | None = None
-    """Numba's name of the result's type; None if that is the first operand's."""
+    """Numba's name of the result's type; None if it is the first operand's."""
 
 
 # -- in LLVM's instructions -----------------------------------------------------------------------
 
 
 def _llvm(name: str) -> Generate:
-    """An operation that LLVM has an intrinsic function for, of floats of any size."""
+    """An operation for which LLVM has an intrinsic function, for floats of any size."""
 
     def generate(context, builder, signature, args):
         kind = args[0].type
@@ -51,7 +51,7 @@ def _fma(context, builder, signature, args):
 
 
 def _division(name: str) -> Generate:
-    """The quotient or the remainder, which are truncated."""
+    """The quotient or the remainder of truncated division."""
 
     def generate(context, builder, signature, args):
         kind = signature.args[0]
@@ -62,7 +62,7 @@ def _division(name: str) -> Generate:
 
 
 def _shift(name: str) -> Generate:
-    """By as many bits as there are, or more: all of them are shifted out, as in NumPy."""
+    """A shift; by the width or more, all bits are shifted out, as in NumPy."""
 
     def generate(context, builder, signature, args):
         x, y = args
@@ -78,9 +78,9 @@ def _shift(name: str) -> Generate:
 
 
 def _truncated(context, builder, signature, args):
-    """A float as an integer. Out of range, it is what the machine gives, not undefined."""
+    """A float as an integer. Out of range, it is what the machine gives, and not undefined."""
     kind = context.get_value_type(signature.return_type)
-    # the builder has no method for this instruction
+    # the builder has no method for `freeze`
     number = builder.fptosi(args[0], kind)
     frozen = _ir().Instruction(builder.block, kind, "freeze", [number])
     builder._insert(frozen)
@@ -154,12 +154,12 @@ TABLE: dict[str, Instruction | Callable[..., Any]] = {
 }
 
 NAMES = frozenset(TABLE)
-"""Nothing else in printed source is called so."""
+"""The names in the table: no variable of printed source has one of these."""
 
 
 @once
 def names() -> dict[str, Any]:
-    """Compiled functions by the names that `functrans.emit.source` prints."""
+    """The compiled functions, by the names that `functrans.emit.source` prints."""
     import numba
 
     found: dict[str, Any] = {"np": np, "OUT_OF_BOUNDS": OUT_OF_BOUNDS}
@@ -190,7 +190,7 @@ def _intrinsic(one: Instruction) -> Any:
 
 
 def routine(symbol: str, at: int) -> Any:
-    """A routine of BLAS or LAPACK at an address; numbers are passed by theirs, as Fortran does."""
+    """A routine of BLAS or LAPACK at an address; numbers are passed by reference, as in Fortran."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -219,7 +219,7 @@ def routine(symbol: str, at: int) -> Any:
                     place = building.alloca_once_value(builder, value)
                 pointers.append(builder.bitcast(place, bytes_at))
             kinds = [bytes_at] * len(pointers)
-            # it is not the same in another process: Numba refuses to keep this on disk
+            # an address differs between processes, so Numba must not cache this on disk
             start = context.add_dynamic_addr(builder, at, info=symbol)
             function = ir.FunctionType(ir.VoidType(), kinds).as_pointer()
             builder.call(builder.bitcast(start, function), pointers)

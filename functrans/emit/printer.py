@@ -1,12 +1,12 @@
 """Pretty-printing of the loop language as Python source: what the printers for Numba share.
 
-They are written with the plainest means: one number after another, no vectors. An expression that
-is used several times, or is long, is put on a line of its own; it is computed again once memory or
-locals that it reads may have changed (common subexpressions, in the scope of a block).
+The printed code is simple: one element after another, no vectors. An expression that is long, or is
+used several times, is assigned to a variable of its own. It is computed again once memory or locals
+that it reads may have changed (common subexpression elimination, in the scope of a block).
 
-Numba has no arithmetic of half floats. They are uint16 in memory, and float32 numbers, each rounded
-to what a half float can be, in expressions: that is how a CPU computes with them. bfloat16 numbers
-are uint16 throughout: nothing is done to them but to move them.
+Numba has no arithmetic of half floats. They are uint16 in memory, and in expressions float32
+numbers that are rounded to half floats after each operation, which is how a CPU computes with them.
+bfloat16 numbers are uint16 throughout, because they are only moved.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _INFIX = {
 _BOOL_INFIX = {"add": "|", "mul": "&", "min": "&", "max": "|", "sub": "^"}
 HALF = np.dtype(np.float16)
 _NATURAL = (np.dtype(np.float64), INDEX, BOOL)
-"""Numba's own types for float and int expressions: nothing else needs its type written."""
+"""The types of Numba's float and int expressions: only other types must be written out."""
 
 LONGEST = 60
-"""An expression longer than this gets a line and a name."""
+"""The length in characters from which on an expression is assigned to a variable."""
 
 
 class Printer:
@@ -62,7 +62,7 @@ class Printer:
     ----------
     kernel : Kernel
     taken : iterable of str
-        What no variable is called, besides Python's keywords.
+        Names that no variable may have, besides Python's keywords.
     """
 
     def __init__(self, kernel: Kernel, taken: Iterable[str]) -> None:
@@ -87,22 +87,22 @@ class Printer:
         for buffer in (*kernel.buffers, *kernel.scratch):
             self.names[buffer] = self.unique(buffer.name)
 
-    # -- what a printer says of its own ---------------------------------------------------------
+    # -- defined by each printer ----------------------------------------------------------------
 
     def read(self, place: str, dtype: np.dtype[Any]) -> str:
-        """The number in a place of memory."""
+        """An element of memory, as an operand of expressions."""
         return f"half({place})" if dtype == HALF else place
 
     def to_memory(self, value: str, dtype: np.dtype[Any]) -> str:
-        """A number as it is in memory."""
+        """A number, converted to its representation in memory."""
         return half_bits(value) if dtype == HALF else value
 
     def place(self, one: Buffer, indices: Sequence[str]) -> str:
-        """An element, as it stands on the left of an assignment."""
+        """An element as the target of an assignment."""
         return f"{self.names[one]}[{', '.join(indices) or '()'}]"
 
     def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
-        """An element that is read."""
+        """An element as an operand."""
         return self.place(one, indices)
 
     def root(self, x: str) -> str:
@@ -118,19 +118,19 @@ class Printer:
         raise NotImplementedError
 
     def atomic(self, op: str, target: Buffer, indices: Sequence[str], value: str) -> None:
-        """Print what is done to an element in one step that no other thread comes into."""
+        """Print an atomic update of an element."""
         raise NotImplementedError
 
     def wait(self, statement: Await) -> None:
-        """Print that a thread waits for what it has stored late."""
+        """Print that a thread waits for its late stores."""
         raise NotImplementedError
 
     def multiply(self, statement: MatrixMultiply) -> None:
-        """Print a product that the threads of a warp do together."""
+        """Print a matrix product that the threads of a warp execute together."""
         raise NotImplementedError
 
     def barrier(self) -> None:
-        """Print where threads wait for each other."""
+        """Print a barrier of threads."""
         raise NotImplementedError
 
     # -- text -----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Printer:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """What is printed meanwhile stands below a line, and names in it are known there only."""
+        """An indented block below a line; names that are defined in it are known only there."""
         self.line(head)
         self.depth += 1
         self.scopes.append({})
@@ -152,7 +152,7 @@ class Printer:
         self.depth -= 1
 
     def unique(self, label: str) -> str:
-        """A name that nothing else has."""
+        """A name that is not in use."""
         name = label
         while name in self.taken:
             self.counts[label] = count = self.counts.get(label, 0) + 1
@@ -230,20 +230,20 @@ class Printer:
         self.forget()
 
     def leave(self, statement: While) -> None:
-        """Leave a loop once its condition does not hold, or something has failed."""
+        """Leave a loop once its condition is false, or something has failed."""
         (condition,) = self.texts((statement.condition,))
         failed = " or flag[0] != 0" if may_fail((statement,)) else ""
         self.line(f"if not {condition}{failed}:")
         self.line("    break")
 
     def forget(self) -> None:
-        """Memory or a local may have changed: what follows from those is computed again."""
+        """Forget values that depend on memory or locals that may have changed."""
         for scope in self.scopes:
             for node in [node for node in scope if self._is_changing(node)]:
                 del scope[node]
 
     def _is_changing(self, node: Scalar) -> bool:
-        """Whether an expression may be another number later, in the same iteration of its loops."""
+        """Whether an expression may change its value within an iteration of its loops."""
         for each in postorder([node], known=self.changing):
             self.changing[each] = (
                 each.op == "load" and each.attribute in self.changing_memory
@@ -257,19 +257,19 @@ class Printer:
 
     @contextmanager
     def counting(self, name: str, start: str, stop: str, step: str = "1") -> Iterator[None]:
-        """A counting loop; in its later iterations, what changes in it has changed."""
+        """A counting loop; values that change in it are forgotten at its start."""
         self.forget()
         bounds = stop if start == "0" and step == "1" else f"{start}, {stop}"
         with self.block(f"for {name} in range({bounds}{f', {step}' if step != '1' else ''}):"):
             yield
 
     def start_of_sums(self, statement: Reduce, targets: Iterable[str]) -> None:
-        """The numbers that the sums of a reduction begin with."""
+        """The initial values of a reduction's accumulators."""
         for name, op, target in zip(targets, statement.ops, statement.targets, strict=True):
             self.line(f"{name} = {number(identity(op, target.dtype), target.dtype)}")
 
     def terms(self, statement: Reduce, targets: Iterable[str]) -> None:
-        """Combine one term with each of some sums."""
+        """Combine one term with each of several accumulators."""
         self.statements(statement.body)
         factors = list(map(_factors, statement.ops, statement.values))
         texts = iter(self.texts([x for each in factors for x in each]))
@@ -280,7 +280,7 @@ class Printer:
             self.line(f"{name} = {self.accumulated(op, target.dtype, name, term)}")
 
     def accumulated(self, op: str, dtype: np.dtype[Any], total: str, term: Sequence[str]) -> str:
-        """A total, or another fold, with one more term: of two factors, by a fused multiply-add."""
+        """An accumulator combined with a term: if it has two factors, by a fused multiply-add."""
         if len(term) == 2:
             return _typed(f"fma({', '.join(term)}, {total})", dtype)
         return self.combined(op, dtype, total, *term)
@@ -291,7 +291,7 @@ class Printer:
     # -- expressions ----------------------------------------------------------------------------
 
     def texts(self, roots: Sequence[Scalar]) -> list[str]:
-        """Expressions; what is long or used several times is put on lines of its own before."""
+        """Expressions; long or repeated subexpressions are assigned to variables before."""
         roots = expanded(roots, self.expansions)
         uses: dict[Scalar, int] = {}
         for node in postorder(roots):
@@ -335,7 +335,7 @@ class Printer:
         return text
 
     def _choice(self, node: Scalar, condition: str, uses: dict[Scalar, int]) -> str:
-        """One of two values, of which only that one is computed."""
+        """A conditional expression, of which only the selected value is computed."""
         name = self.unique("v")
         with self.block(f"if {condition}:"):
             self.line(f"{name} = {self._visit(node.args[1], uses)}")
@@ -395,9 +395,9 @@ class Printer:
 
 
 def _factors(op: str | None, value: Scalar) -> tuple[Scalar, ...]:
-    """The factors of what is added to a total, if it is a product that a machine may add as well.
+    """The factors of a term that is added to an accumulator, if a fused multiply-add is allowed.
 
-    (What a program computes is rounded as it says: `functrans.loop.contraction`.)
+    (Elsewhere, the result of each operation is rounded: `functrans.loop.contraction`.)
     """
     is_product = op == "add" and value.op == "mul" and value.dtype.kind == "f"
     return value.args if is_product and value.dtype.itemsize >= SHORTEST else (value,)
@@ -405,14 +405,14 @@ def _factors(op: str | None, value: Scalar) -> tuple[Scalar, ...]:
 
 def _combined(op: str, dtype: np.dtype[Any], result: np.dtype[Any], x: str, y: str) -> str:
     text = _binary(op, dtype, x, y)
-    # of two numbers of float32, the arithmetic of Numba makes one as well
+    # Numba's arithmetic on two float32 numbers gives float32, too
     return text if result == np.float32 and op in _INFIX else _typed(text, result)
 
 
 def _binary(op: str, dtype: np.dtype[Any], x: str, y: str) -> str:
     infix = (_INFIX | _BOOL_INFIX if dtype == BOOL else _INFIX).get(op)
     if infix is None:
-        # of a zero and a negative one NumPy gives the second, but of half floats the first
+        # of zeros with different signs, NumPy gives the second, but for half floats the first
         first = dtype == HALF and op in ("min", "max")
         return f"{'half_' if first else ''}{op}({x}, {y})"
     return f"({x} {infix} {y})"
@@ -424,7 +424,7 @@ def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
     if dtype == HALF:
         return f"half_of_double({x})" if source == np.float64 else _typed(f"np.float32({x})", dtype)
     if source.kind == "f" and dtype.kind in "iu":
-        # as C does it: the machine has no other instructions
+        # like C; the machine has no other instructions
         machine = np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else INDEX)
         if dtype == np.uint64:
             return f"as_uint64({x})"
@@ -434,17 +434,17 @@ def _converted(source: np.dtype[Any], dtype: np.dtype[Any], x: str) -> str:
 
 
 def half_bits(x: str) -> str:
-    """The bits of a half float; one that was made of bits has those."""
+    """The bits of a half float; if it was converted from bits, these."""
     found = _OF_BITS.fullmatch(x)
     return found[1] if found is not None else f"half_bits({x})"
 
 
 _OF_BITS = re.compile(r"half\(((?:np\.uint16\()?[\w.]+\)?)\)")
-"""A half float as it is made of a name, which may be converted."""
+"""A half float that is converted from a name, and may be converted back."""
 
 
 def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the arrays that hold numbers of a dtype."""
+    """The dtype of arrays that hold elements of a dtype."""
     return np.dtype(np.uint16) if dtype == HALF or is_bfloat16(dtype) else dtype
 
 
@@ -467,7 +467,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype == BOOL:
         return str(bool(value))
     if dtype == INDEX:
-        # there is no literal of the least one: it is the negative of a number that is too large
+        # the least integer has no literal: it is the negative of a number that is out of range
         return str(int(value)) if value > np.iinfo(INDEX).min else f"(np.int64({value + 1}) - 1)"
     if dtype.kind != "f":
         return f"np.{in_memory(dtype)}({int(value)})"

@@ -1,4 +1,4 @@
-"""A program's driver as Python source that Numba compiles: its kernels called in order."""
+"""A program as Python source that Numba compiles: its kernels, called in order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from functrans.lower.plan import Plan, Repeat, Step
 def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> str:
     """The source of a plan as a Python function.
 
-    Its arguments are the inputs and the outputs; it returns the status. Each temporary is memory of
-    its own, which Numba frees after the last step that uses it.
+    Its arguments are the inputs and the outputs; it returns the status. Each temporary is allocated
+    by itself, and freed by Numba after its last use.
 
     Parameters
     ----------
     plan : Plan
     kernels : dict of Kernel to str
-        What its kernels are called.
+        The names of the kernels' functions.
     name : str
     """
     parameters = [f"in{i}" for i in range(len(plan.inputs))]
     parameters += [f"out{i}" for i in range(len(plan.outputs))]
-    # an output that lives in an input is one array with it
+    # an output that is stored in an input is the same array
     names: dict[Buffer, str] = dict(zip((*plan.inputs, *plan.outputs), parameters, strict=True))
     lines = ["flag = np.zeros(1, np.int64)"]
     for step in plan.schedule:
@@ -44,7 +44,7 @@ def _written(
     names: Mapping[Buffer, str],
     turns: tuple[str, ...] = (),
 ) -> Iterator[str]:
-    """The call of a kernel, or a loop of several, in loops whose indices have these names."""
+    """A call of a kernel, or a loop over several, inside loops with the given index names."""
     if isinstance(step, Repeat):
         turn = f"turn{len(turns)}"
         if step.count is None:
@@ -70,5 +70,5 @@ def _written(
 
 
 def _with_axes_of(own: Buffer, given: Buffer, name: str) -> str:
-    """An array as a kernel takes it, which may be with one axis in place of several."""
+    """An array as a kernel takes it: some of its axes may be merged into one."""
     return name if len(own.shape) == len(given.shape) else f"{name}.reshape({given.count})"

@@ -1,7 +1,7 @@
-"""The loop IR as Python source that Numba compiles: what a user reads, and the portable back end.
+"""The loop IR as Python source that Numba compiles: for reading, and as the portable back end.
 
-It is also the second implementation that the LLVM printer is tested against. Sums have the partial
-results that their statements say, since these fix the bits.
+It is also the second implementation with which the LLVM printer is compared in tests. Reductions
+have the partial results that their statements demand, since these determine the bits.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def emit(kernel: Kernel, name: str = "kernel") -> str:
     """The source of a kernel as a Python function.
 
     Its arguments are the error flag (an array of one int64), the buffers (as arrays of their
-    shapes; half floats as uint16), the sizes, and the part ``start <= index < stop`` of a parallel
-    loop to do.
+    shapes; half floats as uint16), the sizes, and the range ``start <= index < stop`` of a parallel
+    loop to execute.
     """
     return _Printer(kernel).function(name)
 
@@ -49,7 +49,7 @@ class _Printer(Printer):
         return "\n".join([head, *self.rows, *(self.lines or ["    pass"])]) + "\n"
 
     def _row(self, name: str, shape: str, dtype: np.dtype[Any]) -> None:
-        """Declare memory of the function's own, at its top: in a loop it would be made anew."""
+        """Declare a private array at the function's top: in a loop, it would be allocated anew."""
         self.rows.append(f"    {name} = np.empty({shape}, np.{dtype})")
 
     def root(self, x: str) -> str:
@@ -58,7 +58,7 @@ class _Printer(Printer):
     def reduction(self, statement: Reduce) -> None:
         """A reduction; one with lanes has a row of partial results, which are combined by halves.
 
-        The targets are what is combined into: the locals, or the element of the row.
+        The targets are the accumulators: the locals, or the element of the row.
         """
         targets = [self.named(target) for target in statement.targets]
         rows = [self.unique(f"{name}_parts") for name in targets if statement.lanes > 1]

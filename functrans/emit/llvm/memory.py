@@ -1,7 +1,7 @@
 """Instruction selection for loads.
 
-In a vector loop a load becomes a plain load, a vector load, a load with shuffles or a gather, by
-how its place in memory moves with the loop index.
+In a vector loop, a load becomes a scalar load, a vector load, a load with shuffles or a gather,
+depending on how its position in memory changes with the loop index.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from functrans.loop.statements import Buffer, Statement
 ZERO = const(0, INDEX)
 
 _NOT_MOVED = frozenset({"load", "guard", "unlikely", "checked", "required"})
-"""What is computed where it stands."""
+"""Operations that are not hoisted out of loops."""
 
 LARGEST_SHUFFLED_STRIDE = 8
-"""Up to this stride, neighbours are loaded as whole vectors and shuffled apart."""
+"""Up to this stride, whole rows are loaded as vectors, from which shuffles pick the elements."""
 
 
 @dataclass
 class Vector:
-    """The vector loop that code is being emitted in."""
+    """The vector loop for which code is being emitted."""
 
     index: Scalar
     lanes: int
@@ -51,12 +51,12 @@ class Vector:
     """The loop index in the first lane."""
     factors: Coefficients
     together: Mapping[Scalar, Neighbours] = field(default_factory=dict)
-    """For loads with a stride, those to do them together with."""
+    """For strided loads: the loads of adjacent elements with which they are executed."""
 
 
 @dataclass
 class Frame:
-    """What is known at a point of the code, and dominates what follows."""
+    """The values that are known at a point of the code: their definitions dominate what follows."""
 
     values: dict[tuple[Scalar, bool], Value] = field(default_factory=dict)
     wide_loads: dict[Any, str] = field(default_factory=dict)
@@ -72,8 +72,8 @@ class Memory:
     buffers : dict
         The pointer to each buffer.
     changing : set of Buffer
-        The buffers that the kernel both reads and writes: what was loaded from them is forgotten
-        at each store.
+        The buffers that the kernel both reads and writes: values loaded from them are forgotten at
+        each store.
     """
 
     def __init__(self, writer: Writer, buffers: dict[Buffer, str], changing: set[Buffer]) -> None:
@@ -92,17 +92,17 @@ class Memory:
         raise NotImplementedError
 
     def remember(self, node: Scalar, base: bool, value: Value) -> None:
-        """From now on know the value of an expression."""
+        """Remember the value of an expression."""
         raise NotImplementedError
 
     def offset(self, target: Buffer, indices: tuple[Scalar, ...], base: bool) -> Value:
-        """The place of an element, counted in elements from the start of its buffer."""
+        """The offset of an element from the start of its buffer, in elements."""
         return self.value(place(target, indices), base)
 
     def compute_places(self, values: Sequence[Scalar], index: Scalar) -> None:
-        """Loop-invariant code motion of addresses: what of them does not depend on a loop's index.
+        """Loop-invariant code motion of addresses: compute what does not depend on a loop's index.
 
-        LLVM leaves the multiplications of a row's place inside of the loop where there are many.
+        LLVM leaves the multiplications of row offsets inside the loop if there are many of them.
         """
         vector = self.vector
         for node in postorder(values):
@@ -139,7 +139,7 @@ class Memory:
         )
 
     def fetch(self, node: Scalar) -> None:
-        """Ask for the line of a load's first element: it is wanted soon, in the second cache."""
+        """Prefetch the line of a load's first element into the second-level cache."""
         pointer = self.pointer(node.attribute, self.offset(node.attribute, node.args, base=True))
         hints = [("i32", "0"), ("i32", "2"), ("i32", "1")]
         self.writer.call("llvm.prefetch.p0", "void", [("ptr", pointer), *hints])
@@ -192,14 +192,14 @@ class Memory:
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
 
     def _load_backwards(self, node: Scalar, vector: Vector) -> Value:
-        """Load a vector that ends where the first lane's element is, and reverse it."""
+        """Load the vector that ends at the first lane's element, and reverse it."""
         loaded = self._loaded_at(node, 1 - vector.lanes, vector.lanes)
         return self._picked(node, loaded, loaded, range(vector.lanes - 1, -1, -1))
 
     def _load_every_other(self, node: Scalar, vector: Vector) -> Value:
-        """Load two vectors, from the first element on and up to the last one, which overlap.
+        """Load two vectors, one from the first element on and one up to the last, which overlap.
 
-        So nothing is loaded that is behind the last element.
+        So nothing behind the last element is loaded.
         """
         half = vector.lanes // 2
         low, high = (self._loaded_at(node, n, vector.lanes) for n in (0, vector.lanes - 1))
@@ -207,7 +207,7 @@ class Memory:
         return self._picked(node, low, high, [*range(0, 2 * half, 2), *odd])
 
     def _loaded_at(self, node: Scalar, distance: int, lanes: int) -> str:
-        """The vector of neighbours so far from the first lane's element."""
+        """The vector of adjacent elements at a distance from the first lane's element."""
         source: Buffer = node.attribute
         first = self.first_place(source, node.args)
         start = self.writer.define(
@@ -217,7 +217,7 @@ class Memory:
         return self.writer.define(f"load {kind}, ptr {start}, align {source.dtype.itemsize}")
 
     def _picked(self, node: Scalar, low: str, high: str, lanes: Iterable[int]) -> Value:
-        """Lanes of two vectors of equal length, as a vector of as many."""
+        """Lanes of two vectors of equal length, as one vector of that length."""
         chosen = [f"i32 {lane}" for lane in lanes]
         count, kind = len(chosen), memory_type(node.dtype, len(chosen))
         mask = f"<{count} x i32> <{', '.join(chosen)}>"
@@ -225,10 +225,10 @@ class Memory:
         return Value(self.from_memory(picked, node.dtype, count), count)
 
     def _load_shuffled(self, node: Scalar, vector: Vector, stride: int) -> Value | None:
-        """Load whole rows of ``stride`` neighbours, and pick this element of each.
+        """Load whole rows of ``stride`` adjacent elements, and pick this load's element of each.
 
-        Only if the last axes are exactly such rows, so that all of what is loaded exists. The
-        other elements of the rows are picked from the same load.
+        Only if the last axes are exactly such rows, so that everything that is loaded exists. The
+        other elements of the rows are picked from the same loads.
         """
         source: Buffer = node.attribute
         column, place, axis = 0, 1, len(node.args)
@@ -256,13 +256,13 @@ class Memory:
         return Value(self.from_memory(picked, source.dtype, vector.lanes), vector.lanes)
 
     def load_together(self, body: Sequence[Statement]) -> None:
-        """From now on, do loads of neighbours in the body of a vector loop together."""
+        """Group the loads of adjacent elements in a loop's body, to be executed together."""
         vector = self.vector
         assert vector is not None
         vector.together = neighbours(body, vector.factors, vector.lanes, self.changing)
 
     def _load_transposed(self, node: Scalar, together: Neighbours, vector: Vector) -> Value:
-        """Load a vector of neighbours for each lane, and transpose these: all loads at once."""
+        """Load a vector of adjacent elements for each lane, and transpose these vectors."""
         count, lanes, dtype = len(together.loads), vector.lanes, node.dtype
         kind = memory_type(dtype, count)
         rows = [
@@ -271,7 +271,7 @@ class Memory:
         ]
         length = count
         while length < lanes:
-            # rows of blocks that are side by side in one vector
+            # several blocks of rows lie side by side in one vector
             kind = memory_type(dtype, length)
             rows = [
                 chosen(self.writer, (rows[n], rows[n + count]), kind, range(2 * length))
@@ -288,7 +288,7 @@ class Memory:
         return found
 
     def _first_of_each(self, together: Neighbours, vector: Vector) -> Iterator[str]:
-        """Pointers to the first one of the neighbours, for each lane."""
+        """For each lane, the pointer to the first of the adjacent elements."""
         first, define = together.loads[0], self.writer.define
         source: Buffer = first.attribute
         element = memory_type(source.dtype)
@@ -307,8 +307,8 @@ class Memory:
             yield place
 
     def first_place(self, target: Buffer, indices: tuple[Scalar, ...]) -> str:
-        """The pointer to the element in the first lane, from which the others are steps away."""
-        # not inbounds: where lanes are masked out, the first one may be outside of the buffer
+        """The pointer to the first lane's element, to which strides are added for the others."""
+        # not inbounds: if lanes are masked out, the first one may be outside the buffer
         offset = self.offset(target, indices, base=True).ref
         return self.writer.define(
             f"getelementptr {memory_type(target.dtype)}, ptr {self.buffers[target]}, i64 {offset}"
@@ -335,7 +335,7 @@ class Memory:
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
 
     def _masked_gather(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
-        """What is at some places, in the lanes that count: in others they may be any."""
+        """A gather of the active lanes; the other lanes hold any value."""
         kind = register_type(dtype, lanes)
         arguments = [
             (f"<{lanes} x ptr>", pointers),
@@ -363,16 +363,16 @@ class Memory:
 
 
 def _stays(node: Scalar) -> bool:
-    """Whether a node may fail, or change: it is not computed for a loop without an iteration."""
+    """Whether a node may fail or change, so that it is not hoisted out of a loop."""
     divides = node.op in ("idiv", "irem") and node.args[1].op not in ("const", "size")
     return divides or node.op in _NOT_MOVED
 
 
 def place(target: Buffer, indices: tuple[Scalar, ...]) -> Scalar:
-    """The place of an element: as an expression, so that equal ones are computed once."""
+    """The offset of an element as an expression, so that equal offsets are computed once."""
     total = ZERO
     for extent, position in zip(target.shape, indices, strict=True):
-        if extent is ZERO:  # nothing is ever read: no index moves the place
+        if extent is ZERO:  # an empty buffer is never read: its offset is constant
             total = ZERO
         if total is not ZERO:
             total = Scalar("mul", (total, extent), INDEX)

@@ -1,10 +1,10 @@
-"""Polling for signals: loops that stop early when somebody presses Ctrl-C.
+"""Polling for signals: loops that stop early when the user presses Ctrl-C.
 
-A loop of machine code would keep Python from seeing signals. So it is cut into strips, and between
-two of them a function of the runtime is called (`functrans.run.call.steps`), whose address lies
-behind the status. If the status says so then, the kernel returns at once: what comes after the loop
-may rely on all that the loop would have written. The iterations themselves are what they were, and
-so is what they take; a strip is as long as about a hundred microseconds.
+While a loop of machine code runs, Python does not see signals. So the loop is divided into strips
+(strip-mining), between which it calls a function of the runtime (`functrans.run.call.steps`), whose
+address follows the status. If the status then says so, the kernel returns immediately, because code
+after the loop may rely on everything that the loop would have written. The iterations themselves do
+not change, and take as long as before; a strip takes about a hundred microseconds.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Call, For, If, Reduce, Statement, While
 
 STOPPED: Final = "interrupted"
-"""The label of the block that returns."""
+"""The label of the block that returns early."""
 
 _STRIP = 1 << 16
-"""Roughly, how many operations a strip has."""
+"""The number of operations of a strip, roughly."""
 
-_STATEMENT = 4  # operations; a loop whose end nobody knows, and a routine of a library:
+_STATEMENT = 4  # in operations; for a loop of unknown trip count, and for a library routine:
 _UNKNOWN = 64
 _ROUTINE = 1 << 13
 
 
 def strip(writer: Writer, body: tuple[Statement, ...], is_outermost: bool) -> str:
-    """How many iterations of a loop are done between two looks at the signals.
+    """The number of iterations between two polls.
 
-    Loops inside of others, which are begun often, do not work it out: they look for themselves.
+    Inner loops, which start often, do not compute it; they poll by themselves.
     """
     if not is_outermost:
         inner = any(isinstance(each, (For, Reduce, While, Call)) for each in _all(body))
@@ -44,7 +44,7 @@ def strip(writer: Writer, body: tuple[Statement, ...], is_outermost: bool) -> st
 
 
 def look(writer: Writer, goes_on: str) -> None:
-    """Ask whether to go on, and return if not; ends the block."""
+    """Poll, and return if the program is to stop; ends the block."""
     place = writer.define("getelementptr i64, ptr %flag, i64 1")
     function = writer.define(f"load ptr, ptr {place}")
     writer.line(f"call void {function}(ptr %flag) cold")
@@ -61,7 +61,7 @@ def _all(body: Iterable[Statement]) -> Iterable[Statement]:
 
 
 def _work(writer: Writer, body: Iterable[Statement]) -> int | str:
-    """About how many operations statements are, at least 1."""
+    """The estimated number of operations of statements, at least 1."""
     total: int | str = 1
     for each in body:
         match each:

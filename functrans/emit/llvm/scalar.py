@@ -1,4 +1,4 @@
-"""Instruction selection: scalar operations on single numbers and on vectors of them alike."""
+"""Instruction selection: operations on scalars and on vectors alike."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from functrans.emit.llvm.text import (
     suffix,
 )
 
-# What takes two operands of one dtype: the instruction for floats, for signed and unsigned integers
-# and for bools. A product and a sum that both say `contract` may become a fused multiply-add: only
-# a number that is added to a total says so. In other places what is computed twice has to come out
-# the same twice, and `a * a - b * b` has to be 0 where these are equal.
+# Operations on two operands of one dtype: the instructions for floats, signed integers, unsigned
+# integers and bools. A product and a sum that are both marked `contract` may become a fused
+# multiply-add; only additions to an accumulator are. Elsewhere, what is computed twice has to give
+# the same bits twice, and `a * a - b * b` has to be 0 if these are equal.
 _KINDS = "fiub"
 _INSTRUCTIONS: dict[str, tuple[str | None, ...]] = {
     "add": ("fadd", "add", "add", "or"),
@@ -57,7 +57,7 @@ class Operations:
         return Value(splat_literal(text, register_type(dtype), lanes), lanes)
 
     def spread(self, value: Value, dtype: np.dtype[Any], lanes: int) -> Value:
-        """The value in every lane."""
+        """The value, broadcast to all lanes."""
         if value.lanes == lanes:
             return value
         scalar_type = register_type(dtype)
@@ -94,16 +94,16 @@ class Operations:
         return Value(self.writer.define(f"{instruction} {kind} {', '.join(refs)}"), lanes)
 
     def accumulate(self, op: str, dtype: np.dtype[Any], total: Value, term: Value) -> Value:
-        """What becomes of a total, or of another fold, with one more term."""
+        """An accumulator, combined with one more term."""
         name = "add to total" if op == "add" else op
         return self.apply(name, dtype, [total, term], [dtype] * 2)
 
     def inverse(self, mask: Value) -> Value:
-        """Where a condition does not hold."""
+        """The negation of a mask."""
         return self.apply("not", BOOL, [mask], [BOOL])
 
     def anywhere(self, mask: Value) -> str:
-        """Whether a condition holds in any lane."""
+        """Whether a mask holds in any lane."""
         if mask.lanes == 1:
             return mask.ref
         bits = register_type(BOOL, mask.lanes)
@@ -139,8 +139,8 @@ def _extremum(op: str) -> Special:
             sign = "u" if dtype.kind == "u" else "s"
             compare = define(f"icmp {sign}{'lt' if op == 'min' else 'gt'} {kind} {x}, {y}")
             return define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
-        # one machine instruction gives y if either is NaN; the second select puts back x's NaN
-        # of a zero and a negative one NumPy gives the second, but of half floats the first
+        # one machine instruction, which gives y if either is NaN; the second select restores x's
+        # NaN
         relation = ("ol" if op == "min" else "og") + ("e" if dtype.itemsize == 2 else "t")
         compare = define(f"fcmp {relation} {kind} {x}, {y}")
         chosen = define(f"select {mask} {compare}, {kind} {x}, {kind} {y}")
@@ -175,7 +175,7 @@ def _invert(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str],
 
 
 def _within(ref: str, stop: int) -> bool:
-    """Whether this is a literal, the same in all lanes, of a number from 0 to a limit."""
+    """Whether an operand is a literal between 0 and a limit, the same in all lanes."""
     number = ref.rstrip(">").rpartition(" ")[2]
     return number.isdecimal() and int(number) < stop
 
@@ -191,8 +191,8 @@ def _shift(op: str) -> Special:
         bits = 8 * dtype.itemsize
         if _within(refs[1], bits):
             return define(f"{machine} {kind} {refs[0]}, {refs[1]}")
-        # a shift by the width or more, or by a negative number, is undefined for LLVM; NumPy shifts
-        # everything out
+        # in LLVM, a shift by the width or more, or by a negative number, is undefined; in NumPy,
+        # all bits are shifted out
         last = splat_literal(str(bits - 1), register_type(dtype), lanes)
         fits = define(f"icmp ule {kind} {refs[1]}, {last}")
         amount = define(f"select {mask} {fits}, {kind} {refs[1]}, {kind} {last}")
@@ -219,7 +219,7 @@ def _convert(
         zero = splat_literal(literal(0, source), register_type(source), lanes)
         return define(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {old} {ref}, {zero}")
     if HALF in (source, dtype) and SINGLE not in (source, dtype):
-        # there is no instruction: NumPy goes by way of float32 too
+        # there is no instruction; NumPy, too, converts by way of float32
         between = _to_odd if source == np.float64 else _convert
         return _convert(emit, dtype, lanes, [between(emit, SINGLE, lanes, refs, sources)], [SINGLE])
     if source.kind == "f" and dtype.kind == "f":
@@ -240,9 +240,9 @@ def _convert(
 def _to_odd(
     emit: Operations, _: np.dtype[Any], lanes: int, refs: list[str], sources: list[np.dtype[Any]]
 ) -> str:
-    """A float64 as the float32 next to it towards zero, with an odd last bit if it is inexact.
+    """A float64 as the adjacent float32 towards zero, with an odd last bit if it is inexact.
 
-    Rounding that to a half float gives what rounding once would have given.
+    Rounding the result to a half float then gives the same as rounding once (round to odd).
     """
     define = emit.writer.define
     (ref,), (source,) = refs, sources
@@ -262,10 +262,10 @@ def _to_odd(
 def _float_to_integer(
     emit: Operations, dtype: np.dtype[Any], lanes: int, ref: str, source: np.dtype[Any]
 ) -> str:
-    """The integer as C compilers for this machine make it, and NumPy is written in C.
+    """A float as an integer, as C compilers for this machine convert it; NumPy is written in C.
 
-    Small ones are taken from an int32 and uint32 from an int64, modulo a power of two. What is out
-    of range is undefined for LLVM: freeze makes it what the machine gives.
+    Small integers are converted by way of int32, and uint32 by way of int64, modulo a power of two.
+    Out-of-range results are undefined for LLVM; `freeze` makes them what the machine gives.
     """
     define = emit.writer.define
     old, new = register_type(source, lanes), register_type(dtype, lanes)

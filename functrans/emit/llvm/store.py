@@ -9,7 +9,7 @@ from functrans.loop.statements import Buffer, Store
 
 
 def store(ex: Expressions, statement: Store) -> None:
-    """Put a value, or the vector of values of a vector loop, into memory."""
+    """Store a value, or in a vector loop the vector of values."""
     assert not statement.atomic, "iterations meet in an element, which are another thread's each"
     target, indices, vector = statement.target, statement.indices, ex.vector
     value = ex.wide(statement.value)
@@ -45,7 +45,7 @@ def _write(ex: Expressions, pointer: str, target: Buffer, value: Value) -> None:
 
 
 def _step(ex: Expressions, first: str, stride: int, target: Buffer, value: Value) -> None:
-    """Store to places that are equally far apart."""
+    """Store to elements with a stride."""
     if ex.mask is not None:
         places = ex.places(target, first, stride, value.lanes)
         _scatter(ex, places, target, value)
@@ -73,7 +73,7 @@ def _scatter(ex: Expressions, pointers: str, target: Buffer, value: Value) -> No
         ]
         ex.writer.call(name, "void", arguments)
         return
-    # single stores: the scatter instructions are not faster where they exist
+    # single stores: scatter instructions are not faster, where they exist
     element = memory_type(target.dtype)
     for lane in range(lanes):
         one = ex.writer.define(f"extractelement {kind} {ref}, i64 {lane}")

@@ -1,4 +1,4 @@
-"""Textual LLVM IR: types, constants and the list of lines that a function becomes."""
+"""Textual LLVM IR: types, constants and the lines of a function."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BOOL, BYTE = np.dtype(np.bool_), np.dtype(np.int8)
 
 
 class Value(NamedTuple):
-    """Something that has been computed: its name or literal, and how many lanes it has."""
+    """A computed value: its name or literal, and its number of lanes."""
 
     ref: str
     lanes: int
 
 
 def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
-    """The type of a number in a register: a bool is one bit."""
+    """The type of an element in a register: a bool is one bit."""
     name = {"f": {2: "half", 4: "float", 8: "double"}.get(dtype.itemsize), "b": "i1"}.get(
         dtype.kind, f"i{8 * dtype.itemsize}"
     )
@@ -32,24 +32,24 @@ def register_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
 
 
 def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What a number in memory is: a bool is one byte."""
+    """The type of an element in memory as a dtype: a bool is one byte."""
     return BYTE if dtype == BOOL else dtype
 
 
 def memory_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
-    """The type of a number in memory."""
+    """The type of an element in memory."""
     return register_type(in_memory(dtype), lanes)
 
 
 def suffix(dtype: np.dtype[Any], lanes: int = 1) -> str:
-    """How the name of an overloaded intrinsic ends for a type."""
+    """The suffix of the name of an overloaded intrinsic for a type."""
     letter = "f" if dtype.kind == "f" else "i"
     bits = 1 if dtype == BOOL else 8 * dtype.itemsize
     return f"{'' if lanes == 1 else f'v{lanes}'}{letter}{bits}"
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
-    """A number as LLVM writes it: floats by their bits."""
+    """A number in LLVM's notation: floats are given by their bits."""
     if dtype == BOOL:
         return "true" if value else "false"
     if dtype.kind == "f":
@@ -61,24 +61,24 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
 
 
 def splat_literal(text: str, type_name: str, lanes: int) -> str:
-    """A vector constant with the same number in every lane."""
+    """A vector constant with the same element in every lane."""
     if lanes == 1:
         return text
     return "<" + ", ".join([f"{type_name} {text}"] * lanes) + ">"
 
 
 def steps(lanes: int, stride: int = 1) -> str:
-    """The vector of numbers 0, stride, 2 stride, ..."""
+    """The vector constant 0, stride, 2 stride, ..."""
     return "<" + ", ".join(f"i64 {stride * lane}" for lane in range(lanes)) + ">"
 
 
 def everywhere(lanes: int) -> str:
-    """The mask of all lanes."""
+    """The mask with all lanes active."""
     return splat_literal("true", "i1", lanes)
 
 
 class Writer:
-    """The lines of one function, its stack slots, and what its module holds besides."""
+    """The lines of one function, its stack slots, and its module's declarations and constants."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -91,7 +91,7 @@ class Writer:
         self._count = 0
 
     def for_function(self) -> Writer:
-        """A writer of another function of the same module."""
+        """A writer for another function of the same module."""
         other = Writer()
         other.globals, other.declarations = self.globals, self.declarations
         other.functions, other.texts = self.functions, self.texts
@@ -105,13 +105,13 @@ class Writer:
         self.lines.append("  " + text)
 
     def define(self, right_hand_side: str) -> str:
-        """Add an instruction with a result; gives the result's name."""
+        """Add an instruction with a result; returns the result's name."""
         ref = "%" + self.name()
         self.lines.append(f"  {ref} = {right_hand_side}")
         return ref
 
     def reserve(self) -> int:
-        """A place for a line that can only be written later (a phi)."""
+        """Reserve the position of a line that can only be written later (a phi)."""
         self.lines.append("")
         return len(self.lines) - 1
 
@@ -135,7 +135,7 @@ class Writer:
         return ref
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Call a declared function; gives the result's name, or nothing for ``void``."""
+        """Call a declared function; returns the result's name, or nothing for ``void``."""
         types = ", ".join(type_name for type_name, _ in arguments)
         self.declarations[symbol] = f"declare {result} @{symbol}({types})"
         text = ", ".join(f"{type_name} {ref}" for type_name, ref in arguments)

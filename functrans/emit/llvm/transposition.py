@@ -1,8 +1,9 @@
-"""Strided loads of neighbours: vectors along memory, which are transposed in registers.
+"""Strided loads of adjacent elements: vectors along memory, which are transposed in registers.
 
-Where lanes go along rows of which several elements are read, each element of each row would be
-fetched by itself. But the elements of a row are neighbours: a vector from each row has several of
-them, and a block of such vectors, transposed, has the same element of all rows in each vector.
+If the lanes of a vector belong to different rows, and several elements of each row are read, every
+element of each row would be loaded by itself. But the elements of a row are adjacent: a vector from
+each row holds several of them, and after a block of such vectors is transposed, each vector holds
+the same element of all rows.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from functrans.loop.statements import Assign, Buffer, Let, Reduce, Statement, St
 from functrans.loop.walk import always_loaded, expressions, walk
 
 FEWEST = 4
-"""So many neighbours are worth being transposed together."""
+"""The fewest adjacent loads for which a transposition is profitable."""
 
 
 class Neighbours(NamedTuple):
-    """Loads of elements next to each other, in order, as many as a power of two.
+    """Loads of adjacent elements, in order; their number is a power of two.
 
     Parameters
     ----------
     loads : tuple of Scalar
     step : Scalar or None
-        How many elements further on the next lane finds its own; None where data decide.
+        The stride between the elements of two lanes; None if it depends on data.
     """
 
     loads: tuple[Scalar, ...]
@@ -40,12 +41,12 @@ class Neighbours(NamedTuple):
 def neighbours(
     body: Sequence[Statement], factors: Coefficients, lanes: int, changing: Container[Buffer]
 ) -> dict[Scalar, Neighbours]:
-    """For loads in the body of a vector loop, those to do them together with.
+    """For loads in the body of a vector loop, the groups with which they are executed.
 
-    Only loads that are done in any case, of buffers that do not change.
+    Only for loads that are executed unconditionally, from buffers that do not change.
     """
     simplify = Simplifier()
-    # what is computed inside may have a value for each lane, or be assigned to
+    # values computed inside may differ between lanes, or be assigned
     own = (
         x for each in walk(body) if isinstance(each, (Assign, Let, Reduce)) for x in each.targets
     )
@@ -69,7 +70,7 @@ def neighbours(
 
 
 def _place(node: Scalar) -> Scalar:
-    """The place of a load's element in its buffer."""
+    """The offset of a load's element in its buffer."""
     total = as_index(0)
     for extent, position in zip(node.attribute.shape, node.args, strict=True):
         total = Scalar("add", (Scalar("mul", (total, extent), INDEX), position), INDEX)
@@ -77,7 +78,7 @@ def _place(node: Scalar) -> Scalar:
 
 
 def _step(node: Scalar, factors: Coefficients, simplify: Simplifier) -> Scalar | None:
-    """How far the elements of two lanes are from each other, if that is known."""
+    """The stride between the elements of two lanes; None if it is not known."""
     total = as_index(0)
     for extent, position in zip(node.attribute.shape, node.args, strict=True):
         factor = factors.of(position)
@@ -89,13 +90,13 @@ def _step(node: Scalar, factors: Coefficients, simplify: Simplifier) -> Scalar |
 
 
 def _runs(places: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Places that follow each other without a gap."""
+    """Maximal runs of consecutive offsets."""
     for _, run in groupby(enumerate(places), lambda each: each[1] - each[0]):
         yield [place for _, place in run]
 
 
 def _parts(run: Sequence[int], lanes: int) -> Iterator[Sequence[int]]:
-    """Parts of a run, as long as powers of two; the last one may overlap the one before it."""
+    """Parts of a run with powers of two as lengths; the last may overlap the one before it."""
     count = 1 << (min(len(run), lanes).bit_length() - 1)
     if count < FEWEST:
         return
@@ -110,17 +111,17 @@ def _parts(run: Sequence[int], lanes: int) -> Iterator[Sequence[int]]:
 def transposed(
     writer: Writer, rows: Sequence[str], kind: str, lanes: int | None = None
 ) -> list[str]:
-    """Square blocks of vectors, transposed: blocks of one, two, four, ... change places (Eklundh).
+    """Transpose square blocks of vectors by exchanging sub-blocks of sizes 1, 2, 4, ... (Eklundh).
 
     Parameters
     ----------
     writer : Writer
     rows : sequence of str
-        The vectors, as many as a power of two.
+        The vectors; their number is a power of two.
     kind : str
         Their type.
     lanes : int, optional
-        How long they are: there are several blocks side by side if it is more than their number.
+        Their length; if it exceeds their number, several blocks lie side by side.
     """
     count, rows = len(rows), list(rows)
     lanes = lanes or count
@@ -137,7 +138,7 @@ def transposed(
 
 
 def chosen(writer: Writer, pair: tuple[str, str], kind: str, lanes: Sequence[int]) -> str:
-    """Lanes of two vectors."""
+    """A shuffle: lanes of two vectors."""
     numbers = ", ".join(f"i32 {lane}" for lane in lanes)
     return writer.define(
         f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{len(lanes)} x i32> <{numbers}>"

@@ -1,4 +1,4 @@
-"""Loop unrolling: which loops, of few iterations and known bounds, are written out."""
+"""Loop unrolling: which loops of few iterations are fully unrolled."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import For, Reduce, Store
 
 MOST_WRITTEN_OUT = 256
-"""Operations in the innermost of several loops of a sum, if its extent is known.
+"""The most operations in the innermost loop of a reduction over several indices.
 
-A tile of a 3x3 convolution is summed up a sixth faster so.
+This makes the sums in a tile of a 3x3 convolution a sixth faster.
 """
 
 FEW_COPIES = 4
-"""Vectors of a loop that only copies them, such as the lines of a packed operand."""
+"""The most vectors of a loop that only copies them, such as the lines of a packed operand."""
 
 
 def few_copies(statement: For) -> range:
-    """Where the vectors of a loop begin that copies a few; empty for another loop."""
+    """The indices of a short copy loop's vectors; empty for another loop."""
     start, stop, lanes = statement.start, statement.stop, statement.lanes
     if not (statement.whole and start.op == stop.op == "const" and len(statement.body) == 1):
         return range(0)
@@ -27,7 +27,7 @@ def few_copies(statement: For) -> range:
 
 
 def is_written_out(statement: Reduce, start: Scalar, stop: Scalar) -> bool:
-    """Whether the innermost loop of a sum is unrolled."""
+    """Whether the innermost loop of a reduction is unrolled."""
     if len(statement.loops) == 1 or statement.body or not start.op == stop.op == "const":
         return False
     operations = len(postorder(statement.values))
