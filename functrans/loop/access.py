@@ -1,7 +1,7 @@
 """Memory accesses: the elements that a statement touches, in which iterations, and when.
 
-Each loop around is an axis of the arrays, as in `functrans.loop.domain`. The time of an access is
-the step in which a plain machine, doing one thing after another, would come to it.
+Each enclosing loop is an axis of the arrays, as in `functrans.loop.domain`. The time of an access
+is its position in sequential execution.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from functrans.loop.statements import Buffer, For
 Array = np.ndarray[Any, Any]
 
 NEVER = np.iinfo(np.int64).max
-"""After every time."""
+"""Later than any time."""
 
 
 class Scenario(NamedTuple):
-    """How a program goes on where that depends on data.
+    """How control flow proceeds where it depends on data.
 
     Parameters
     ----------
     steps : int or None
-        How many steps loops of unknown length take; None: as many as they can.
+        The trip count of loops of unknown length; None: as many as possible.
     branches : tuple of bool
-        What conditions are that are not known: the first of them, the second, and so on, around.
+        The values of unknown conditions: of the first one met, the second, and so on, cyclically.
     """
 
     steps: int | None
     branches: tuple[bool, ...]
 
     def one_of(self, low: float, high: float, is_start: bool) -> int:
-        """One of few numbers, by which loops start or stop."""
+        """The smallest or the largest of a few values at which loops may start or stop."""
         if self.steps is None:
             return int(low if is_start else high)
         return int(min(low + self.steps, high))
 
 
 class Region(NamedTuple):
-    """A matrix, column by column, that a library routine reads or writes.
+    """A matrix in column-major order that a library routine reads or writes.
 
     Parameters
     ----------
     argument : int
-        Which argument of the call its address is.
+        The position of the argument of the call that is its address.
     rows, columns, leading : Array
-        Its extents, and how many elements apart its columns are.
+        Its extents, and the distance of its columns in elements.
     reads, writes : bool
     triangle : {"A", "U", "L"}
-        All of it, or what is on the diagonal and above or below.
+        All of it, or the diagonal and the elements above or below it.
     offset : Array
-        How many elements behind the address it begins.
+        The distance of its start from the address, in elements.
     """
 
     argument: int
@@ -70,24 +70,24 @@ class Region(NamedTuple):
 
 @dataclass(eq=False)
 class Access:
-    """Elements that are read or written by one expression or statement.
+    """Elements that one expression or statement reads or writes.
 
     Parameters
     ----------
     buffer : Buffer
     elements : Array
-        Their numbers in the buffer; an axis for each loop around.
+        Their offsets in the buffer; an axis for each enclosing loop.
     mask : Array or None
-        In which iterations the access happens at all.
+        The iterations in which the access happens.
     start : int
         The time of the access in the first iterations.
     spans : tuple of int
-        How much later it is in the next iteration of each loop around.
+        For each enclosing loop, how much later the access is in the next iteration.
     writes : bool
     certain : bool
-        Whether it is these elements; else it may be any one of them, which depends on data.
+        Whether exactly these elements are accessed; otherwise, one of them, depending on data.
     atomic : str or None
-        What an atomic store does, which may meet others that do the same.
+        The operation of an atomic store; stores of the same operation may race.
     """
 
     buffer: Buffer
@@ -102,8 +102,8 @@ class Access:
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.
 
-        ``extra`` are loops in each iteration of which an element is another one, as if privatised;
-        the iterations are given for these, one array for each.
+        ``extra`` are loops each of whose iterations accesses its own copy of an element, as if it
+        were privatised; for these loops, the iterations are returned, one array for each.
         """
         private = {axis: extents[axis] for axis in extra}
         kept = {axis for axis, n in enumerate(self.elements.shape) if n > 1} | private.keys()
@@ -114,7 +114,7 @@ class Access:
         return tuple(x[chosen] for x in (elements, times, *iterations))
 
     def _when(self, kept: Container[int], private: Mapping[int, int]) -> tuple[Array | None, Array]:
-        """Whether, and when first, the access happens in iterations of some of the loops."""
+        """Whether, and when first, the access happens in each iteration of some of the loops."""
         masked = () if self.mask is None else self.mask.shape
         times = np.asarray(self.start)
         for axis, span in enumerate(self.spans):
@@ -136,7 +136,7 @@ def _extent_along(shape: Sequence[int], axis: int) -> int:
 
 
 def masked_by(values: Array, mask: Array) -> Array:
-    """The values where a mask lets them through."""
+    """The values for which the mask is true."""
     values, mask = broadcast(values, mask)
     chosen: Array = values[mask]
     return chosen
@@ -153,7 +153,7 @@ class IndependentLoop(NamedTuple):
     ----------
     loop : For
     extents : tuple of int
-        Of the loops around, and its own.
+        The extents of the enclosing loops, and its own.
     accesses : list of Access
     """
 

@@ -11,13 +11,13 @@ from functrans.loop.statements import Buffer
 
 
 class Coefficients:
-    """For one loop index, the constant factor with which expressions contain it.
+    """The constant factors with which expressions contain a loop index.
 
     Parameters
     ----------
     index : Scalar
     varying : set of Scalar
-        Locals whose value differs between the iterations.
+        Locals whose values differ between the iterations.
     """
 
     def __init__(self, index: Scalar, varying: set[Scalar] | None = None) -> None:
@@ -26,7 +26,7 @@ class Coefficients:
         self._known: dict[Scalar, int | None] = {}
 
     def of(self, expression: Scalar) -> int | None:
-        """The factor; 0 if the index does not occur; None if it occurs in another way."""
+        """The factor; 0 if the index does not occur; None if the expression is not affine in it."""
         if expression not in self._known:
             for node in postorder([expression], known=self._known):
                 self._known[node] = self._factor(node)
@@ -59,7 +59,7 @@ class Coefficients:
         return None
 
     def of_element(self, target: Buffer, indices: tuple[Scalar, ...]) -> int | None:
-        """The stride in memory, counted in elements."""
+        """The stride of an element in memory, in elements."""
         total = 0
         stride: int | None = 1
         for extent, position in zip(reversed(target.shape), reversed(indices), strict=True):
@@ -74,7 +74,7 @@ class Coefficients:
 
 
 def lies_along(operand: Scalar, first: Scalar, second: Scalar) -> bool:
-    """Whether more of what is loaded lies next to each other along the first of two indices."""
+    """Whether more loads are contiguous along the first of two indices than along the second."""
     near = Coefficients(first), Coefficients(second)
     votes = [0, 0]
     for node in postorder([operand]):
@@ -84,11 +84,11 @@ def lies_along(operand: Scalar, first: Scalar, second: Scalar) -> bool:
     return votes[0] > votes[1]
 
 
-# -- divisibility: the power of two by which an index can be divided, always -------------------
+# -- divisibility: the largest power of two that always divides an index -----------------------
 
 
 LARGEST = 1 << 12
-"""No larger power of two is asked for."""
+"""The largest power of two that is searched for."""
 
 
 def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
@@ -98,7 +98,7 @@ def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
     ----------
     expression : Scalar
     sizes : sequence of int, optional
-        The sizes that a kernel is called with; without them, any.
+        The sizes with which a kernel is called; without them, any.
     """
     known: dict[Scalar, int] = {}
     for node in postorder([expression]):
@@ -128,7 +128,7 @@ N = TypeVar("N", int, float)
 
 
 def interval(op: str, x: tuple[N, N], y: tuple[N, N]) -> tuple[N, N] | None:
-    """The least and the greatest result, as if nothing wrapped; None if no rule gives them."""
+    """The least and the greatest result, without wrapping; None if there is no rule for them."""
     (a, b), (c, d) = x, y
     match op:
         case "add":

@@ -1,12 +1,11 @@
 """Access analysis of a kernel: which elements it reads and writes, in which iterations, and when.
 
-The statements are gone through once, each for all iterations of its loops together
-(`functrans.loop.domain`). An access gets a time: the number of the step in which a plain machine,
-doing one thing after another, would come to it. What the accesses must be like is said in
-`functrans.loop.verify`.
+The analysis visits each statement once, for all iterations of its loops together
+(`functrans.loop.domain`). The time of an access is its position in sequential execution.
+`functrans.loop.verify` defines which accesses are valid.
 
-What depends on data may go either way. A `Scenario` says which: branches that are not known, and
-loops whose number of steps is not known.
+Where control flow depends on data, a `Scenario` decides: it gives the values of unknown conditions,
+and the trip counts of loops of unknown length.
 """
 
 from __future__ import annotations
@@ -53,23 +52,23 @@ from functrans.loop.statements import (
 from functrans.loop.walk import bounds_of_loops, carries_a_local, expressions, walk
 
 Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
-"""The regions of a call, of which the values of the arguments are given (None for addresses)."""
+"""Returns the regions of a call, given the values of its arguments (None for addresses)."""
 
 
 class Accesses:
-    """The accesses of a kernel's statements, as it is called.
+    """The accesses of a kernel's statements in one call.
 
     Parameters
     ----------
     kernel : Kernel
     buffers : sequence of Buffer
-        What the kernel's buffers stand for.
+        The arguments for the kernel's buffers.
     sizes : sequence of int
     footprint : callable
-        What library routines read and write.
+        Returns what library routines read and write.
     scenario : Scenario
     in_memory : mapping of Buffer to int
-        Numbers in its buffers that are known: how many turns loops have had.
+        Known values in its buffers: the trip counts of earlier loops.
     """
 
     def __init__(
@@ -88,17 +87,18 @@ class Accesses:
         self.found: list[Access] = []
         self.independent: list[IndependentLoop] = []
         self.uncertain = False
-        """Whether another scenario may go another way."""
+        """Whether control flow depends on the scenario."""
         self.extents: list[int] = []
-        """Of the loops around."""
+        """The extents of the enclosing loops."""
         self.spans: list[int] = []
         self.clock = 0
         self.decided: dict[Scalar, bool] = {}
-        """Which way conditions go that are not known: a condition that is asked twice goes one."""
+        """The values of unknown conditions, so that equal conditions have equal values."""
         self.owners = {row: np.full(row.count, -1) for row in kernel.dealt}
         self.mask: Array | None = None
         self.thread: Array | None = None
-        """Which thread of a team does the iterations of the dealt loop around, if there is one."""
+        """The thread of a team that executes each iteration of the enclosing dealt loop, if
+        there is one."""
         self.bounds = bounds_of_loops(kernel.body)
         self.shapes = self._shapes(buffers)
         self._statements(kernel.body)
@@ -170,7 +170,7 @@ class Accesses:
                 self._multiply(statement)
 
     def _chosen(self, target: Scalar, value: Value) -> Value:
-        """A number from data by which loops start or stop is one of few: a scenario says which."""
+        """A value from data that is a loop's bound: one of a few, which the scenario chooses."""
         starts, stops = self.bounds
         if target not in stops or not isinstance(value, Unknown):
             return value
@@ -201,7 +201,7 @@ class Accesses:
 
     @contextmanager
     def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
-        """All iterations of a loop, each so long, as a new axis; gives its extent."""
+        """A loop as a new axis, whose iterations take ``span`` each; returns its extent."""
         low, high = self.values(start), self.values(stop)
         by_data = isinstance(high, Unknown) or stop.op == "local"
         if isinstance(low, Unknown):
@@ -222,7 +222,7 @@ class Accesses:
         iterations, last = aligned(low, positions)[0] + positions, aligned(high, positions)[0]
         with self.values.scope():
             if extent:
-                # (where it is not come to, it may begin anywhere)
+                # (if the loop is not reached, its start may be any number)
                 used = iterations if outer is None else masked_by(iterations, outer)
                 bound = extent if index.attribute[2] is None and by_data else extent_of(index)
                 if int(used.min(initial=0)) < 0 or extent > bound:
@@ -239,7 +239,7 @@ class Accesses:
 
     @contextmanager
     def _dealt(self, statement: For | Reduce, index: Scalar, start: Scalar) -> Iterator[None]:
-        """Inside of a loop that may be dealt to the threads of a team."""
+        """The scope of a loop that may be dealt to the threads of a team."""
         outer = self.thread
         if outer is None and statement.lanes == self.kernel.team > 1:
             low, iterations = self.values(start), self.values(index)
@@ -250,7 +250,7 @@ class Accesses:
         self.thread = outer
 
     def _forget_assigned(self, body: Sequence[Statement]) -> None:
-        """Forget values that change from iteration to iteration."""
+        """Forget values that may change from iteration to iteration."""
         for statement in walk(body):
             if isinstance(statement, Assign):
                 for target in statement.targets:
@@ -336,7 +336,7 @@ class Accesses:
             self._region(address.target, corner, region)
 
     def _multiply(self, statement: MatrixMultiply) -> None:
-        """Accesses of a thread of a warp to a product that it does with the others."""
+        """The accesses of one thread to a product that a warp executes together."""
         self._read(expressions(statement))
         lane = panels.lane(self.thread, self.kernel.team)
         corners = [each.corner for each in (statement.left, statement.right)]
@@ -384,7 +384,7 @@ class Accesses:
         self.mask = mask if self.mask is None else np.logical_and(*aligned(self.mask, mask))
 
     def _read(self, roots: Iterable[Scalar]) -> None:
-        """The loads in expressions; behind a guard, only where it lets through."""
+        """The loads in expressions; under a guard, only those whose condition holds."""
         masks: dict[tuple[int, Scalar, bool], Array | None] = {}
         keep: list[Any] = []
         seen: set[tuple[Scalar, int]] = set()
@@ -434,7 +434,7 @@ class Accesses:
         self._add(one, elements, mask, writes, certain, atomic)
 
     def _check_own(self, one: Buffer, number: Scalar, mask: Array | None) -> None:
-        """A thread of a team touches its own part of what is private."""
+        """Check that a thread of a team touches only its own part of private memory."""
         owner = self.values(number)
         if self.thread is not None and not isinstance(owner, Unknown):
             others = np.not_equal(*aligned(owner, self.thread))
@@ -445,7 +445,7 @@ class Accesses:
     def _elements(
         self, one: Buffer, indices: Sequence[Scalar], mask: Array | None, inside: bool = True
     ) -> Array:
-        """The numbers of elements at some indices, which must be inside of the buffer."""
+        """The offsets of elements at some indices, which must be inside the buffer."""
         shape = self.shapes.get(one)
         if shape is None:
             raise Fault(f"{one} is not one of the kernel's buffers")
@@ -458,7 +458,7 @@ class Accesses:
             if isinstance(value, Unknown):
                 if value.low < 0 or value.high >= extent:
                     raise Fault(f"index {axis} of {one} is from data, and not held in its extent")
-                # it may be any of them
+                # it may be any element
                 value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
                 extra += 1
             elif inside:
@@ -487,7 +487,7 @@ class Accesses:
         self.found.append(Access(one, elements, mask, start, spans, writes, certain, atomic))
 
     def _own(self, one: Buffer, elements: Array, mask: Array | None) -> None:
-        """A thread touches elements of a row that is private to threads."""
+        """Record that threads touch elements of a row that is private to each."""
         if self.thread is None:
             raise Fault(f"{one} is private to threads, and all of a team touch it")
         arrays = broadcast(elements, self.thread, np.asarray(True) if mask is None else mask)

@@ -1,11 +1,11 @@
 """Contraction: a product that is used by a single sum becomes a fused multiply-add.
 
 Expects the expression of a function of parameters. Leaves it with `fma` for such sums, which takes
-one operation instead of two. Nothing else is contracted: a program's own sums and products are
-rounded as NumPy rounds them, each on its own. Whether a product has another reader depends on what
-is fused with what, so the same expression would come out differently in two kernels; and of two
-equal squares, one of them rounded and the other not, the difference is not zero (W. Kahan, "Lecture
-Notes on the Status of IEEE Standard 754", 1997). A function is the same wherever it stands.
+one operation instead of two. Nothing else is contracted: the sums and products of a program are
+each rounded, as in NumPy. Whether a product has another reader depends on fusion, so that the same
+expression would give different bits in two kernels; and the difference of two equal squares, only
+one of which is rounded, would not be zero (W. Kahan, "Lecture Notes on the Status of IEEE Standard
+754", 1997). The expression of a function is the same wherever it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functrans.loop.scalar import Scalar, fma, postorder
 
 SHORTEST = 4
-"""Bytes of a number: the machine has no such operation for half floats."""
+"""The least number of bytes: the machine has no fused multiply-add for half floats."""
 
 
 def contracted(result: Scalar) -> Scalar:

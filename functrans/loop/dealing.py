@@ -7,7 +7,7 @@ from functrans.loop.statements import For, Reduce
 
 
 def check_rounds(statement: For | Reduce, extent: int) -> None:
-    """See that a loop has as many rounds as it says, if it does.
+    """Check that the trip count of a loop fits the number of its rounds, if that is given.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Abstract interpretation of index expressions: their values in all iterations of their loops.
 
-Each loop is an axis of NumPy arrays, in the order in which the loops are entered; an expression is
-evaluated for all iterations at once, with an extent of 1 along loops that it does not depend on.
-What depends on data is an `Unknown` between two bounds.
+Each loop is an axis of NumPy arrays, in the order in which the loops are entered. An expression is
+evaluated for all iterations at once; its extent is 1 along loops on which it does not depend. A
+value that depends on data is an `Unknown` between two bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functrans.loop.statements import Buffer
 
 
 class Unknown(NamedTuple):
-    """A number that depends on data: all that is known are its bounds."""
+    """A value that depends on data, of which only bounds are known."""
 
     low: float
     high: float
@@ -31,22 +31,22 @@ class Unknown(NamedTuple):
 Value = np.ndarray[Any, Any] | Unknown
 
 NONE_KNOWN: Mapping[Buffer, int] = MappingProxyType({})
-"""No number in memory is known."""
+"""No value in memory is known."""
 
 LARGEST = 2_000_000
-"""Iterations of an expression that are enumerated at most."""
+"""The most iterations for which an expression is evaluated."""
 
 
 class TooLarge(Exception):
-    """There are more iterations than can be looked at one by one."""
+    """There are too many iterations to evaluate each of them."""
 
 
 class Fault(Exception):
-    """A promise that a kernel breaks, in words."""
+    """A broken promise of a kernel, in words."""
 
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The arrays with as many axes each: a loop that is entered later is an axis further right."""
+    """The arrays with equal numbers of axes: loops that are entered later are further right."""
     ndim = max(array.ndim for array in arrays)
     result = [array.reshape(array.shape + (1,) * (ndim - array.ndim)) for array in arrays]
     if prod(broadcast_shape(*(array.shape for array in result))) > LARGEST:
@@ -55,33 +55,33 @@ def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 
 
 def broadcast(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The arrays, `aligned`, in one shape (`numpy.broadcast_arrays` has no more than 32 axes)."""
+    """The arrays, `aligned` and broadcast (`numpy.broadcast_arrays` takes at most 32 axes)."""
     result = aligned(*arrays)
     shape = broadcast_shape(*(array.shape for array in result))
     return [np.broadcast_to(array, shape) for array in result]
 
 
 class Values:
-    """The values of integer and bool expressions where one is in a kernel.
+    """The values of integer and bool expressions at the current position in a kernel.
 
     Parameters
     ----------
     sizes : sequence of int
-        The sizes that the kernel is called with.
+        The sizes with which the kernel is called.
     in_memory : mapping of Buffer to int
-        Numbers in memory that are known.
+        Known values in memory.
     """
 
     def __init__(self, sizes: Sequence[int], in_memory: Mapping[Buffer, int] = NONE_KNOWN) -> None:
         self.sizes = sizes
         self.in_memory = in_memory
         self.bound: dict[Scalar, Value] = {}
-        """The indices of the loops around, and the locals that have been declared."""
+        """The indices of the enclosing loops, and the declared locals."""
         self._known: list[dict[Scalar, Value]] = [{}]
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """A scope: bindings and declarations inside are gone afterwards."""
+        """A scope: bindings and declarations inside are removed at its end."""
         before = set(self.bound)
         self._known.append({})
         yield
@@ -90,7 +90,7 @@ class Values:
             del self.bound[gone]
 
     def bind(self, leaf: Scalar, value: Value) -> None:
-        """Give an index or a local a value."""
+        """Bind an index or a local to a value."""
         if leaf in self.bound:
             self._known = [{} for _ in self._known]
         self.bound[leaf] = value
@@ -119,7 +119,7 @@ class Values:
         return int(value.item())
 
     def assuming(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
-        """The value of an expression where a condition on data holds, or does not."""
+        """The value of an expression, given that a condition on data holds, or does not."""
         known = dict(self._assumed(condition, holds))
         if not known:
             return self(expression)
@@ -130,7 +130,7 @@ class Values:
             self._known = before
 
     def _assumed(self, condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, Value]]:
-        """Bounds of the two sides of a comparison, if it holds."""
+        """Bounds on the two sides of a comparison that follow from its holding."""
         if condition.op not in ("lt", "le"):
             return
         x, y = condition.args
@@ -190,7 +190,7 @@ class Values:
 
 
 def _is_enumerated(node: Scalar) -> bool:
-    """Whether a value follows from loops and sizes, if its operands do."""
+    """Whether a node's value follows from loops and sizes if its operands' values do."""
     return node.dtype.kind in "biu" and (
         node.op in OPERATIONS or node.op in ("convert", "checked", "required", "guard", "lookup")
     )
@@ -206,7 +206,7 @@ def full_range(dtype: np.dtype[Any]) -> Unknown:
 
 
 def _checked(position: Value, size: Value) -> Value:
-    """An index that is made safe: what is not inside fails, and is not used."""
+    """A checked index: indices out of bounds fail, and are not used."""
     _, most = bounds(size)
     if isinstance(position, Unknown):
         return Unknown(max(position.low, 0), min(position.high, most - 1))
@@ -214,14 +214,14 @@ def _checked(position: Value, size: Value) -> Value:
 
 
 def _entry(table: np.ndarray[Any, Any], position: Value) -> Value:
-    """An entry of a constant table; nobody asks for one outside, in an iteration that there is."""
+    """An entry of a constant table; in iterations that happen, the index is within the table."""
     if isinstance(position, Unknown):
         return Unknown(int(table.min()), int(table.max()))
     return np.asarray(table[np.clip(position, 0, table.size - 1)])
 
 
 def bounds(value: Value) -> Unknown:
-    """Between which numbers a value lies."""
+    """The bounds of a value."""
     if isinstance(value, Unknown):
         return value
     return Unknown(int(value.min()), int(value.max())) if value.size else Unknown(0, 0)
@@ -236,7 +236,7 @@ def _union(x: Value, y: Value) -> Unknown:
 
 
 def _range_of(node: Scalar, args: Sequence[Value]) -> Unknown:
-    """The range of an operation, from those of its operands."""
+    """The range of an operation's result, given those of its operands."""
     whole = full_range(node.dtype)
     if node.op in _CHOICES:
         return _union(*args[1:])
@@ -251,7 +251,7 @@ def _range_of(node: Scalar, args: Sequence[Value]) -> Unknown:
             result = 0, d
         case _:
             result = interval(node.op, (a, b), (c, d))
-    # a sum that leaves the dtype wraps around
+    # an overflowing sum wraps around
     if result is None or result[0] < whole.low or result[1] > whole.high:
         return whole
     return Unknown(*result)

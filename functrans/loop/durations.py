@@ -10,13 +10,13 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import For, If, Reduce, Statement, While
 
 LONGEST = 3
-"""This many steps of a loop whose end is found on the way are looked at, one by one."""
+"""The number of steps of a loop of unknown length that are analysed one by one."""
 
 
 def duration(statement: Statement, steps: int | None) -> int:
-    """How long a statement takes at most: one for what it reads, one for what it writes.
+    """An upper bound on a statement's duration: one unit for its reads, one for its writes.
 
-    Loops whose end is found on the way take at most ``steps`` steps, if that is said.
+    Loops of unknown length take at most ``steps`` steps, if that is given.
     """
     match statement:
         case For():
@@ -35,22 +35,22 @@ def duration(statement: Statement, steps: int | None) -> int:
 
 
 def durations(body: Sequence[Statement], steps: int | None) -> int:
-    """How long statements take one after the other."""
+    """An upper bound on the duration of statements in sequence."""
     return sum(duration(each, steps) for each in body) or 1
 
 
 def _is_bounded(loop: For) -> bool:
-    """Whether something says how many iterations a loop has at most, besides data."""
+    """Whether the trip count of a loop has an upper bound besides data."""
     return loop.index.attribute[2] is not None or loop.stop.op != "local"
 
 
 def extent_of(index: Scalar) -> int:
-    """How many iterations a loop has at most.
+    """An upper bound on the trip count of a loop.
 
     Raises
     ------
     Fault
-        If nothing says that.
+        If there is none.
     """
     extent: int | None = index.attribute[2]
     if extent is None:

@@ -1,8 +1,8 @@
 """Error codes of compiled code, and the exceptions that they represent.
 
-Machine code cannot raise. It stores the number (its status, 0 if all is well) and goes on, with
-results that are discarded; the caller raises NumPy's exception, in NumPy's words. Where there is no
-memory for its temporaries, it returns that code at once.
+Machine code cannot raise exceptions. It stores a code (its status, 0 if there was no error) and
+continues, with results that are discarded; the caller raises NumPy's exception, in NumPy's words.
+If there is no memory for its temporaries, it returns that code immediately.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ NO_SOLUTION = 7
 STEP_LIMIT = 8
 
 INTERRUPTED = 9
-"""A signal's handler has raised an exception, which Python has been told of. The rest was left."""
+"""A signal handler has raised an exception, which Python has recorded; the program stopped
+early."""
 
 NOT_FINITE = 10
-"""A value that somebody looks for, `functrans.api.origins`, was computed."""
+"""A value that is being searched for (`functrans.api.origins`) was computed."""
 
 NOT_SENT = 11
 NOT_ALL_FINITE = 12
@@ -58,11 +59,11 @@ FAILURES = {
     NOT_FINITE: Failure(NonFiniteError, "a result is not finite"),
     NOT_SENT: Failure(RuntimeError, "MPI could not pass a message between processes"),
     NOT_ALL_FINITE: Failure(np.linalg.LinAlgError, "Array must not contain infs or NaNs"),
-    # as SciPy has it
+    # in SciPy's words
     SCHUR_NOT_FINITE: Failure(ValueError, "array must not contain infs or NaNs"),
     SCHUR_NOT_FOUND: Failure(
         np.linalg.LinAlgError, "Schur form not found. Possibly ill-conditioned."
     ),
     NEGATIVE_POWER: Failure(ValueError, "Integers to negative integer powers are not allowed."),
 }
-"""Every status but 0 and `INTERRUPTED`."""
+"""Every status except 0 and `INTERRUPTED`."""

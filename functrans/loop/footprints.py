@@ -1,7 +1,7 @@
 """Footprints of library routines: which elements of their operands they read and write.
 
 The arguments of BLAS and LAPACK are those of the routines' documentation, in its order; matrices
-lie column by column. Those of messages are in `functrans.loop.messages`.
+are in column-major order. The arguments of messages are defined in `functrans.loop.messages`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _matrix(
     triangle: Any = b"A",
     offset: Any = 0,
 ) -> Region:
-    """A matrix; ``triangle`` is an argument of LAPACK that says which part of it."""
+    """A matrix; ``triangle`` is LAPACK's argument that selects a part of it."""
     part = triangle.decode("ascii")
     rows, columns, leading, offset = map(np.asarray, (rows, columns, leading, offset))
     return Region(argument, rows, columns, leading, reads, writes, part, offset)
@@ -168,7 +168,7 @@ def _reflectors(x: Values) -> Iterable[Region]:
 
 def _orglq(x: Values) -> Iterable[Region]:
     m, n, k, _, lda, _, _, room, _ = x
-    # only the first rows, which hold the reflectors, need be there before
+    # only the first rows, which hold the reflectors, have to be initialised
     yield _matrix(3, k, n, lda, reads=True)
     yield _matrix(3, m, n, lda, writes=True)
     yield _vector(5, k, reads=True)
@@ -177,7 +177,7 @@ def _orglq(x: Values) -> Iterable[Region]:
 
 
 def _of_pairs(region: Region) -> Region:
-    """A region of complex numbers, in memory of their parts: all of it, not a triangle."""
+    """A region of complex numbers in interleaved memory: all of it, not a triangle."""
     rows, leading, offset = 2 * region.rows, 2 * region.leading, 2 * region.offset
     return region._replace(rows=rows, leading=leading, offset=offset, triangle="A")
 
@@ -200,14 +200,14 @@ def _heevd(x: Values) -> Iterable[Region]:
 def _gesdd_of_complex(x: Values) -> Iterable[Region]:
     *before, room, _, _, _ = x
     for region in _gesdd((*before, room, None, None)):
-        # the integers and the status are one argument later: the real numbers come before them
+        # the integers and the status are one argument later, after the real workspace
         yield region._replace(argument=region.argument + (region.argument > 10))
     _, m, n, *_ = x
     yield _vector(12, reals_of_gesdd(np.minimum(m, n), np.maximum(m, n)), writes=True)
 
 
 def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
-    """How many real numbers singular values of complex matrices take room for."""
+    """The length of the real workspace for singular values of complex matrices."""
     square = shortest * shortest
     return np.maximum(5 * square + 7 * shortest, 2 * (longest * shortest + square) + shortest)
 
@@ -254,7 +254,7 @@ def _complex_gees(x: Values) -> Iterable[Region]:
 def _spectrum(
     matrix: int, n: Any, leading: Any, *, values: Sequence[int], room: tuple[int, Any], info: int
 ) -> Iterable[Region]:
-    """A matrix that is overwritten, its eigenvalues, working memory, and the status."""
+    """A matrix that is overwritten, its eigenvalues, the workspace, and the status."""
     yield _matrix(matrix, n, n, leading, reads=True, writes=True)
     for argument, count in (*((each, n) for each in values), room, (info, 1)):
         yield _vector(argument, count, writes=True)
@@ -300,7 +300,7 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "rfft": _rfft,
     "irfft": _irfft,
 }
-"""By their names without the letter for the dtype; another one is for that of operands alone."""
+"""By the names without the dtype's letter; a second letter is for the dtype of the operands."""
 
 OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]] = {
     "zgetrf": (_getrf, frozenset({2})),
@@ -316,8 +316,8 @@ OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]]
     **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),
     **dict.fromkeys(("cgees", "zgees"), (_complex_gees, frozenset({4, 7, 8, 10}))),
 }
-"""Those that only CPUs have, by their whole names, and which of their arguments are the addresses
-of complex numbers, whose parts alternate in memory."""
+"""Routines that only CPUs have, by their full names, and which of their arguments are the
+addresses of complex numbers, whose parts alternate in memory."""
 
 
 def _exchange(sent: int, received: int) -> Callable[[Values], Iterable[Region]]:
@@ -332,7 +332,7 @@ def _exchange(sent: int, received: int) -> Callable[[Values], Iterable[Region]]:
 
 
 SENT, RECEIVED = 2, 3
-"""Which arguments of a message are the addresses of what is sent, and of what is received."""
+"""The arguments of a message that are the addresses of the sent and the received elements."""
 
 _MESSAGES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "allreduce": _exchange(0, 0),
@@ -342,5 +342,5 @@ _MESSAGES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "sendrecv": _exchange(0, 0),
     "rank": lambda x: [_vector(0, 1, writes=True)],
 }
-"""Messages by what they do. Their first argument counts the elements of a part, their second one
-the elements of the parts of all processes."""
+"""Messages by kind. Their first argument is the number of elements of a part, their second that
+of all processes' parts together."""

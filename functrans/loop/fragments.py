@@ -1,8 +1,9 @@
 """Fragments: the part of a matrix product that a warp computes with one instruction.
 
-A fragment of sums has 16 rows and 8 columns, four numbers of which each thread of the warp has in
-registers: two neighbours in the row that its number, divided by four, says, and the two in the row
-8 below. (PTX ISA, "Matrix fragments for mma".) Of what is multiplied, 32 bytes are terms.
+A fragment of accumulators has 16 rows and 8 columns; each thread of the warp holds four of its
+elements in registers: two adjacent ones in the row whose number is the thread's index divided by
+four, and the two in the row 8 below. (PTX ISA, "Matrix fragments for mma".) The terms of a fragment
+of an operand take 32 bytes.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ import numpy as np
 from functrans.loop.scalar import Scalar, bitcast, const, ne, where
 
 WARP = 32
-"""Threads that hold a fragment together."""
+"""The threads that hold a fragment together."""
 
 ROWS, COLUMNS = 16, 8
-"""Of a fragment of sums."""
+"""The shape of a fragment of accumulators."""
 
 SUMS = ROWS * COLUMNS // WARP
-"""Numbers of a fragment that a thread has."""
+"""The elements of a fragment that each thread holds."""
 
 TF32_UNUSED = 13
-"""Bits of a float32 that tensor cores do not look at: what is left is called tf32."""
+"""The low bits of a float32 that tensor cores ignore; the remaining format is called tf32."""
 
 
 def terms(dtype: np.dtype[Any]) -> int:
-    """How many terms of each sum an instruction adds."""
+    """The number of terms that an instruction adds to each element."""
     return 32 // dtype.itemsize
 
 
 def own_rows(quotient: Any, rows: int) -> list[Any]:
-    """The rows of a fragment of which a thread has sums; its number in the warp // 4 is given."""
+    """The rows of a fragment that a thread holds, given its index in the warp // 4."""
     return [quotient + first for first in range(0, rows, ROWS // 2)]
 
 
 def own_columns(rest: Any, columns: int) -> list[Any]:
-    """The columns of a fragment of which a thread has sums; its number modulo 4 is given."""
+    """The columns of a fragment that a thread holds, given its index modulo 4."""
     return [rest * 2 + (first + each) for first in range(0, columns, COLUMNS) for each in range(2)]
 
 
 def own_sums(rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """For each sum of a thread, of a fragment of rows and columns: which of its own it is of.
+    """For each accumulator of a thread, its row and column among those that the thread holds.
 
-    Fragment after fragment, as an instruction takes them: the sums of four registers.
+    Ordered by fragment, as an instruction takes them: four registers for each.
     """
     for row in range(0, rows // ROWS * 2, 2):
         for column in range(0, columns // COLUMNS * 2, 2):
@@ -54,9 +55,9 @@ def own_sums(rows: int, columns: int) -> Iterator[tuple[int, int]]:
 
 
 def as_tf32(x: Scalar) -> Scalar:
-    """A float32, rounded to the nearest tf32, and of two to that further from zero."""
+    """A float32, rounded to the nearest tf32; ties away from zero."""
     bits = bitcast(x, np.uint32)
     least = 1 << TF32_UNUSED
     rounded = (bits + least // 2) & (2**32 - least)
-    # (the bits of a NaN might be carried into its sign)
+    # (the carry could change the sign of a NaN)
     return where(ne(x, x), const(np.nan, np.float32), bitcast(rounded, np.float32))

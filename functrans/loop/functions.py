@@ -1,9 +1,9 @@
 """Outlined scalar functions: many operations that remain one node until code is emitted.
 
-A sine is sixty operations and as many more for huge arguments. What decides about loops and memory
-need not see them: an elementwise primitive of many operations is pulled as one ``apply`` node, and
-the printers put its operations in. Two functions of the same operands (sine and cosine) still share
-what they have in common, since equal nodes are one.
+A sine takes sixty operations, and as many more for huge arguments. Decisions about loops and memory
+do not depend on them: an elementwise primitive of many operations is pulled as a single ``apply``
+node, which the printers expand. Functions of the same operand (sine and cosine) still share common
+operations, since equal nodes are one object.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from functrans.loop.statements import Kernel
 from functrans.loop.walk import scalars
 
 FEWEST = 12
-"""Operations that are worth being a function."""
+"""The fewest operations that are outlined as a function."""
 
 RARE = 24
-"""This many operations that are rarely needed are put into a function of their own."""
+"""The fewest rarely needed operations that become a function of their own."""
 
 MANY = 8
-"""With more copies of a function than this, a kernel calls it: that is not slower, and the compiler
-takes its time for each copy."""
+"""If a kernel has more copies of a function, it calls it instead: that is not slower, and
+compiling each copy takes time."""
 
 MANY_SHARED = 32
-"""The same for functions that share operations with others, as a sine does with a cosine of the
-same number: with more copies, they would not stay in the processor's cache of instructions."""
+"""The same for functions that share operations, like the sine and cosine of one operand: more
+copies would exceed the instruction cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,34 +62,34 @@ class Function:
 
     @cached_property
     def node_count(self) -> int:
-        """The nodes, those of functions inside included; parameters are not counted."""
+        """The number of nodes, including those of functions inside; parameters are not counted."""
         return node_count(self.nodes) - len(self.parameters)
 
     @cached_property
     def widest(self) -> int:
-        """The bytes of the widest number that is usually computed with, but for places in tables.
+        """The item size of the widest dtype of its operations, without table indices.
 
-        What is rarely needed may take several registers.
+        Rarely needed operations are not included: they may take several registers.
         """
         return max((x.dtype.itemsize for x in self.nodes if x.dtype != INDEX), default=1)
 
     def __call__(self, args: tuple[Scalar, ...]) -> Scalar:
-        """The function of some operands, as one node."""
+        """The application of the function to operands, as one node."""
         return Scalar("apply", args, self.result.dtype, self)
 
     def at(self, args: Sequence[Scalar]) -> Scalar:
-        """The operations of the function of some operands."""
+        """The operations of the function for given operands."""
         done: dict[Scalar, Scalar] = dict(zip(self.parameters, args, strict=True))
         return rebuilt(self.nodes, done)[self.result]
 
 
 def parameter(number: int, dtype: np.dtype[Any]) -> Scalar:
-    """The parameter for an operand of a function."""
+    """The parameter that stands for an operand of a function."""
     return Scalar("parameter", (), dtype, number)
 
 
 def rebuilt(nodes: Iterable[Scalar], done: dict[Scalar, Scalar]) -> dict[Scalar, Scalar]:
-    """Enters into `done` what becomes of nodes, operands first, where it says what some become."""
+    """Enters each node's replacement into `done`, which contains those of some nodes."""
     for node in nodes:
         if node not in done:
             args = tuple([done[arg] for arg in node.args])
@@ -99,12 +99,12 @@ def rebuilt(nodes: Iterable[Scalar], done: dict[Scalar, Scalar]) -> dict[Scalar,
 
 
 def node_count(nodes: Iterable[Scalar]) -> int:
-    """How many nodes there are, with what is inside of functions."""
+    """The number of nodes, including those inside functions."""
     return sum(node.attribute.node_count if node.op == "apply" else 1 for node in nodes)
 
 
 def often(kernel: Kernel) -> set[Function]:
-    """The functions that a kernel has many of."""
+    """The functions of which a kernel has many copies."""
     applied = [node for node in scalars(kernel.body) if node.op == "apply"]
     of_operands = Counter(node.args for node in applied)
     counts = Counter(node.attribute for node in applied)
@@ -117,7 +117,7 @@ def often(kernel: Kernel) -> set[Function]:
 
 
 def expanded(expressions: Sequence[Scalar], done: dict[Scalar, Scalar]) -> list[Scalar]:
-    """The expressions with the operations of all functions in them; `done` remembers them."""
+    """The expressions with all functions expanded; `done` remembers the nodes' replacements."""
     for node in postorder(expressions, known=done):
         args = tuple([done[arg] for arg in node.args])
         if node.op == "apply":
@@ -151,7 +151,7 @@ def closed(result: Scalar) -> Scalar:
 
 
 def _outline_rare(result: Scalar) -> Scalar:
-    """The expression with what is rarely needed outlined: as functions of what is known by then."""
+    """The expression, with rarely needed operations outlined as functions of known values."""
     done: dict[Scalar, Scalar] = {}
     for node in _common_nodes(result):
         args = [done.get(arg, arg) for arg in node.args]
@@ -163,7 +163,7 @@ def _outline_rare(result: Scalar) -> Scalar:
 
 
 def _common_nodes(result: Scalar) -> list[Scalar]:
-    """The nodes that are not only for what is rarely needed, operands first."""
+    """The nodes that are not only rarely needed, operands first."""
     known: set[Scalar] = set()
     found: list[Scalar] = []
     stack = [result]
@@ -181,7 +181,7 @@ def _common_nodes(result: Scalar) -> list[Scalar]:
 
 
 def _outlined(unlikely: Scalar, done: dict[Scalar, Scalar]) -> Scalar:
-    """The rare value of a choice, as a function if it is long, of what has been rewritten."""
+    """The rare value of a choice, outlined as a function if it is long."""
     condition, rare, common = unlikely.args
     known = {node for node in postorder([condition, common]) if node.op != "const"}
     body = postorder([rare], known=known)

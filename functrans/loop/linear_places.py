@@ -1,7 +1,7 @@
 """Linear indices: the memory position of an element of an array that is read through a reshape.
 
-The elements of an array that was reshaped are asked for at quotients and remainders of their
-numbers, and where an element lies is a sum of these again: ``x // 3 * 3 + x % 3``. It is ``x``.
+The elements of a reshaped array are read at quotients and remainders of their linear index, from
+which the position in memory is computed again: ``x // 3 * 3 + x % 3``, which is ``x``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ DIVISIONS = frozenset({"idiv", "irem"})
 
 
 def divides(indices: Iterable[Scalar]) -> bool:
-    """Whether anything is divided to find indices."""
+    """Whether the indices contain divisions."""
     return any(node.op in DIVISIONS for node in postorder(indices))
 
 
 def linear_place(target: Buffer, indices: tuple[Scalar, ...], simplify: Simplifier) -> Scalar:
-    """The place of an element of an array with known extents, counted in elements."""
+    """The linear position of an element of an array with known extents, in elements."""
     extents = [int(extent.attribute) for extent in target.shape]
     return from_terms(*without_divisions(simplify.terms(linear(indices, extents)), simplify))

@@ -1,8 +1,8 @@
 """Messages between processes as library routines: the available ones, and their symbols.
 
-A `functrans.loop.statements.Call` names its routine by a symbol. That of a message says all that
-another process must know to send the same: what is done, to which numbers, along which link.
-Communicators and other handles are the process' own, and stand for the symbol when code is loaded.
+A `functrans.loop.statements.Call` names its routine by a symbol. The symbol of a message contains
+everything that other processes must agree on: the kind, the operation, the dtype, and the link.
+Communicators and other handles belong to a process, and replace the symbol when code is loaded.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 PREFIX = "mpi"
 
 SUM, MAX, MIN, NOTHING = "sum", "max", "min", "none"
-"""What is made of the numbers of all processes."""
+"""The operations that combine the values of all processes."""
 
 
 class Message(NamedTuple):
     """A routine that passes messages.
 
-    Its arguments, by their addresses: the number of elements for or of one process, and that for
-    or of all of them; where they are, and where the results go; and a status, which is 0 if all is
-    well. ``sendrecv`` has the numbers of the receiver and of the sender before the status (-1:
-    nobody). ``rank`` takes nothing but the address for the number of this process.
+    Its arguments, all by reference: the number of elements of one process, and that of all of them;
+    the addresses of the sent and the received elements; and a status, which is 0 on success.
+    ``sendrecv`` has the ranks of the receiver and the sender before the status (-1: none). ``rank``
+    takes only the address for this process's rank.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Message(NamedTuple):
         One of `KINDS`.
     operation : str
     code : str
-        What elements are, as NumPy writes it: ``f8``.
+        The elements' dtype in NumPy's notation: ``f8``.
     link : str
-        The key of the processes that take part.
+        The key of the group of processes.
     """
 
     kind: str
@@ -51,13 +51,13 @@ KINDS = ("allreduce", "allgather", "reducescatter", "alltoall", "sendrecv", "ran
 
 
 def message_of(symbol: str) -> Message | None:
-    """The message that a symbol is of; None if it is another routine's."""
+    """The message of a symbol; None for other routines."""
     prefix, *parts = symbol.split("_")
     return Message(*parts) if prefix == PREFIX and len(parts) == len(Message._fields) else None
 
 
 def code_of(dtype: np.dtype[np.generic]) -> str:
-    """What elements are, as a part of a symbol; native numbers alone are sent."""
+    """The dtype's code as a part of a symbol; only native byte order is sent."""
     return f"{dtype.kind}{dtype.itemsize}"
 
 

@@ -1,8 +1,8 @@
 """Scalar nodes for loops and branches, which `pull` rules use in addition to arithmetic.
 
-All indices are int64 Scalars. `fold` is the inner loop of a reduction or contraction, `guard` reads
-an element only where there is one (padding, concatenation), `bounded` makes an index that comes
-from data safe to load from.
+All indices are int64 Scalars. `fold` is the inner loop of a reduction or contraction; `guard` reads
+an element only if it exists (padding, concatenation); `bounded` makes an index from data safe to
+load from.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def index(label: str = "i", extent: int | None = None) -> Scalar:
 
 
 UNROLLED = 16
-"""A fold over this many elements at most is written out."""
+"""The most elements over which a fold is unrolled."""
 
 
 def as_index(value: Scalar | int) -> Scalar:
@@ -51,23 +51,23 @@ def as_index(value: Scalar | int) -> Scalar:
 
 
 FOLDS = ("add", "mul", "min", "max", "and", "or")
-"""The operations that a `fold` may combine with: associative up to rounding, and commutative."""
+"""The operations of a `fold`: associative up to rounding, and commutative."""
 
 
 def ahead(value: Scalar, soon: Scalar) -> Scalar:
-    """``value``, beside which the line of what is loaded soon may be fetched into the cache."""
+    """``value``, computed while the cache line of a load that follows soon may be prefetched."""
     return Scalar("ahead", (value, soon), value.dtype)
 
 
 def block_range(block: Scalar, length: int, stop: Scalar) -> tuple[Scalar, Scalar]:
-    """Blocking: where a block of the iterations of a loop starts and stops."""
+    """Blocking: the start and the stop of a block of a loop's iterations."""
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)
     end = Scalar("add", (start, const(length, INDEX)), INDEX)
     return start, Scalar("min", (end, stop), INDEX)
 
 
 def identity(op: str, dtype: np.dtype[Any]) -> Number:
-    """The number that a fold starts from, which changes nothing when it is combined."""
+    """The identity element of an operation, with which a fold starts."""
     if op in ("add", "or"):
         return False if dtype.kind == "b" else 0
     if op == "mul":
@@ -124,12 +124,12 @@ def fold(op: str, extents: Sequence[Scalar | int], body: Callable[..., Scalar]) 
 
 
 def widened(x: Scalar, op: str = "add") -> Scalar:
-    """A term of a sum as it is added up: a half float as float32."""
+    """A term of a sum in the dtype in which it is added: a half float as float32."""
     return convert(x, np.float32) if op == "add" and x.dtype == np.float16 else x
 
 
 def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
-    """The terms combined as a balanced tree."""
+    """The terms, combined as a balanced tree."""
     while len(terms) > 1:
         pairs = zip(terms[::2], terms[1::2], strict=False)
         odd = terms[len(terms) - len(terms) % 2 :]
@@ -138,7 +138,7 @@ def combine_pairwise(op: str, terms: list[Scalar]) -> Scalar:
 
 
 def linear(position: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
-    """The number of an element, in the order that they lie in."""
+    """The linear index of an element in C order."""
     number = ZERO
     for i, extent in zip(position, shape, strict=True):
         number = number * extent + i
@@ -146,7 +146,7 @@ def linear(position: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
 
 
 def separated(number: Scalar, shape: Sequence[int]) -> tuple[Scalar, ...]:
-    """The position of an element, by its number: the inverse of `linear`."""
+    """The position of an element, given its linear index: the inverse of `linear`."""
     position: list[Scalar] = []
     for extent in reversed(shape):
         position.insert(0, irem(number, extent))
@@ -155,10 +155,10 @@ def separated(number: Scalar, shape: Sequence[int]) -> tuple[Scalar, ...]:
 
 
 def reshaped(position: Sequence[Any], shape: Sequence[int], own: Sequence[int]) -> tuple[Any, ...]:
-    """The position in an array of what is in a reshape of it: its own axes are ``own``.
+    """The position in an array with axes ``own`` of an element of a reshape of it.
 
-    Axes are split and merged in the smallest groups of them that have as many elements in both. So
-    what both have needs no arithmetic, even for a position that is outside.
+    Axes are split and merged in the smallest groups that have equally many elements in both shapes.
+    So axes that both shapes share need no arithmetic, even for a position out of bounds.
     """
     if 0 in own:
         return separated(linear(position, shape), own)
@@ -183,9 +183,9 @@ def reshaped(position: Sequence[Any], shape: Sequence[int], own: Sequence[int]) 
 
 
 def entry(table: Sequence[int], position: Scalar) -> Scalar:
-    """An entry of a table of integers: the nearest one, if a guard around it will not ask for any.
+    """An entry of a table of integers; out of bounds, the nearest one, which a guard may discard.
 
-    The limits go where the position is known to be within the table.
+    The clamping is removed where the position is known to be within the table.
     """
     if not table:
         return ZERO
@@ -196,8 +196,8 @@ def entry(table: Sequence[int], position: Scalar) -> Scalar:
 def guard(condition: Scalar, value: Scalar, otherwise: Scalar | Number) -> Scalar:
     """``value`` where the condition holds, else ``otherwise``.
 
-    Unlike with `where`, nothing is read from memory for the side that is not taken, so an index
-    in ``value`` may be out of bounds where the condition does not hold.
+    Unlike with `where`, nothing is loaded for the value that is not selected, so an index in
+    ``value`` may be out of bounds where the condition is false.
     """
     if not isinstance(otherwise, Scalar):
         otherwise = const(otherwise, value.dtype)

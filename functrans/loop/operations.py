@@ -1,6 +1,6 @@
 """Cost model: the number of operations of expressions and statements.
 
-To find where an element is, from the indices of loops and from nothing else, does not count.
+Index arithmetic, which depends on nothing but loop indices, is not counted.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from functrans.loop.statements import For, If, MatrixMultiply, Reduce, Statement
 from functrans.loop.walk import expressions, walk
 
 DATA = frozenset({"load", "local", "parameter", "probe"})
-"""The leaves that stand for data."""
+"""The leaves that are data."""
 
 NO_WORK = frozenset({"load", "probe", "checked", "required", "ahead"})
 
 Known = ChainMap[Scalar, None]
-"""Values that have been computed, in the scopes around."""
+"""Values that have been computed, in the enclosing scopes."""
 
 Count = int | np.ndarray[Any, Any]
-"""Numbers of operations at several places in loops, or what is one number at all of them."""
+"""Numbers of operations at several points of the enclosing loops, or one number for all of them."""
 
 AT_ONCE = 1 << 14
-"""Parts of loops that are looked at together."""
+"""The number of points of the enclosing loops that are evaluated together."""
 
 _LOOKS = np.array([0, 7, 197, 331, 499, 613, 797, 941, 983, 1000])
-"""Which steps of a part are looked at, in thousandths of it: in no order that numbers may have."""
+"""The sampled steps of a range, in thousandths: irregular, so that they do not resonate with
+data."""
 
 
 class At(NamedTuple):
-    """Places in the loops around: the values of their indices at each, and how many there are."""
+    """Points of the enclosing loops: the values of the indices, and the number of points."""
 
     indices: Mapping[Scalar, Count]
     places: int
@@ -49,10 +50,10 @@ class At(NamedTuple):
     def summed(
         self, index: Scalar, start: Count, stop: Count, inside: Callable[[At], Count]
     ) -> Count:
-        """The operations of a loop at each place, for what is ``inside`` at each of its steps.
+        """The operations of a loop at each point; ``inside`` gives those of each of its steps.
 
-        Where those that are looked at lie on a line, an arithmetic series is added up; where
-        they do not, the steps are halved.
+        If the samples lie on a line, the arithmetic series is summed; otherwise, the range is
+        halved.
         """
         first = np.broadcast_to(np.asarray(start, np.int64), self.places)
         count = np.maximum(np.broadcast_to(np.asarray(stop, np.int64), self.places) - first, 0)
@@ -91,15 +92,15 @@ class At(NamedTuple):
 
 
 def operations(roots: Iterable[Scalar]) -> int:
-    """How many operations there are in some expressions, each done once."""
+    """The number of operations in some expressions, each counted once."""
     return _Operations()(list(roots), ChainMap())
 
 
 def operations_of(body: Sequence[Statement], sizes: Sequence[int] = ()) -> int:
-    """How many operations statements do, for given sizes.
+    """The number of operations of statements, for given sizes.
 
-    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
-    a library does is not counted.
+    Of branches, the most expensive counts; a loop of unknown length counts as one step. The work of
+    library routines is not counted.
     """
     return int(_Tally(body, sizes).body(body, At({}, 1), ChainMap()))
 
@@ -111,7 +112,7 @@ class _Operations:
         self.of_data: dict[Scalar, bool] = {}
 
     def __call__(self, roots: Sequence[Scalar], known: Known) -> int:
-        """The operations besides what is known, which they are added to."""
+        """The operations that are not known yet; they are added to ``known``."""
         for node in postorder(roots, known=self.of_data):
             self.of_data[node] = node.op in DATA or any(map(self.of_data.get, node.args))
         total = 0
@@ -132,7 +133,7 @@ class _Operations:
                 total += self._weight(node)
                 stack.extend(node.args)
         for node in inner:
-            # what is computed in an arm, or in a step, is not at hand elsewhere
+            # values that are computed in a branch or in a step are not available outside
             if node.op == "guard":
                 total += sum(self([arm], known.new_child()) for arm in node.args[1:])
             else:
@@ -160,7 +161,7 @@ class _Tally:
             for node in postorder(_bounds(statement))
             if node.op == "index"
         }
-        """The indices of loops that the extents of others depend on."""
+        """The loop indices on which the extents of other loops depend."""
 
     def body(self, body: Iterable[Statement], at: At, known: Known) -> Count:
         return sum((self.statement(each, at, known) for each in body), 0)
@@ -195,7 +196,7 @@ class _Tally:
     def loops(
         self, loops: Sequence[tuple[Scalar, Scalar, Scalar]], at: At, inside: Callable[[At], Count]
     ) -> Count:
-        """The operations of loops, for what is ``inside`` of them."""
+        """The operations of nested loops, where ``inside`` gives those of the innermost body."""
         if not loops:
             return inside(at)
         (index, *bounds), *rest = loops
@@ -207,7 +208,7 @@ class _Tally:
         return _larger(stop - start, 0) * self.loops(rest, at.along(index, start), inside)
 
     def number(self, bound: Scalar, at: At) -> Count | None:
-        """The value of an extent, if that is not a matter of data, or of loops further out."""
+        """The value of an extent, unless it depends on data or on outer loops' indices."""
         if bound.op == "const":
             return int(bound.attribute)
         values: dict[Scalar, Any] = {node: np.int64(x) for node, x in at.indices.items()}
@@ -221,13 +222,13 @@ class _Tally:
 
 
 def _larger(first: Count, second: Count) -> Count:
-    if isinstance(first, int) and isinstance(second, int):  # of any size
+    if isinstance(first, int) and isinstance(second, int):  # an unknown size
         return max(first, second)
     return np.maximum(first, second)
 
 
 def _bounds(statement: Statement) -> list[Scalar]:
-    """The extents of loops."""
+    """The bounds of loops."""
     match statement:
         case For():
             return [statement.start, statement.stop]

@@ -1,6 +1,6 @@
 """Access analysis of products by warps: which elements of the operands each thread reads.
 
-Arrays have an axis for each loop around (`functrans.loop.domain`).
+Arrays have an axis for each enclosing loop (`functrans.loop.domain`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functrans.loop.statements import MatrixMultiply, Panel
 
 
 def lane(thread: Array | None, team: int) -> Array:
-    """The numbers in their warps of the threads that come to a product: whole warps of a team."""
+    """The lanes of the threads that reach a product, which must be whole warps of a team."""
     if thread is not None and team % fragments.WARP == 0 == thread.size % fragments.WARP:
         number = thread % fragments.WARP
         if (number.reshape(-1, fragments.WARP) == np.arange(fragments.WARP)).all():
@@ -25,7 +25,7 @@ def lane(thread: Array | None, team: int) -> Array:
 
 
 def check_alike(values: Sequence[Value], lane: Array) -> None:
-    """See that values are the same for all threads of a warp, which are an axis of ``lane``."""
+    """Check that values are the same for all threads of a warp, which are an axis of ``lane``."""
     axis = int(np.argmax(lane.shape))
     for value in values:
         if isinstance(value, Unknown) or not _is_alike(value, axis):
@@ -42,7 +42,7 @@ def _is_alike(value: Array, axis: int) -> bool:
 def read(
     statement: MatrixMultiply, lane: Array, corners: Sequence[Array], depth: int
 ) -> Iterator[tuple[Panel, Array]]:
-    """The elements that threads read of both operands, which begin at these elements."""
+    """The elements that threads read of both operands, given those at which they begin."""
     quotient, rest = divmod(lane, 4)
     left, right = statement.left, statement.right
     rows = fragments.own_rows(quotient, left.rows), fragments.own_columns(rest, right.rows)
