@@ -1,7 +1,7 @@
 """Reductions: the fold nodes of some expressions become `Reduce` statements before them.
 
-A long sum of floats is one of partial sums, each of a bounded number of terms: what rounding takes
-from it grows with the logarithm of its length, as in pairwise summation.
+A long sum of floats is a sum of partial sums with a bounded number of terms each, so that its
+rounding error grows with the logarithm of its length, as in pairwise summation.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from functrans.loop.walk import scalars
 
 
 class Reductions(NamedTuple):
-    """Long reductions in blocks, sums of sums, and accumulators side by side.
+    """Long reductions in blocks, sums of partial sums, and parallel accumulators.
 
-    Measured: `steps` (the error of float32 sums). `blocks` gives many threads pieces to share; it
-    must not follow from their number, on which no bit of a result depends.
+    Measured: `steps` (the error of float32 sums). `blocks` gives many threads blocks to share; it
+    must not depend on the number of threads, since the bits of a result must not.
     """
 
     blocks: int = 64
-    """The number of blocks that a long reduction is cut into."""
+    """The number of blocks of a long reduction."""
     few_iterations: int = 512
-    """A root with more iterations than this gives threads enough to share as it is."""
+    """Roots with more iterations than this need no blocks, since threads share the iterations."""
     most_columns: int = 1 << 62
-    """This many sums down columns are not cut in any case: inside of a loop on a grid, where a team
-    has a thread for each, and more threads share their terms (`functrans.lower.grid.slicing`)."""
+    """This many sums over rows are never split: inside a loop on a grid, where each thread of a
+    team computes one of them, and additional threads share their terms
+    (`functrans.lower.grid.slicing`)."""
     long: int = 1 << 17
-    """Steps of all folds of a root together that are worth blocks."""
+    """The number of terms of all folds of a root from which on blocks are profitable."""
     plain_body: int = 16
-    """A reduction of so few operations has all accumulators, one of three times as many has half
-    of them: more work for each term hides the latency of adding by itself."""
+    """A reduction of at most so many operations has all accumulators, one of three times as many
+    has half of them: more work for each term hides the latency of additions by itself."""
     most_steps: int = 32
-    """More floats than this are not added to a sum one after the other."""
+    """The most floats that are added to a sum sequentially."""
     steps: int = 16
-    """The terms of a partial sum: of enough work that what is done for each partial sum is free."""
+    """The terms of a partial sum: enough work to make the cost of each partial sum negligible."""
     accumulators: int = 4
-    """Vectors of sums side by side: an addition takes about as many cycles, and two are begun in
-    each."""
+    """The number of vector accumulators: an addition has about as many cycles of latency, and
+    two start in each cycle."""
     blocks_of_lanes: bool = True
-    """Whether a sum that is dealt to lanes is one of partial sums, too: lanes in a vector may stop
-    to be added up, threads would have to wait for each other."""
+    """Whether a sum that is dealt to lanes has partial sums, too: vector lanes can be combined
+    at any time, while threads would have to wait for each other."""
     longest_alone: int = 0
-    """A sum of at most this many steps, which are dealt to lanes, has no blocks in any case."""
+    """The most terms, dealt to lanes, of a sum that is not split in any case."""
     shortest: int = 16
-    """A sum of fewer numbers has one accumulator."""
+    """A sum of fewer terms has one accumulator."""
 
 
 def lower_folds(
@@ -60,7 +61,7 @@ def lower_folds(
 ) -> tuple[list[Statement], list[Scalar]]:
     """Statements that compute the folds, and the expressions with locals instead of them.
 
-    Folds over equal extents that do not need each other share one loop.
+    Independent folds over equal extents share one loop.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def lower_folds(
 
 
 def _ready(expressions: Sequence[Scalar]) -> list[Scalar]:
-    """The folds that can be computed now: they need no other fold, save ones inside themselves."""
+    """The folds that do not depend on other folds, except for those inside them."""
     ready: list[Scalar] = []
     bound: set[Scalar] = set()
     folds = [node for node in postorder(expressions) if node.op == "fold"]
@@ -120,7 +121,7 @@ def _reduce(
     target: Target,
     known: dict[Scalar, Scalar],
 ) -> Statement:
-    """One loop for folds over the same extents; enters their locals among the known values."""
+    """One loop for folds over the same extents; adds their locals to the known values."""
     indices = group[0].attribute[1]
     values = []
     for fold in group:
@@ -149,7 +150,7 @@ def _reduce(
 
 
 def blocked(whole: Reduce, lengths: Reductions) -> Reduce:
-    """Blocked summation: the reduction, a sum of many floats as one of partial sums."""
+    """Blocked summation: turn a sum of many floats into a sum of partial sums."""
     if not any(
         op == "add" and target.dtype.kind == "f"
         for op, target in zip(whole.ops, whole.targets, strict=True)
@@ -188,7 +189,7 @@ def blocked(whole: Reduce, lengths: Reductions) -> Reduce:
 
 
 def unblocked(whole: Reduce) -> Reduce:
-    """A reduction of which `blocked` has made one of partial ones, in one nest of loops again."""
+    """The inverse of `blocked`: a single nest of loops."""
     while (inner := _partial_of(whole)) is not None:
         *outer, (block, start, count) = whole.loops
         (counter, first, last), *within = inner.loops
@@ -204,7 +205,7 @@ def unblocked(whole: Reduce) -> Reduce:
 
 
 def _partial_of(whole: Reduce) -> Reduce | None:
-    """The reduction that is all that is combined by another one, in the same way."""
+    """The partial reduction whose results are all that a reduction combines; or None."""
     inner = whole.body[0] if len(whole.body) == 1 else None
     if not isinstance(inner, Reduce):
         return None
@@ -218,7 +219,7 @@ def _partial_of(whole: Reduce) -> Reduce | None:
 
 
 def _last_of_blocks(block: Scalar, count: Scalar, first: Scalar, last: Scalar) -> Scalar | None:
-    """Where the last of blocks ends that are next to each other; None if they are not."""
+    """The stop of the last block, if the blocks are contiguous; else None."""
     simplify = Simplifier()
     length = Coefficients(block).of(first)
     if not length or simplify.substitute([first], {block: ZERO})[0] is not ZERO:
@@ -239,7 +240,7 @@ def _is_free_of(block: Scalar, roots: Sequence[Scalar]) -> bool:
 
 
 def _partials(values: Sequence[Scalar], stop: Scalar, lanes: int, target: Target) -> int:
-    """The lanes of all accumulators together, for a vector register's number of lanes."""
+    """The number of lanes of all accumulators, given those of a vector register."""
     wanted = lanes
     if lanes > 1 and "accumulators" in target.stages:
         plain, most = target[Reductions].plain_body, target[Reductions].accumulators

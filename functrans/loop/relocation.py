@@ -1,4 +1,4 @@
-"""Buffer substitution: the same statements on other memory, inside other buffers or in locals."""
+"""Buffer substitution: statements on other memory, such as subarrays or locals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Position = tuple[Scalar, ...]
 
 
 class Relocation:
-    """Inlines the statements of an inner graph: on the buffers of the graph around.
+    """Inlines the statements of an inner graph, on the buffers of the enclosing graph.
 
     Parameters
     ----------
@@ -39,14 +39,15 @@ class Relocation:
         self.moved: dict[Buffer, tuple[Buffer, Position]] = {}
         """Buffers that are subarrays of others: element ``i`` is the other's at ``prefix + i``."""
         self.placed: dict[Buffer, Callable[[Position], tuple[Buffer, Position]]] = {}
-        """Buffers whose elements lie elsewhere, by their positions."""
+        """Buffers with another layout: functions from positions to elements."""
         self.held: dict[Buffer, dict[Position, Scalar]] = {}
-        """Buffers of which each element is a local."""
+        """Buffers whose elements are locals."""
         self.made: dict[Buffer, dict[Position, Scalar]] = {}
-        """Buffers that are written: each store declares a local, which is entered here."""
+        """Written buffers that become locals: each store declares a local, which is entered
+        here."""
 
     def expressions(self, expressions: Sequence[Scalar]) -> list[Scalar]:
-        """Expressions that load from the new memory."""
+        """The expressions, with loads from the new memory."""
         replaced: dict[Scalar, Scalar] = {}
         for node in postorder(expressions):
             if node.op != "load":
@@ -68,7 +69,7 @@ class Relocation:
         return self._place(target, tuple(self.expressions(position)))
 
     def _place(self, target: Buffer, position: Position) -> tuple[Buffer, Position]:
-        """Where an element of a buffer is, which may have been moved."""
+        """The new position of an element."""
         if target in self.placed:
             new, position = self.placed[target](position)
             return new, tuple(map(self.simplify, position))
@@ -94,7 +95,7 @@ class Relocation:
             buffer=lambda one: self.moved.get(one, (one,))[0],
         )
         if isinstance(old, Call) and isinstance(new, Call) and old.rows is not None:
-            # the new buffers may have axes in front
+            # the new buffers may have additional leading axes
             axes = {n: self._axis(old.arguments[n], axis) for n, axis in old.rows.axes.items()}
             return replace(new, rows=replace(old.rows, axes=axes))
         return new
@@ -105,7 +106,7 @@ class Relocation:
 
 
 def constant_positions(statements: Iterable[Statement], buffers: set[Buffer]) -> set[Buffer]:
-    """Those of the buffers whose elements are only used one by one, at constant indices."""
+    """The buffers whose elements are only accessed individually, at constant indices."""
     from_memory: set[Buffer] = set()
 
     def look(expressions: Iterable[Scalar]) -> None:
@@ -121,7 +122,7 @@ def constant_positions(statements: Iterable[Statement], buffers: set[Buffer]) ->
             from_memory.update(statement.reads, statement.writes)
         for child in children(statement):
             if isinstance(statement, (For, If, While)) and isinstance(child, Store):
-                # a local that is declared inside is not known outside
+                # a local declared inside is not visible outside
                 from_memory.add(child.target)
             visit(child)
 

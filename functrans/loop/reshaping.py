@@ -1,4 +1,4 @@
-"""Reshaping of buffers: an array of as many elements, in C order, in place of a kernel's buffer."""
+"""Reshaping of buffers: an array of equal size, in C order, as a kernel's buffer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from math import prod
 def as_in_kernel(
     given: Sequence[int], inner: Sequence[int], has_axes: bool
 ) -> tuple[int, ...] | None:
-    """The extents of an array as a kernel takes it; None if it cannot be taken so.
+    """The extents of an array as a kernel takes it; None if its shape does not fit.
 
     Parameters
     ----------
     given : sequence of int
         The extents of the array.
     inner : sequence of int
-        All extents of the kernel's buffer but the first, which follows.
+        The extents of the kernel's buffer except the first, which is computed.
     has_axes : bool
-        Whether the kernel's buffer has any.
+        Whether the kernel's buffer has axes at all.
     """
     if not has_axes:
         return () if prod(given) == 1 else None

@@ -1,9 +1,9 @@
-"""Scalar expressions: the arithmetic that both the loop IR and `functrans.vecmath` are written in.
+"""Scalar expressions: the arithmetic in which the loop IR and `functrans.vecmath` are written.
 
 A `Scalar` is an immutable node: an operation, its operands and a dtype. It stands for one number
 inside a loop body. Python's operators build nodes; `where`, `convert`, `bitcast` and the other
-functions below build the rest. The printers in `lower/` turn nodes into LLVM or Numba source, and
-know the operations of `OPERATIONS` and nothing else.
+functions below build the rest. The printers in `emit/` turn nodes into LLVM or Numba source; they
+depend only on the operations of `OPERATIONS`.
 
 Both operands of a binary operation have one dtype; a Python number takes the dtype of the other
 operand. Comparison with ``==`` and ``!=`` is node identity, as Python containers need it: write
@@ -32,7 +32,7 @@ _bits = struct.Struct("d").pack
 
 
 class Operation(NamedTuple):
-    """A scalar operation: its name, its operands, and its meaning (as NumPy says it)."""
+    """A scalar operation: its name, its number of operands, and its meaning in terms of NumPy."""
 
     name: str
     arity: int
@@ -45,7 +45,7 @@ def _shift_right_logical(x: Any, n: Any) -> Any:
 
 
 def _divide_integers(x: Any, y: Any) -> Any:
-    """Truncating division, as the machine does it."""
+    """Truncating division, as in machine code."""
     floored = x // y
     return (floored + ((floored * y != x) & ((x < 0) ^ (y < 0)))).astype(x.dtype)
 
@@ -58,9 +58,9 @@ def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _sum_rounded_to_odd(x: Any, y: Any) -> Any:
-    """``x + y`` where an inexact sum takes the neighbour with an odd last bit.
+    """``x + y``, rounded to odd: an inexact sum becomes the neighbour with an odd last bit.
 
-    Rounding such a sum again, to fewer bits, gives what one rounding would have given.
+    Rounding the result again, to fewer bits, gives the same as rounding once.
     """
     total, error = _two_sum(x, y)
     bits = np.asarray(total).view(np.int64)
@@ -89,7 +89,8 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
         return _sum_rounded_to_odd(wide_x * wide_y, wide_z).astype(x.dtype)
     (x_part, x_exponent), (y_part, y_exponent) = np.frexp(x), np.frexp(y)
     (z_part, z_exponent), exponent = np.frexp(z), x_exponent + y_exponent
-    # z in units of the product; a far smaller z still says to which side an exact product is off
+    # z in units of the product; a far smaller z still decides the direction in which an exact
+    # product is rounded
     shift = z_exponent - exponent
     high, low = _two_product(x_part, y_part)
     middle, lowest = _two_sum(np.ldexp(z_part, np.clip(shift, -300, 300)), low)
@@ -134,9 +135,9 @@ OPERATIONS: dict[str, Operation] = {
         Operation("lt", 2, np.less),
         Operation("le", 2, np.less_equal),
         Operation("where", 3, np.where),
-        # where(condition, rare, common), with the promise that the condition hardly ever holds
+        # where(condition, rare, common), with the promise that the condition is rarely true
         Operation("unlikely", 3, np.where),
-        # its first operand; the second, a load, is soon read: a machine may fetch its line before
+        # the first operand; the second, a load, follows soon, and its cache line may be prefetched
         Operation("ahead", 2, lambda value, _: value),
     )
 }
@@ -145,7 +146,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class _Entry(weakref.ref["Scalar"]):
-    """An entry of the table of all nodes: a node that may go, and its key."""
+    """An entry of the table of all nodes: a weak reference to a node, and its key."""
 
     __slots__ = ("key",)
 
@@ -153,7 +154,7 @@ class _Entry(weakref.ref["Scalar"]):
 
 
 _nodes: dict[tuple[Any, ...], _Entry] = {}
-"""All nodes. A `WeakValueDictionary` would do, at twice the time for each node."""
+"""All nodes. A `WeakValueDictionary` would take twice the time for each node."""
 
 
 def _gone(
@@ -161,10 +162,10 @@ def _gone(
     nodes: dict[tuple[Any, ...], _Entry] = _nodes,
     remove: Callable[[Any, Any], None] = _remove_dead_weakref,
 ) -> None:
-    """Take out the entry of a node that is no more, unless another has come in its place.
+    """Remove the entry of a dead node, unless another node has replaced it.
 
-    Looking and taking out must be one operation: a thread might put another entry there between
-    the two. It is the one that the standard library has for its own weak dictionaries.
+    The look-up and the removal must be one atomic operation, because another thread might add an
+    entry between them. It is the one that the standard library uses for its own weak dictionaries.
     """
     remove(nodes, entry.key)
 
@@ -201,7 +202,7 @@ class Scalar:
         node.attribute = attribute
         new = _Entry(node, _gone)
         new.key = key
-        # another thread may be making the same node: there is one, whose entry comes first
+        # another thread may be creating the same node: the node whose entry is first is used
         while (entry := _nodes.setdefault(key, new)) is not new:
             found = entry()
             if found is not None:
@@ -281,7 +282,7 @@ class Scalar:
 
 
 def wrapped(value: int, dtype: np.dtype[Any]) -> int:
-    """An integer in a dtype, modulo 2 to the number of its bits."""
+    """An integer wrapped to a dtype, modulo 2 to the number of its bits."""
     bits = 8 * dtype.itemsize
     value &= (1 << bits) - 1
     return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
@@ -299,9 +300,9 @@ def const(value: Number | np.generic, dtype: Any) -> Scalar:
 
 
 def zero(dtype: Any) -> Scalar:
-    """A number that is absent: zero, and so is its product with infinity or NaN.
+    """A zero that stands for a missing value: its product with infinity or NaN is zero, too.
 
-    Integers have no such numbers, and theirs is an ordinary 0.
+    For integers, it is an ordinary 0.
     """
     dtype = np.dtype(dtype)
     return Scalar("zero", (), dtype) if dtype.kind == "f" else const(0, dtype)
@@ -344,18 +345,18 @@ def where(condition: Scalar, x: Scalar | Number, y: Scalar | Number) -> Scalar:
 
 
 def unlikely(condition: Scalar, rare: Scalar | Number, common: Scalar | Number) -> Scalar:
-    """``where(condition, rare, common)`` for a condition that hardly ever holds.
+    """``where(condition, rare, common)`` for a condition that is rarely true.
 
-    The value is that of `where`, and a printer may emit just that. What only `rare` needs may
-    instead be left out of a vector loop, if the loop goes over a block again, with everything,
-    when the condition held anywhere in the block; or be put behind a branch.
+    The value is that of `where`, and a printer may emit just that. Alternatively, it may omit the
+    computation of `rare` from a vector loop, and repeat a block of iterations, with everything, if
+    the condition was true anywhere in it; or it may compute `rare` in a branch.
     """
     left, right = _pair(rare, common)
     return Scalar("unlikely", (condition, left, right), left.dtype)
 
 
 def lookup(table: tuple[float, ...], index: Scalar, dtype: Any) -> Scalar:
-    """``table[index]``: a number from a constant table, for an index within it."""
+    """``table[index]``: an element of a constant table; the index must be within it."""
     return Scalar("lookup", (index,), np.dtype(dtype), table)
 
 
@@ -363,7 +364,7 @@ def fma(x: Scalar, y: Scalar | Number, z: Scalar | Number) -> Scalar:
     """``x * y + z`` with one rounding."""
     operands = x, _pair(x, y)[1], _pair(x, z)[1]
     if x.dtype == np.float16:
-        # the machine has none of half floats; of doubles, the product of two is exact
+        # the machine has none for half floats, but the float64 product of two of them is exact
         return convert(fma(*(convert(each, np.float64) for each in operands)), x.dtype)
     return Scalar("fma", operands, x.dtype)
 
@@ -409,7 +410,7 @@ rint = _unary("rint")
 
 
 def convert(x: Scalar, dtype: Any) -> Scalar:
-    """The number in another dtype, as ``astype`` would give it."""
+    """The number, converted to another dtype as by ``astype``."""
     dtype = np.dtype(dtype)
     if x.dtype == dtype:
         return x
@@ -422,14 +423,14 @@ def convert(x: Scalar, dtype: Any) -> Scalar:
 
 
 def _rounded_to_bfloat16(x: Scalar, dtype: np.dtype[Any]) -> Scalar:
-    """The upper half of a float32, rounded to the nearest, and to an even one of two.
+    """The upper half of a float32, rounded to the nearest; ties to even.
 
-    So no machine and no printer needs to know of bfloat16: it is 16 bits that are moved.
+    So neither machines nor printers need support for bfloat16: it is 16 bits that are moved.
     """
     bits = bitcast(x, np.uint32)
     upper = bits >> 16
     rounded = (bits + (upper & 1) + 0x7FFF) >> 16
-    # a NaN might be rounded to infinity: it becomes the quiet one of its sign
+    # rounding might turn a NaN into infinity; it becomes the quiet NaN of its sign
     nan = (upper & 0x8000) | 0x7FC0
     return bitcast(convert(where(ne(x, x), nan, rounded), _BITS16), dtype)
 
@@ -443,7 +444,7 @@ def bitcast(x: Scalar, dtype: Any) -> Scalar:
 
 
 def postorder(roots: Iterable[Scalar], known: Container[Scalar] = ()) -> list[Scalar]:
-    """Every node below the roots once, operands first; nodes in `known` and below are left out."""
+    """Every node below the roots once, operands first, without those in `known` and below them."""
     order: dict[Scalar, None] = {}
     stack = list(roots)
     stack.reverse()
@@ -475,7 +476,7 @@ def evaluate(expression: Scalar, values: dict[Scalar, Any]) -> Any:
 
 
 def meaning(node: Scalar, args: list[Any]) -> Any:
-    """The value of a node that is an operation, for arrays or numbers in place of its operands."""
+    """The value of an operation's node, given arrays or numbers for its operands."""
     match node.op:
         case "const":
             return np.asarray(node.attribute, node.dtype)

@@ -1,13 +1,13 @@
 """Algebraic simplification of scalar expressions: constants folded, int64 sums in normal form.
 
-What is done to floats is exact in IEEE arithmetic, with one exception: a ``zero`` node, a zero that
-stands for "nothing there" (a derivative by what was not read, the outside of a convolution's
-image), annihilates whatever it is multiplied by. Ordinary constants do not.
+Simplification of floats is exact in IEEE arithmetic, with one exception: a ``zero`` node, which
+stands for a missing value (a derivative with respect to an element that was not read, the padding
+of a convolution's image), annihilates whatever it is multiplied by. Ordinary constants do not.
 
-Loop indices and the user's int64 numbers are written in the same language. Integers wrap, so they
-are a ring, and sums of products may be written in a normal form whatever they are made of. What is
-true of integers that do not wrap (comparing by a difference, dividing term by term) is used only
-where the ranges of all that is computed on the way are known to lie within int64.
+Loop indices and the user's int64 numbers are written in the same language. Wrapping integers are a
+ring, so sums of products have a normal form, whatever their terms are. Identities of integers that
+do not wrap (comparison by difference, division term by term) are used only if the ranges of all
+intermediate results are known to lie within int64.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from functrans.loop.terms import Range, Terms, from_terms, without_remainders
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 _LONGEST_LOOP = 2**62
-"""No loop of unknown length comes to as many iterations, nor an array to as many elements."""
+"""An upper bound on the trip counts of loops of unknown length, and on the sizes of arrays."""
 
 MOST_TERMS = 64
-"""A longer sum stays as it is written: none of the indices of an array is as long."""
+"""Longer sums are not normalised; no array's index is as long."""
 
 Args = tuple[Scalar, ...]
 Dtype = np.dtype[Any]
@@ -39,7 +39,7 @@ FALSE = const(False, BOOL)
 
 
 class Simplifier:
-    """Rewrites expressions; the ranges of the loop indices in them decide comparisons."""
+    """Rewrites expressions; the ranges of loop indices decide comparisons."""
 
     def __init__(self) -> None:
         self._done: dict[Scalar, Scalar] = {}
@@ -47,7 +47,7 @@ class Simplifier:
         self._terms: dict[Scalar, Terms] = {}
 
     def __call__(self, expression: Scalar) -> Scalar:
-        """The expression in its simplest known form."""
+        """The simplified expression."""
         done = self._done
         found = done.get(expression)
         if found is not None:
@@ -71,7 +71,7 @@ class Simplifier:
         return [done[expression] for expression in expressions]
 
     def build(self, op: str, args: tuple[Scalar, ...], like: Scalar) -> Scalar:
-        """A node with simplified operands, simplified itself."""
+        """A node with simplified operands, which is simplified, too."""
         dtype, attribute = like.dtype, like.attribute
         rule = _RULES.get(op)
         if rule is not None:
@@ -128,9 +128,9 @@ class Simplifier:
         return interval(node.op, first, others[0] if others else (0, 0))
 
     def terms(self, node: Scalar) -> Terms:
-        """An int64 expression as a sum of factors times terms, and a constant.
+        """An int64 expression as a linear combination of terms, and a constant.
 
-        The sum is what the expression would be without wrapping.
+        It is the value of the expression without wrapping.
         """
         found = self._terms.get(node)
         if found is not None:
@@ -170,7 +170,7 @@ class Simplifier:
         return from_terms(*self.terms(Scalar(op, args, dtype)))
 
     def divide(self, x: Scalar, divisor: int) -> tuple[Scalar, Scalar] | None:
-        """Quotient and remainder of an index, with less to divide; None if nothing is known."""
+        """Quotient and remainder of an index by a constant, simplified; None if that fails."""
         terms, constant = self.terms(x)
         quotient = {t: f // divisor for t, f in terms.items() if f % divisor == 0}
         rest = {t: f for t, f in terms.items() if f % divisor}
@@ -197,7 +197,7 @@ class Simplifier:
     def _divide_by_unit(
         self, terms: Mapping[Scalar, int], constant: int, divisor: int
     ) -> tuple[Scalar, Scalar] | None:
-        """Divide ``unit * high + low`` by a multiple of the unit, where low is less than one."""
+        """Divide ``unit * high + low`` by a multiple of ``unit``; ``low`` is less than ``unit``."""
         common = [gcd(factor, divisor) for factor in terms.values()]
         unit = gcd(divisor, *(each for each in common if each > 1))
         if unit in (1, divisor):
@@ -217,7 +217,7 @@ class Simplifier:
         return quotient, self._affine("add", (scaled, low), INDEX)
 
     def compare(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
-        """A comparison of indices, if the ranges decide it."""
+        """A comparison of indices; None if their ranges do not decide it."""
         if x.dtype != INDEX or y.dtype != INDEX:
             return None
         difference = self.bounds(self._affine("sub", (x, y), INDEX))
@@ -225,7 +225,7 @@ class Simplifier:
             return None
         low, high = difference
         if op in ("eq", "ne"):
-            # a difference that wraps is 0 just if the true one is
+            # a wrapped difference is 0 if and only if the true one is
             if low == high == 0:
                 return TRUE if op == "eq" else FALSE
             if low > 0 or high < 0:
@@ -398,7 +398,7 @@ def _checked(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scala
 
 
 def _lookup(_: Simplifier, args: Args, dtype: Dtype, table: Any) -> Scalar | None:
-    """An entry of a table that is known, or the position where each entry is its own."""
+    """An entry of a table at a known position, or the position if each entry equals its own."""
     (position,) = args
     if position.op in ("const", "zero"):
         return const(table[int(position.attribute or 0)], dtype)
@@ -425,7 +425,7 @@ def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> S
 
 
 def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
-    """Simplify the operations inside by what is known of an operand."""
+    """Simplify the operations of a function, given what is known of its operands."""
     if not any(arg.op in ("const", "zero") for arg in args):
         return None
     return simplifier(function.at(args))

@@ -3,10 +3,9 @@
 A `Kernel` is a list of statements over `Buffer` parameters and integer sizes. To the operations of
 `functrans.loop.scalar` and `functrans.loop.nodes` it adds four leaves: `load` (an element of a
 buffer), `size` (an integer known at the call), `index` (bound by a loop) and `local` (a mutable
-number).
-`fold` nodes do not occur: the schedule has made each of them a `Reduce` statement.
+number). `fold` nodes do not occur: each of them has become a `Reduce` statement.
 
-Everything is immutable. `check` says what is well-formed; `text` prints a kernel.
+Everything is immutable. `verify` checks kernels; `text` prints them.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ class Buffer:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The shape of a buffer of a program, in which all extents are constants."""
+        """The shape of a program's buffer, whose extents are constants."""
         return tuple([int(extent.attribute) for extent in self.shape])
 
     @property
     def count(self) -> int:
-        """The number of its elements."""
+        """The number of elements."""
         return prod(self.extents)
 
     @property
@@ -62,7 +61,7 @@ class Buffer:
 
 
 def buffer(name: str, dtype: Any, shape: Iterable[Scalar | int]) -> Buffer:
-    """A buffer, its extents given as numbers or Scalars."""
+    """A buffer, given its extents as numbers or Scalars."""
     return Buffer(name, np.dtype(dtype), tuple(map(as_index, shape)))
 
 
@@ -77,7 +76,7 @@ def size(slot: int) -> Scalar:
 
 
 def local(dtype: Any, label: str = "t") -> Scalar:
-    """A new mutable number. A `Let` declares it; `Assign` changes it."""
+    """A new mutable number. `Let` declares it; `Assign` changes it."""
     return Scalar("local", (), np.dtype(dtype), (label, next(_fresh)))
 
 
@@ -92,12 +91,12 @@ class Store:
     value : Scalar
     op : str or None
     atomic : bool
-        Whether no other thread comes between reading and writing, so that independent iterations
-        may meet in one element, if all do the same to it: in an order that nobody knows. Of those
-        without an ``op``, any may be the last.
+        Whether reading and writing are one atomic operation. Independent iterations may then update
+        the same element, if all of them use the same operation; their order is unspecified. Without
+        an ``op``, any of the stores may be the last.
     late : bool
-        Whether the thread goes on before it is done: the element is there once the thread has come
-        to an `Await` that waits for it, and until then nobody may touch it.
+        Whether the thread continues before the store is complete: it is complete once the thread
+        has passed an `Await` that waits for it, and until then nobody may access the element.
     """
 
     target: Buffer
@@ -110,7 +109,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Let:
-    """Declare locals with their first values, which are all computed before any is set."""
+    """Declare locals with initial values, all of which are computed before any local is set."""
 
     targets: tuple[Scalar, ...]
     values: tuple[Scalar, ...]
@@ -118,7 +117,7 @@ class Let:
 
 @dataclass(frozen=True, eq=False)
 class Assign:
-    """Give locals new values, which are all computed before any is set."""
+    """Assign new values to locals; all values are computed before any local is set."""
 
     targets: tuple[Scalar, ...]
     values: tuple[Scalar, ...]
@@ -134,19 +133,19 @@ class For:
     start, stop : Scalar
     body : tuple of statements
     lanes : int
-        How many iterations are done at once, as vectors (1: a plain loop). The iterations must be
-        independent.
+        The number of iterations that are executed at once, as vectors (1: a plain loop). The
+        iterations must be independent.
     parallel : bool
-        Whether the iterations may go on at the same time, in any order: of loops in the `band` of
-        a kernel.
+        Whether the iterations may be executed concurrently, in any order: for loops in the `band`
+        of a kernel.
     repeatable : bool
-        Whether doing an iteration twice is harmless, so that the last vector may overlap the one
-        before; there are then at least ``lanes`` iterations.
+        Whether iterations may be repeated, so that the last vector may overlap the one before it;
+        there are then at least ``lanes`` iterations.
     whole : bool
         Whether the number of iterations is known to be a multiple of the lanes.
     rounds : int
-        How many times lanes are filled with iterations, the last time perhaps not all of them, if
-        that is known; else 0.
+        The number of vectors (or rounds of a team) that the iterations fill, the last one perhaps
+        only in part; 0 if it is not known.
     """
 
     index: Scalar
@@ -174,16 +173,16 @@ class Reduce:
     loops : tuple of (index, start, stop)
         Outermost first.
     body : tuple of statements
-        Done in the innermost loop before the values are computed.
+        Executed in the innermost loop, before the values are computed.
     lanes : int
-        How many partial results each target has: the innermost index, from its start, is dealt to
-        them in turn, and they are combined pairwise at the end: by halves, but those of the threads
-        of a team neighbours first. This fixes the result's bits.
+        The number of partial results of each target: the iterations of the innermost loop are
+        dealt to them cyclically. At the end they are combined pairwise: vector lanes by halves,
+        threads of a team neighbours first. This determines the bits of the result.
     whole : bool
         Whether the innermost extent is known to be a multiple of the lanes.
     rounds : int
-        How many times lanes are filled with terms of the innermost loop, the last time perhaps not
-        all of them, if that is known; else 0.
+        The number of vectors (or rounds of a team) that the innermost loop fills, the last one
+        perhaps only in part; 0 if it is not known.
     """
 
     targets: tuple[Scalar, ...]
@@ -198,7 +197,7 @@ class Reduce:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """Do the statements if the condition holds."""
+    """Execute ``body`` if the condition holds, else ``otherwise``."""
 
     condition: Scalar
     body: tuple[Statement, ...]
@@ -207,7 +206,7 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """Repeat: do the statements of ``prepare``, stop unless the condition holds, do the body.
+    """Repeat: execute ``prepare``, leave the loop if the condition is false, execute ``body``.
 
     Parameters
     ----------
@@ -215,7 +214,7 @@ class While:
     condition : Scalar
     body : tuple of statements
     most : int or None
-        For how many steps the condition holds at most, if that is known.
+        An upper bound on the number of iterations, if it is known.
     """
 
     prepare: tuple[Statement, ...]
@@ -226,7 +225,7 @@ class While:
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """Where an element of a buffer is, as an argument of a `Call`."""
+    """The location of an element of a buffer, as an argument of a `Call`."""
 
     target: Buffer
     indices: tuple[Scalar, ...]
@@ -234,14 +233,14 @@ class Address:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Along which axes of its operands a call may be blocked: how to do it for some of its rows.
+    """How a call can be blocked: executed for some of its rows.
 
     Parameters
     ----------
     count : int
-        Which argument is the number of rows.
+        The position of the argument that is the number of rows.
     axes : dict of int to int
-        Of the arguments that are addresses of rows, along which axis these lie.
+        For each address argument that depends on the row, the axis of the rows.
     """
 
     count: int
@@ -250,10 +249,10 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """Call an external function by its symbol; every argument is passed by its address.
+    """Call an external function by its symbol; every argument is passed by reference.
 
-    That is the convention of Fortran, hence of BLAS and LAPACK. A `Scalar` argument is put into
-    memory first; a ``bytes`` argument is a constant.
+    This is the convention of Fortran, hence of BLAS and LAPACK. A `Scalar` argument is first stored
+    in memory; a ``bytes`` argument is a constant.
     """
 
     symbol: str
@@ -277,17 +276,17 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
-    """The threads of a team wait for each other, and see what the others have written."""
+    """A barrier: the threads of a team wait for each other, and see each other's writes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Await:
-    """The thread waits for its late stores: those since the last such statement are a group.
+    """The thread waits for its late stores; those since the last such statement are a group.
 
     Parameters
     ----------
     behind : int
-        How many groups, the last ones, need not be there yet.
+        The number of most recent groups that need not be complete.
     """
 
     behind: int
@@ -300,13 +299,13 @@ class Panel:
     Parameters
     ----------
     corner : Address
-        Of the first term of the first row.
+        The first term of the first row.
     rows : int
-        How many there are.
+        The number of rows.
     apart : int
-        By how many elements rows are apart.
+        The distance between rows, in elements.
     terms_apart : int
-        By how many elements terms are apart. One of the two is 1.
+        The distance between terms, in elements. One of the two is 1.
     """
 
     corner: Address
@@ -319,18 +318,18 @@ class Panel:
 class MatrixMultiply:
     """``sums += left @ right.T``: a few terms of a product, by the threads of a warp together.
 
-    That is what tensor cores do. All threads of the warp come to it, with the same operands, which
-    lie in the team's scratch. Each has some of the sums in registers (`functrans.loop.fragments`),
-    in a row that is private to threads. Operands are multiplied exactly, and added up in float32,
-    in an order that nobody knows. Those of float32 are tf32: their last 13 bits are zero, or they
-    are rounded here.
+    Tensor cores execute it. All threads of the warp reach it, with the same operands, which are in
+    the team's scratch. Each holds some of the accumulators in registers
+    (`functrans.loop.fragments`), in a row that is private to threads. Operands are multiplied
+    exactly, and added in float32, in an unspecified order. float32 operands are tf32: either their
+    last 13 bits are zero, or they are rounded here.
 
     Parameters
     ----------
     sums : Address
-        Of the first one of the thread.
+        The first accumulator of the thread.
     left, right : Panel
-        Of 16 rows, or a multiple, each; as many terms of both as are 32 bytes.
+        With 16 rows, or a multiple, each; the terms of a row are 32 bytes.
     rounded : bool
         Whether operands of float32 are rounded to tf32 first, as `fragments.as_tf32` does.
     """
@@ -342,7 +341,7 @@ class MatrixMultiply:
 
     @property
     def count(self) -> int:
-        """The sums of a thread."""
+        """The accumulators of a thread."""
         return self.left.rows * self.right.rows // WARP
 
     @property
@@ -357,7 +356,7 @@ Statement = (
 
 
 def band(body: Sequence[Statement]) -> tuple[For, ...]:
-    """The parallel loops that statements begin with, each all that there is in the one before."""
+    """The parallel loops that statements begin with, each the whole body of the one around it."""
     loops: list[For] = []
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
         loops.append(body[0])
@@ -366,7 +365,7 @@ def band(body: Sequence[Statement]) -> tuple[For, ...]:
 
 
 def serial(statement: Statement) -> Statement:
-    """A statement whose iterations come one after the other, those of a whole band."""
+    """The statement with sequential instead of parallel loops, for its whole band."""
     if not isinstance(statement, For) or not statement.parallel:
         return statement
     return replace(statement, body=tuple(map(serial, statement.body)), parallel=False)
@@ -374,34 +373,33 @@ def serial(statement: Statement) -> Statement:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A function over buffers and sizes.
+    """A function of buffers and sizes.
 
-    If its one statement is a parallel `For` from 0 on, the caller says which part of its range to
-    do.
+    If its only statement is a parallel `For` that starts at 0, the caller decides which part of its
+    range to execute.
 
     Parameters
     ----------
     buffers : tuple of Buffer
     sizes : int
-        How many.
+        Their number.
     body : tuple of statements
     scratch : tuple of Buffer
-        Buffers of constant shape that live on the stack, one for each thread.
+        Buffers of constant shape on the stack, one for each thread.
     team : int
-        In a grid, how many threads do an iteration of the band together; 0 where there is no grid.
-        One has the scratch to itself. Of several, all do the statements alike, but that the first
-        alone does the stores, and that loops and sums of that many lanes are dealt to them; the
-        scratch is theirs together.
+        In a grid, the number of threads that execute an iteration of the band together; 0 without
+        a grid. A single thread has its own scratch. The threads of a larger team all execute the
+        statements, except that only the first one executes stores, and that loops and reductions
+        with as many lanes are dealt to them; they share the scratch.
     dealt : tuple of Buffer
-        Of a team's scratch, the rows of which each thread touches no other elements than it has
+        The rows of a team's scratch of which each thread only accesses elements that it has
         written itself.
     narrow : bool
-        In a grid, whether the number of a thread, among all, is known to fit into 31 bits.
+        In a grid, whether the indices of all threads are known to fit into 31 bits.
     private : tuple of Buffer
-        Those of a team's scratch that each thread has a part of to itself, which stays until the
-        iteration of the band is over: the first index is the thread's number, that of the
-        iteration that a loop has dealt to it. They are registers if the other indices are
-        constants.
+        The rows of a team's scratch of which each thread has its own part during an iteration of
+        the band: the first index is that of the thread, which is the iteration of a dealt loop.
+        They are registers if the other indices are constants.
     """
 
     buffers: tuple[Buffer, ...]
@@ -415,14 +413,14 @@ class Kernel:
 
     @property
     def band(self) -> tuple[For, ...]:
-        """The loops whose iterations, each with all of the others, may go on at the same time."""
+        """The loops whose iterations, in all combinations, may be executed concurrently."""
         return band(self.body)
 
     @property
     def parallel(self) -> For | None:
-        """The outermost loop of the band, whose range threads share.
+        """The outermost loop of the band, whose range threads share; or None.
 
-        They count from 0: a loop that starts elsewhere is one thread's.
+        Such loops start at 0; a loop that starts elsewhere is executed by one thread.
         """
         first = next(iter(self.band), None)
         starts_at_zero = (

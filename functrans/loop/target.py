@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from functrans.caches import cached, cached_property
 
 if TYPE_CHECKING:
-    # a CPU has none: nothing of it is loaded for one
+    # loaded for GPUs only
     from functrans.loop.grid import Grid
 
 T = TypeVar("T")
@@ -112,11 +112,11 @@ class Target:
     def _hash(self) -> int:
         return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
-    def __hash__(self) -> int:  # each operation on a device array looks its program up
+    def __hash__(self) -> int:  # the look-up of each device operation's program hashes it
         return self._hash
 
     def __getitem__(self, record: type[T]) -> T:
-        """The thresholds of a kind, for this machine."""
+        """This machine's thresholds of a kind."""
         for kind, own in self.thresholds:
             if kind is record:
                 found: T = own
@@ -125,7 +125,7 @@ class Target:
         return declared
 
     def having(self, *records: Any) -> Target:
-        """The machine with these thresholds in the places of its own of the same kinds."""
+        """The machine with these thresholds instead of its own ones of the same kinds."""
         own = {**dict(self.thresholds), **{type(each): each for each in records}}
         return replace(self, thresholds=tuple(own.items()))
 
@@ -136,19 +136,19 @@ class Target:
 
     @property
     def lanes_are_threads(self) -> bool:
-        """Whether the lanes of a loop are threads of a grid, and not elements of a register.
+        """Whether the lanes of a loop are threads of a grid, and not elements of a vector register.
 
-        Neighbouring threads load and store neighbouring elements, and share loops inside of others.
+        Adjacent threads access adjacent elements, and share inner loops.
         """
         return self.grid is not None
 
     @property
     def sums_in_tiles(self) -> bool:
-        """Whether products go in tiles, whose kernels also sum up what is made of them."""
+        """Whether small products are computed in tiles, whose kernels also reduce their results."""
         return self.grid is not None and bool(self.grid.tiles)
 
     def lanes(self, itemsize: int) -> int:
-        """The number of lanes for numbers of an item size."""
+        """The number of lanes of a vector for an item size."""
         if self.grid is not None:
             return self.grid.warp
         if "vectorise" not in self.stages:

@@ -9,19 +9,19 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar, const, wrapped
 
 Range = tuple[int, int]
-"""The least and the greatest value that an index can have."""
+"""The least and the greatest possible value of an index."""
 
 Terms = tuple[dict[Scalar, int], int]
-"""The factor of each term, and the constant."""
+"""A linear combination: the factor of each term, and the constant."""
 
 _LARGEST = 2**62
-"""No greater factor is written down: it might wrap."""
+"""A bound on factors: larger ones might overflow."""
 
 Bounds = Callable[[Scalar], Range | None]
 
 
 def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
-    """The sum of factors times terms and a constant, always written in the same way."""
+    """The linear combination as an expression, in a unique form."""
     total: Scalar | None = None
     for term, unwrapped in terms.items():
         factor = wrapped(unwrapped, INDEX)
@@ -42,10 +42,10 @@ def from_terms(terms: Mapping[Scalar, int], constant: int) -> Scalar:
 def without_remainders(
     x: Scalar, divisor: int, terms_of: Callable[[Scalar], Terms], bounds: Bounds
 ) -> Scalar:
-    """An index with the same remainder by the divisor, without those that make no difference.
+    """An index with the same remainder modulo the divisor, without terms that do not change it.
 
-    ``i - (i + 1) mod 3`` leaves the same remainder by 3 as ``-1`` and as 2. It stays as it is where
-    it might be negative, or anything might wrap.
+    ``i - (i + 1) mod 3`` has the same remainder modulo 3 as ``-1`` and as 2. The index is not
+    changed if it might be negative, or if anything might wrap.
     """
     terms, constant = terms_of(x)
     redundant = {term for term in terms if _is_remainder(term, divisor, bounds)}
@@ -64,17 +64,17 @@ def without_remainders(
     apart = bounds(from_terms(found, 0))
     if apart is None:
         return x
-    # not less than 0, where truncating and rounding down are the same
+    # not negative, so that truncation and rounding down are the same
     least = apart[0] + constant % divisor
     lifted = from_terms(found, constant % divisor - divisor * min(least // divisor, 0))
     return x if bounds(lifted) is None else lifted
 
 
 def without_divisions(terms: Terms, simplify: Any) -> Terms:
-    """A sum in which quotients and remainders make up what was divided, as far as they do.
+    """The combination with matching quotients and remainders replaced by what was divided.
 
-    ``n (x // n) + x mod n`` is x, and ``n (x // n mod m) + x mod n`` is ``x mod n m``: both hold
-    where quotients are truncated, too, and whatever wraps.
+    ``n (x // n) + x mod n`` is ``x``, and ``n (x // n mod m) + x mod n`` is ``x mod n m``. Both
+    also hold for truncating division, and for wrapping arithmetic.
     """
     while (joined := _joined(*terms, simplify)) is not None:
         terms = joined
@@ -82,7 +82,7 @@ def without_divisions(terms: Terms, simplify: Any) -> Terms:
 
 
 def _joined(found: Mapping[Scalar, int], constant: int, simplify: Any) -> Terms | None:
-    """The sum after one step: a quotient and a remainder fewer."""
+    """The combination after one step, which removes a quotient and a remainder."""
     remainders = [term for term in found if _is_by_constant(term)]
     for rest in remainders:
         x, by = rest.args[0], int(rest.args[1].attribute)
@@ -116,7 +116,7 @@ def _is_by_constant(term: Scalar) -> bool:
 
 
 def _is_remainder(term: Scalar, divisor: int, bounds: Bounds) -> bool:
-    """Whether a term is the remainder, by a multiple of the divisor, of what is not negative."""
+    """Whether a term is a nonnegative number's remainder modulo a multiple of the divisor."""
     if term.op != "irem" or term.args[1].op != "const":
         return False
     by, within = int(term.args[1].attribute), bounds(term.args[0])

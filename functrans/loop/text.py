@@ -1,6 +1,6 @@
 """Pretty-printer of kernels, for error messages and readers.
 
-Expressions that are used several times, or are long, get a name on a line of their own.
+Expressions that are long, or used several times, are assigned to names on lines of their own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def text(kernel: Kernel) -> str:
 
 
 class Printer:
-    """Prints statements; what it meets first of a label has no number."""
+    """Prints statements; the first node with a label gets no number."""
 
     def __init__(self) -> None:
         self.named = 0
@@ -148,7 +148,7 @@ class Printer:
         return words[root]
 
     def _written(self, roots: Sequence[Scalar]) -> tuple[list[str], list[str]]:
-        """Lines that name parts of expressions, and the expressions."""
+        """Lines that name subexpressions, and the expressions."""
         nodes = postorder(roots)
         uses = Counter(arg for node in nodes for arg in node.args)
         uses.update(roots)
@@ -186,7 +186,7 @@ def _dealing(statement: For | Reduce) -> list[str]:
 
 
 def _corners(statement: MatrixMultiply, words: list[str]) -> Iterator[str]:
-    """The operands of a product: where each begins, how many rows it has, and how far apart."""
+    """The operands of a product: first elements, numbers of rows, and row distances."""
     rest = iter(words)
 
     def at(one: Address) -> str:

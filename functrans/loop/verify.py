@@ -1,16 +1,16 @@
-"""Verification of kernels: definite assignment, no data race, every index inside of its buffer.
+"""Verification of kernels: definite assignment, no data races, every index in bounds.
 
-Checked is, on the accesses of a kernel as it is called (`functrans.loop.collect`):
+The following is checked for the accesses of a kernel in a given call (`functrans.loop.collect`):
 
-- what is read has been written before, at those elements: by an earlier kernel, earlier in this
-  one, and for scratch, which belongs to a thread, in the same iteration of the band's loops;
-- the iterations of a loop that is parallel, or done in the lanes of vectors, do not meet: what one
-  writes, no other reads or writes, unless all do the same to it in atomic stores;
-- a loop whose last iterations may be done twice does not read what it has overwritten;
-- no iteration of such a loop passes messages: all processes have them in one order.
+- elements are written before they are read: by an earlier kernel, or earlier in this one; elements
+  of scratch, which belongs to a thread, in the same iteration of the band's loops;
+- the iterations of a loop that is parallel, or executed in the lanes of vectors, are independent:
+  what one writes, no other reads or writes, except by atomic stores of the same operation;
+- a loop whose last iterations may be repeated does not read what it has overwritten;
+- no iteration of such a loop passes messages, since all processes pass them in the same order.
 
-That indices are inside of their buffers, that locals are declared where they are used, and that
-loops keep to their extents, is checked while the accesses are collected.
+That indices are in bounds, that locals are declared where they are used, and that loops have their
+declared extents, is checked while the accesses are collected.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from functrans.loop.walk import passes_messages
 
 
 def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:
-    """The elements of its buffers that a kernel has written once it has run.
+    """The elements of a kernel's buffers that have been written after it has run.
 
     Parameters
     ----------
     accesses : Accesses
     written : mapping of Buffer to array of bool
-        Which elements of the kernel's buffers have been written before.
+        The elements that have been written before.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, 
     for loop in accesses.independent:
         if passes_messages(loop.loop.body):
             raise Fault("iterations that may go on in any order pass messages")
-        # a thread has scratch of its own
+        # each thread has its own scratch
         private = accesses.kernel.scratch if loop.loop.parallel else ()
         _check_independent(loop, private)
     by_buffer: dict[Buffer, list[Access]] = {}
@@ -62,9 +62,9 @@ def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, 
 def _check_reads(
     accesses: Accesses, one: Buffer, found: Sequence[Access], before: Array | None
 ) -> Array:
-    """When each element of a buffer is first written; nothing is read before that."""
+    """The time of each element's first write; raises if an element is read before it."""
     size = prod(accesses.shapes[one])
-    # scratch is private to each iteration that may be another thread's
+    # scratch is private to iterations, which different threads may execute
     extents = accesses.band_extents() if before is None else ()
     extra, copies = range(len(extents)), prod(extents)
     if size * copies > LARGEST:
@@ -97,7 +97,7 @@ def _keys(
 ) -> tuple[Array, ...]:
     """The elements of an access, their times, and the iterations of other loops.
 
-    Elements in different iterations of the ``privatised`` loops are different ones.
+    Elements in different iterations of the ``privatised`` loops are different elements.
     """
     elements, times, *iterations = access.flat((*privatised, *others), extents)
     key: Any = 0
@@ -107,7 +107,7 @@ def _keys(
 
 
 def _check_independent(given: IndependentLoop, private: Sequence[Buffer]) -> None:
-    """Whether the iterations of a loop have nothing to do with each other."""
+    """Check that the iterations of a loop are independent."""
     written = dict.fromkeys(access.buffer for access in given.accesses if access.writes)
     for one in written.keys() - set(private):
         own = [access for access in given.accesses if access.buffer is one]

@@ -48,7 +48,7 @@ def children(statement: Statement) -> tuple[Statement, ...]:
 
 
 def expressions(statement: Statement) -> tuple[Scalar, ...]:
-    """The scalar expressions that stand directly in a statement."""
+    """The scalar expressions of a statement itself, without those of statements inside."""
     match statement:
         case Store():
             return (*statement.indices, statement.value)
@@ -77,19 +77,19 @@ def expressions(statement: Statement) -> tuple[Scalar, ...]:
 
 
 def walk(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Every statement, outer ones first."""
+    """All statements, outer ones before inner ones."""
     for statement in statements:
         yield statement
         yield from walk(children(statement))
 
 
 def scalars(statements: Iterable[Statement]) -> list[Scalar]:
-    """Every node of the expressions in statements, once, operands first."""
+    """Every node of the expressions in statements once, operands first."""
     return postorder([root for each in walk(statements) for root in expressions(each)])
 
 
 def bounds_of_loops(statements: Iterable[Statement]) -> tuple[set[Scalar], set[Scalar]]:
-    """The locals by which loops start, and those by which they start or stop."""
+    """The locals that are starts of loops, and those that are starts or stops."""
     starts: list[Scalar] = []
     stops: list[Scalar] = []
     for each in walk(statements):
@@ -103,7 +103,7 @@ def bounds_of_loops(statements: Iterable[Statement]) -> tuple[set[Scalar], set[S
 
 
 def may_fail(statements: Iterable[Statement]) -> bool:
-    """Whether the statements may set the flag that says that the call has failed."""
+    """Whether the statements may set the error flag."""
     return any(node.op in ("checked", "required") for node in scalars(statements))
 
 
@@ -113,12 +113,12 @@ def routines(statements: Iterable[Statement]) -> tuple[str, ...]:
 
 
 def passes_messages(statements: Iterable[Statement]) -> bool:
-    """Whether statements call the routine of a message, so that their order matters."""
+    """Whether the statements pass messages, so that their order must be kept."""
     return any(isinstance(x, Call) and message_of(x.symbol) is not None for x in walk(statements))
 
 
 def carries_a_local(loop: For) -> bool:
-    """Whether a dependence is carried by a local: an iteration changes one declared outside."""
+    """Whether an iteration changes a local declared outside (a loop-carried dependence)."""
     inside = list(walk(loop.body))
     declared = {x for each in inside if isinstance(each, (Let, Reduce)) for x in each.targets}
     changed = {x for each in inside if isinstance(each, Assign) for x in each.targets}
@@ -156,7 +156,7 @@ def stored(statements: Iterable[Statement]) -> set[Buffer]:
 
 
 def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
-    """The statement with what is inside of it changed."""
+    """The statement with its bodies transformed."""
     match statement:
         case For() | Reduce():
             return replace(statement, body=change(statement.body))
@@ -169,7 +169,7 @@ def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Stateme
 
 
 def always_loaded(roots: Iterable[Scalar]) -> Iterator[Scalar]:
-    """The loads in expressions that are done whatever the data are."""
+    """The loads in expressions that are executed unconditionally."""
     seen: set[Scalar] = set()
     stack = list(roots)[::-1]
     while stack:
@@ -179,7 +179,7 @@ def always_loaded(roots: Iterable[Scalar]) -> Iterator[Scalar]:
         seen.add(node)
         if node.op == "load":
             yield node
-        # what is behind a condition may be outside of the buffer
+        # an element behind a condition may be out of bounds
         args = node.args[:1] if node.op in ("guard", "unlikely") else node.args
         stack.extend(reversed(args))
 
@@ -199,13 +199,13 @@ def rebuilt(
     ----------
     statement : Statement
     body : callable
-        For the statements inside.
+        Rewrites the statements inside.
     values, indices : callable
-        For the numbers that are computed, and for what counts iterations or goes to a library.
+        Rewrite the values that are computed; and loop bounds and arguments of library routines.
     element : callable
-        For what is written, or handed on by its address: a buffer, and where in it.
+        Rewrites an element that is written or passed by reference: a buffer, and the indices.
     buffer : callable
-        For what a call reads and writes.
+        Rewrites the buffers that a call reads and writes.
     """
     match statement:
         case Store():
