@@ -116,7 +116,7 @@ class Target:
         return self._hash
 
     def __getitem__(self, record: type[T]) -> T:
-        """This machine's thresholds of a kind."""
+        """The thresholds of a kind, for this machine."""
         for kind, own in self.thresholds:
             if kind is record:
                 found: T = own
