@@ -125,9 +125,6 @@ class Axes:
     def shape(self, labels: Labels) -> tuple[int, ...]:
         return tuple(1 if label is None else self.extents[label] for label in labels)
 
-    def size(self, labels: Labels) -> int:
-        return prod(self.shape(labels))
-
 
 class Sum(NamedTuple):
     """A sum of products, over all labels of the factors that the result does not have."""
