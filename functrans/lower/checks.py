@@ -1,6 +1,6 @@
 """Postconditions of each stage, for `functrans.config.check_plans`.
 
-What a kernel's statements do to memory is verified at the end, by `functrans.lower.verify`.
+The memory accesses of kernels are verified at the end, by `functrans.lower.verify`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def _broken(promise: str) -> PlanError:
 
 
 def graph_is_typed(draft: Draft) -> None:
-    """The graph checks, as it did after each rewrite."""
+    """The graph is well typed, as after every rewrite."""
     checked(draft.graph, "rewriting")
 
 
 def kept_is_made(draft: Draft) -> None:
-    """Every kept value is a result of an equation of the graph."""
+    """Every materialised value is a result of an equation of the graph."""
     made = {var for eqn in draft.graph.eqns for var in eqn.outputs}
     if not draft.kept <= made:
         raise _broken("a value is kept that no equation makes")
 
 
 def roots_read_what_is_made(draft: Draft) -> None:
-    """Each root comes after those that it reads."""
+    """Each root comes after those whose values it reads."""
     made = set(draft.inputs)
     for root in draft.roots:
         _check_reads(f"the root of {root.target}", root.loads, made | _written(root))
@@ -44,7 +44,7 @@ def roots_read_what_is_made(draft: Draft) -> None:
 
 
 def each_root_has_a_loop(draft: Draft) -> None:
-    """Each root is in one nest, which comes after those that make what it reads."""
+    """Each root is in exactly one nest, which comes after those whose values it reads."""
     found = [root for loop in draft.loops for root in _roots_in(loop)]
     if len(found) != len(draft.roots) or set(found) != set(draft.roots):
         raise _broken("a root is in no loop, or in several")
@@ -57,7 +57,7 @@ def each_root_has_a_loop(draft: Draft) -> None:
 
 
 def _written(root: Root) -> set[Buffer]:
-    """Buffers that the statements of a root write."""
+    """The buffers that the statements of a root write."""
     return stored(root.statements) if isinstance(root, Emitted) else set()
 
 
@@ -71,7 +71,8 @@ def _roots_in(loop: Loop) -> list[Root]:
 
 def nests_read_what_is_made(draft: Draft) -> None:
     """Each nest comes after those that write what it reads."""
-    # what lives in a donated input may be there already, if it is nothing but a copy
+    # the nest of a result that is a mere copy may have been removed, if it is stored in a donated
+    # input
     made = {*draft.inputs, *draft.homes}
     for number, nest in enumerate(draft.nests):
         made |= stored(nest.body)
@@ -87,7 +88,7 @@ def steps_fit_kernels(draft: Draft) -> None:
 
 
 def outputs_have_memory(draft: Draft) -> None:
-    """Whatever a step uses is an input, an output, or in the arena."""
+    """Every buffer that a step uses is an input, an output, or in the arena."""
     plan = draft.plan
     assert plan is not None
     known = {*plan.inputs, *plan.outputs, *plan.offsets}
@@ -97,7 +98,7 @@ def outputs_have_memory(draft: Draft) -> None:
 
 
 def _check_reads(reader: str, reads: Iterable[Buffer], made: set[Buffer]) -> None:
-    # of an array without elements there is nothing to make
+    # arrays without elements need no step
     missing = [one for one in reads if one not in made and one.count]
     if missing:
         raise _broken(f"{reader} reads {missing[0]} before it is made")

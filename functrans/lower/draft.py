@@ -1,4 +1,4 @@
-"""Drafts of plans: the results of the stages so far, each of which adds to them."""
+"""Drafts of plans: the results of the stages so far."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from functrans.ops.compiled.emission import Inner
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A plan in the making; the stages of `functrans.lower.pipeline` fill it in this order.
+    """An incomplete plan; the stages of `functrans.lower.pipeline` fill its fields in this order.
 
     Parameters
     ----------
     target : Target
     graph : Graph
     inputs : tuple of Buffer
-        Where the graph's inputs are.
+        The buffers of the graph's inputs.
     lower : callable
-        Gives the statements of a graph inside of this one.
+        Lowers an inner graph to statements.
     donated : tuple of Buffer
         The inputs that results may overwrite.
     whole : bool
-        Whether the graph is a program, and not inside of another one.
+        Whether the graph is a program, and not inside another graph.
     kept : frozenset of Var
-        The values that are computed once and kept.
+        The materialised values.
     asked : int
         The operations of the graph if each element of each value is computed once.
     selected : RootBuilder
@@ -45,7 +45,7 @@ class Draft:
     work : int
         The operations of all nests.
     homes : dict
-        The inputs that outputs live in.
+        For outputs that overwrite an input, that input.
     steps : tuple of Step
     plan : Plan
     """
@@ -69,6 +69,6 @@ class Draft:
 
     @property
     def chosen(self) -> RootBuilder:
-        """The roots, which have been selected."""
+        """The selected roots."""
         assert self.selected is not None
         return self.selected

@@ -1,4 +1,4 @@
-"""Overviews of programs: which parts are compiled, as stages or loops, and which are not."""
+"""Overviews of programs: the segments that are compiled, as stages or loops, and the others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from functrans.lower.select.partition import Segment
 def stages(
     segments: Sequence[Segment], target: Target, otherwise: str, donated: Sequence[int] = ()
 ) -> str:
-    """The result of each stage for a program, as text, and how long the stage takes.
+    """The result of each stage for a program, as text, and the time that the stage takes.
 
-    What is not compiled is named after the words ``otherwise``.
+    Segments that are not compiled are introduced by the words ``otherwise``.
     """
     lines = []
     for segment in segments:
@@ -32,7 +32,7 @@ def stages(
 
 
 def schedule(segments: Sequence[Segment], plans: Sequence[Plan | None], otherwise: str) -> str:
-    """Which loops a program has, and which values live in memory."""
+    """The loops of a program, and the values that are stored in memory."""
     parts = []
     for segment, plan in zip(segments, plans, strict=True):
         if plan is not None:

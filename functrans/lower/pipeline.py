@@ -150,7 +150,7 @@ Readers = Mapping[Buffer, Sequence[Root]]
 def _nests(
     loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
-    """The nests of loops: streams of products, products, and all others."""
+    """The nests of loops: streams of products, single products, and all others."""
     target, simplify = draft.target, draft.chosen.puller.simplify
     for each in streams(loops, readers, target):
         together = None
@@ -164,7 +164,7 @@ def _nests(
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]
-"""Gives the nests of loops, most of which are those that a `NestBuilder` makes."""
+"""Generates the nests of loops, most of them by a `NestBuilder`."""
 
 
 def generated(draft: Draft, generate: Generation) -> Draft:
@@ -276,10 +276,10 @@ class Pipeline(NamedTuple):
     Parameters
     ----------
     graph, loops, kernels, memory : tuple of Stage
-        Those of ``loops`` are gone through again with more values kept, if too much would be
-        computed too often.
+        Those of ``loops`` are repeated with more values materialised, if there would be too much
+        recomputation.
     inside : callable
-        The machine as it is for graphs inside of another one.
+        Gives the target for inner graphs.
     """
 
     graph: tuple[Stage, ...]
@@ -295,7 +295,7 @@ class Pipeline(NamedTuple):
 
 
 def _inside(target: Target) -> Target:
-    """The machine for a graph inside of a loop, where only large products are worth packing."""
+    """The target for a graph inside a loop, where packing is profitable only for large products."""
     return replace(target, in_loop=True)
 
 
@@ -329,7 +329,7 @@ CPU_PIPELINE = Pipeline(
 STAGES = CPU_PIPELINE.stages
 """All stages for a CPU, in order."""
 
-# the wing of GPUs is imported with its first program
+# the stages for GPUs are imported with their first program
 _on_a_grid = lazy("functrans.lower.grid.pipeline:pipeline")
 
 
@@ -342,13 +342,13 @@ def pipeline_of(target: Target) -> Pipeline:
 
 
 Watch = Callable[[Stage, Draft, float], None]
-"""Is told of each stage, of what it has left, and how many seconds it took."""
+"""Is called with each stage, the draft that it has left, and the seconds that it took."""
 
 
 def plan(
     graph: Graph, target: Target, donated: Sequence[int] = (), watch: Watch | None = None
 ) -> Plan:
-    """The plan of a graph whose primitives all have compiled forms; it follows from these alone.
+    """The plan of a graph whose primitives all have compiled forms; its arguments determine it.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def plan(
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
     watch : callable, optional
-        Is told of each stage of this graph, not of those of graphs inside.
+        Is called after each stage of this graph, but not of inner graphs.
     """
     inputs = _inputs(graph, "in")
     given = tuple(inputs[number] for number in donated)
@@ -371,7 +371,7 @@ def plan(
 
 
 class Shown(NamedTuple):
-    """A stage that a graph went through: how many seconds it took, and what it left as text."""
+    """A stage that a graph went through: the seconds that it took, and its result as text."""
 
     stage: Stage
     seconds: float
@@ -379,7 +379,7 @@ class Shown(NamedTuple):
 
 
 def shown(graph: Graph, target: Target, donated: Sequence[int] = ()) -> list[Shown]:
-    """The result of each stage for a graph, as text: `plan`, to be looked at."""
+    """The result of each stage for a graph, as text."""
     found: list[Shown] = []
 
     def watch(stage: Stage, draft: Draft, seconds: float) -> None:
@@ -402,7 +402,7 @@ def _run(stages: Sequence[Stage], draft: Draft, watch: Watch | None = None) -> D
 
 
 def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
-    """The draft with loops, which are made again while too much is computed too often."""
+    """The draft with loops, which are generated again while there is too much recomputation."""
     target, limits = draft.target, draft.target[Recomputation]
     loops = pipeline_of(target).loops
     best = last = _run(loops, draft, watch)
@@ -419,13 +419,13 @@ def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
 
 
 class _Inner:
-    """Lowers graphs inside of another one, in the order in which they are asked for.
+    """Lowers inner graphs, in the order in which they occur.
 
     Parameters
     ----------
     target : Target
     *known : Inner
-        What was found for the first ones when they were asked for before.
+        The results for the first ones, if they have been lowered before.
     """
 
     def __init__(self, target: Target, *known: Inner) -> None:
@@ -448,7 +448,7 @@ class _Inner:
 
 
 def _formal(target: Target) -> Callable[[Graph], Formal]:
-    """Lowers subprograms, which have been rewritten with the program that they are parts of."""
+    """Lowers subprograms, whose graphs have been rewritten together with the program."""
 
     def lower(graph: Graph) -> Formal:
         draft = Draft(target, graph, _inputs(graph, "x"), _Inner(target).lower)

@@ -1,4 +1,4 @@
-"""Plans: the kernels that a program calls, one after another, and its memory."""
+"""Plans: the kernels that a program calls in order, and its memory."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, Kernel
 
 ENDLESS = 2**63 - 1
-"""Turns of a loop that nobody counts."""
+"""The number of iterations of a loop without a known bound."""
 
 MOST_NARROW = 2**31 - 2**11
-"""Threads of a launch at most: the number of each fits into 31 bits, in the last block too."""
+"""The most threads of a launch for which all indices fit into 31 bits, including the last
+block's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exit:
-    """How a loop of the program's ends that is left when something does not hold any more.
+    """The exit of a program's loop whose trip count depends on data.
 
     Parameters
     ----------
     going : Buffer
-        Whether it goes on: a bool, which each of its turns stores.
+        Whether the loop continues: a bool that each iteration stores.
     count : Buffer
-        An int64. When the loop has been left, it is how many turns it had.
+        An int64: after the loop, its trip count.
     most : int or None
-        How many turns there are at most, if that is known.
+        An upper bound on the trip count, if it is known.
     """
 
     going: Buffer
@@ -45,19 +46,19 @@ class Step:
     ----------
     kernel : Kernel
     buffers : tuple of Buffer
-        The program's buffers that it is called with.
+        The program's buffers with which it is called.
     sizes : tuple of int
     extent : int
         The range of the kernel's parallel loop; 0 if it has none.
     work : int
         Roughly the number of scalar operations.
     turns : tuple of Scalar
-        The indices of loops around it that the program goes through, outermost first. The kernel's
-        last sizes are where these are.
+        The indices of the program's loops around it, outermost first. Their values are the last
+        sizes with which the kernel is called.
     form : str
-        In which form it computes, where there are several.
+        The form in which it is computed, if there are several.
     exit : Exit or None
-        If the innermost loop around is left behind this step when it does not go on.
+        The exit of the innermost loop around it, if the loop is left after this step.
     """
 
     kernel: Kernel
@@ -72,14 +73,14 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Steps that are called again and again, one turn after the other.
+    """A loop of the program: steps that are executed repeatedly, in order.
 
     Parameters
     ----------
     index : Scalar
-        Where the turns are counted, from 0.
+        The iteration, counted from 0.
     steps : tuple of Step and Repeat
-        What a turn is.
+        The body.
     """
 
     index: Scalar
@@ -87,24 +88,24 @@ class Repeat:
 
     @property
     def count(self) -> int | None:
-        """How many turns there are; None if it is left by an exit."""
+        """The trip count; None if the loop has an exit."""
         count: int | None = self.index.attribute[2]
         return count
 
     @property
     def exit(self) -> Exit | None:
-        """How it ends, if it does so at one of its steps."""
+        """The exit of the loop, if one of its steps has one."""
         own = (step for step in self.steps if isinstance(step, Step))
         return next((step.exit for step in own if step.exit is not None), None)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Arguments of its steps."""
+        """The arguments of its steps."""
         return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
 
 
 def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
-    """The steps, of which those that share a loop are what is repeated.
+    """The steps, with those that share a loop combined to its body.
 
     Parameters
     ----------
@@ -128,16 +129,15 @@ def called(
     holds: Callable[[Buffer], bool] | None = None,
     turns: tuple[int, ...] = (),
 ) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """Each step as often as it is called, in order, and the turns of the loops around it.
+    """Each step, as often as it is called, in order, with the iterations of the loops around it.
 
     Parameters
     ----------
     steps : sequence of Step and Repeat
     holds : callable, optional
-        Gives the bool that is in a buffer, when the step that stores it has been done; where there
-        are loops with an exit.
+        Returns the bool in a buffer, after the step that stores it; needed for loops with an exit.
     turns : tuple of int
-        Of the loops around.
+        The iterations of the loops around them.
     """
     for step in steps:
         if isinstance(step, Repeat):
@@ -154,7 +154,7 @@ def _turn(
     holds: Callable[[Buffer], bool] | None,
     turns: tuple[int, ...],
 ) -> Generator[tuple[Step, tuple[int, ...]], None, bool]:
-    """The steps of a turn as they are called; gives whether the loop is left in it."""
+    """The steps of one iteration as they are called; returns whether the loop is left in it."""
     for step in steps:
         yield from called((step,), holds, turns)
         if isinstance(step, Step) and step.exit is not None:
@@ -173,9 +173,9 @@ class Plan:
     inputs, outputs : tuple of Buffer
         An output that overwrites a donated input is the same buffer.
     steps : tuple of Step
-        In order; those that share a loop of the host's are next to each other.
+        In order; those that share a loop of the program are adjacent.
     offsets : dict
-        Where in the arena each temporary is, in bytes.
+        The offset of each temporary in the arena, in bytes.
     arena : int
         The size of the arena in bytes.
     """
@@ -188,12 +188,12 @@ class Plan:
 
     @property
     def schedule(self) -> tuple[Step | Repeat, ...]:
-        """The steps, with those that are repeated put together."""
+        """The steps, with the program's loops made explicit."""
         return tuple(schedule(self.steps))
 
     @property
     def loops(self) -> dict[Scalar, tuple[int, int]]:
-        """The loops that steps are in, each with a number, and how many turns it has at most."""
+        """The program's loops with their numbers, and upper bounds on their trip counts."""
         found = dict.fromkeys(turn for step in self.steps for turn in step.turns)
         return {
             loop: (number, ENDLESS if loop.attribute[2] is None else int(loop.attribute[2]))
@@ -202,18 +202,18 @@ class Plan:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """The kernels in the order in which they are first called."""
+        """The kernels, in the order of their first calls."""
         return list(dict.fromkeys(step.kernel for step in self.steps))
 
     @property
     def overwritten(self) -> dict[int, int]:
-        """The inputs that results are written into, by number, and those outputs."""
+        """The inputs that outputs overwrite, by number, and these outputs."""
         numbers = {x: number for number, x in enumerate(self.inputs)}
         return {numbers[x]: i for i, x in enumerate(self.outputs) if x in numbers}
 
 
 def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
-    """How many iterations the band of a kernel has; one without a band."""
+    """The number of iterations of a kernel's band; 1 if it has none."""
 
     def number(bound: Scalar) -> int:
         value: int = bound.attribute
@@ -223,5 +223,5 @@ def iterations(kernel: Kernel, sizes: Sequence[int]) -> int:
 
 
 def threads(kernel: Kernel, sizes: Sequence[int]) -> int:
-    """How many threads do the band of a kernel, those not counted that fill the last block."""
+    """The number of threads of a kernel's band, without those that only fill the last block."""
     return iterations(kernel, sizes) * kernel.team

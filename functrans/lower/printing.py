@@ -21,13 +21,13 @@ def graph(draft: Draft) -> str:
 
 
 def kept(draft: Draft) -> str:
-    """The variables that are kept, by their names in the graph's text."""
+    """The materialised variables, by their names in the graph's text."""
     names = variable_names(draft.graph)
     return "kept: " + (", ".join(sorted(names[var] for var in draft.kept)) or "nothing")
 
 
 def roots(draft: Draft) -> str:
-    """Each root: the loops that it could have, and how its elements are made."""
+    """Each root: its possible loops, and the expressions of its elements."""
     return "\n".join(line for root in draft.roots for line in _root(root))
 
 
@@ -54,7 +54,7 @@ def _root(root: Root) -> Iterator[str]:
 
 
 def _product(root: Contraction) -> Store:
-    """A product as the sum that it is."""
+    """A matrix product as the sum that it computes."""
     assert root.counter is not None
     loops = dict(zip(root.axes, root.loops, strict=True))
     position = tuple(loops.get(axis, ZERO) for axis in range(len(root.target.shape)))
@@ -92,7 +92,7 @@ def nests(draft: Draft) -> str:
 
 
 def kernels(draft: Draft) -> str:
-    """Each kernel once, as text."""
+    """The text of each kernel, once."""
     return "\n".join(map(text, dict.fromkeys(step.kernel for step in draft.steps)))
 
 

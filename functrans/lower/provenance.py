@@ -1,7 +1,8 @@
 """Provenance of kernels: the equations that each step of a plan computes.
 
-A kernel knows nothing of equations, since one kernel serves many places. So the graph is planned
-once more, and watched: a step computes what lies between what it reads and what it writes.
+A kernel does not refer to equations, because it may serve several groups of them. So the graph is
+planned once more, while recording the buffers of its values: a step computes the equations between
+the values that it reads and those that it writes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def equations_of_steps(
     graph : Graph
     target : Target
     donated : sequence of int
-        As `functrans.lower.pipeline.plan` has them.
+        As for `functrans.lower.pipeline.plan`.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def _of_steps(draft: Draft, steps: Sequence[Step]) -> list[tuple[Eqn, ...]]:
     order = {eqn: number for number, eqn in enumerate(draft.graph.eqns)}
     readers: dict[Buffer, tuple[Eqn, ...]] = {}
     found: list[tuple[Eqn, ...]] = []
-    # backwards: what no value is held in belongs to who reads it
+    # backwards: an equation whose result is in no buffer belongs to the step that reads it
     for step in reversed(steps):
         read, written = _accessed(step)
         known = {var for one in written for var in held.get(one, ())}
@@ -66,7 +67,7 @@ def _of_steps(draft: Draft, steps: Sequence[Step]) -> list[tuple[Eqn, ...]]:
 
 
 def _values(draft: Draft) -> Mapping[Buffer, Set[Var]]:
-    """The values that are held in each buffer: an input that is overwritten has two."""
+    """The values in each buffer: an input that is overwritten holds two."""
     chosen = draft.chosen
     outputs = zip(draft.graph.outputs, chosen.outputs, strict=True)
     held: dict[Buffer, set[Var]] = {}
@@ -87,7 +88,7 @@ def _accessed(step: Step) -> tuple[Set[Buffer], Set[Buffer]]:
 
 
 def _between(ends: Set[Var], stop: Set[Var], makers: Mapping[Var, Eqn]) -> Iterator[Eqn]:
-    """The equations by which values are computed from those where the search stops."""
+    """The equations that compute values from those at which the search stops."""
     waiting, seen = [*ends], set(ends) | set(stop)
     while waiting:
         eqn = makers.get(waiting.pop())

@@ -36,11 +36,11 @@ class NestCost:
     Parameters
     ----------
     operations : int
-        What it does to data (what a library call does is not counted).
+        The number of operations on data, without those of library calls.
     bytes_read, bytes_written : int
         The sizes of the arrays in memory that it reads and writes.
     form : str
-        Of a product of matrices with a kernel of our own: its extents, and those of its tiles.
+        For a matrix product with a kernel of our own: its extents, and those of its tiles.
     """
 
     operations: int
@@ -51,14 +51,14 @@ class NestCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a program: of each nest, and the peak of the temporary memory in bytes."""
+    """Cost of a program: that of each nest, and the peak of the temporary memory in bytes."""
 
     nests: tuple[NestCost, ...]
     temporary_bytes: int
 
 
 def cost(plans: Sequence[Plan]) -> Cost:
-    """The cost of programs together."""
+    """The total cost of several programs."""
     nests = [nest_cost(step) for plan in plans for step in plan.steps]
     return Cost(tuple(nests), max((plan.arena for plan in plans), default=0))
 
@@ -76,7 +76,7 @@ def nest_cost(step: Step) -> NestCost:
 
 
 def step_operations(step: Step) -> int:
-    """Those of all its turns, each like the one in the middle; of one, if nobody counts them."""
+    """The operations of all iterations, estimated by the middle one; of one if unknown."""
     extents = [1 if turn.attribute[2] is None else int(turn.attribute[2]) for turn in step.turns]
     middle = (extent // 2 for extent in extents)
     return prod(extents) * operations_of(step.kernel.body, (*step.sizes, *middle))
@@ -177,7 +177,7 @@ class _Outline:
         return ", ".join(i.attribute[0] if i.op == "index" else self.number(i) for i in position)
 
     def sources(self, statement: Statement) -> str:
-        """How many operations an expression has, and what it is made of."""
+        """The number of operations of an expression, and its operands."""
         nodes = postorder(expressions(statement))
         operations = node_count(n for n in nodes if n.args and n.op != "load" and n.dtype != INDEX)
         read = dict.fromkeys(self.name(n.attribute) for n in nodes if n.op == "load")

@@ -1,8 +1,8 @@
 """Verification of plans: each kernel on its own, and the data flow through memory between them.
 
-A plan is gone through kernel by kernel, with a note of which elements of which buffers have been
-written. Temporaries that overlap in the arena destroy each other. In the end every output
-has been written. Where data decide how a program goes on, it is gone through several times.
+The kernels of a plan are checked in order, while recording which elements of which buffers have
+been written. Temporaries that overlap in the arena destroy each other. At the end, every output
+must have been written. If control flow depends on data, the program is checked several times.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ SCENARIOS = (
 
 
 def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
-    """Check what a plan promises; gives how many of its kernels were too large to look at.
+    """Check what a plan promises; returns the number of kernels that were too large to check.
 
     Parameters
     ----------
     plan : Plan
     in_part : sequence of int
-        The numbers of the outputs that need not be written as a whole.
+        The numbers of the outputs that need not be written completely.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class _Plan:
         exits = [step.exit for step in plan.steps if step.exit is not None]
         self.uncertain = bool(exits)
         self.counts = {exit.count: _turns(exit, scenario) for exit in exits}
-        """How many turns there are of the loops that are left by an exit."""
+        """The trip counts of the loops with an exit."""
 
     def run(self, in_part: Sequence[int]) -> None:
         for step in self.plan.schedule:
@@ -112,7 +112,7 @@ class _Plan:
                 raise _broken(f"output {number} is not written at {where}")
 
     def _checked(self, step: Step, turns: Sequence[int] = ()) -> None:
-        """A step, if it is one of the plan; else what is made of several of them."""
+        """Check a step: one of the plan, or one that several of them were combined to."""
         try:
             self._step(step, turns)
         except Fault as fault:
@@ -126,12 +126,12 @@ class _Plan:
     def _repeat(self, repeat: Repeat) -> None:
         self._check_exits(repeat)
         self._checked(unrepeated(repeat))
-        # what is a thread's own is private in each kernel
+        # a thread's private memory is private to each kernel
         for step, turns in some_turns(repeat, self.counts):
             self._checked(step, turns)
 
     def _check_exits(self, repeat: Repeat) -> None:
-        """Whether each loop that is left by an exit has as many turns as its count says."""
+        """Check that the trip count of each loop with an exit is the one that it stores."""
         for step in repeat.steps:
             if isinstance(step, Repeat):
                 self._check_exits(step)
@@ -167,7 +167,7 @@ class _Plan:
                 self.written[outer] = after[inner]
 
     def _check_offsets(self, step: Step) -> None:
-        """Whether the temporaries of a kernel are in the arena, and apart."""
+        """Check that the temporaries of a kernel are in the arena, and do not overlap."""
         ranges = sorted(
             (self.plan.offsets[one], self.plan.offsets[one] + one.nbytes, one.name)
             for one in step.buffers
@@ -180,7 +180,7 @@ class _Plan:
             end = max(end, stop)
 
     def _destroy(self, changed: Iterable[Buffer]) -> None:
-        """Forget the buffers that overlap, in the arena, with one that is written."""
+        """Mark the buffers that overlap, in the arena, with a written one as undefined."""
         for one in changed:
             if one in self.plan.offsets:
                 start, stop = self.plan.offsets[one], self.plan.offsets[one] + one.nbytes
@@ -191,7 +191,7 @@ class _Plan:
 
 
 def unrepeated(repeat: Repeat) -> Step:
-    """A repeated sequence of steps as one step, whose kernel has the loop of the host in it."""
+    """A loop of the program as one step, whose kernel contains the loop."""
     parts = list(map(_inlined, repeat.steps))
     body = tuple(each for statements, _ in parts for each in statements)
     scratch = tuple(row for _, rows in parts for row in rows)
@@ -205,7 +205,7 @@ def unrepeated(repeat: Repeat) -> Step:
 
 
 def _left_by(exit: Exit, index: Scalar, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """A loop that is left by an exit, in the statements that a turn of the program is."""
+    """The statements of a loop with an exit, given those of an iteration."""
     turn, simplify = local(INDEX, "turn"), Simplifier()
     turns = substituted(body, {index: turn}, simplify)
     (test,) = [number for number, each in enumerate(turns) if _stores(each, exit.going)]
@@ -220,10 +220,10 @@ def _stores(statement: Statement, one: Buffer) -> bool:
 
 
 def _is_counted(repeat: Repeat, exit: Exit) -> bool:
-    """Whether the count of a loop is its turn when it is left.
+    """Whether the stored trip count of a loop is its iteration when it is left.
 
-    Either that is stored where it is asked whether the loop goes on; or it goes on as long as its
-    turn is less than the count, which nothing in it stores.
+    Either the statement that stores whether the loop continues also stores it; or the loop
+    continues while its iteration is less than the count, which it does not change.
     """
     first, loop = unrepeated(repeat).kernel.body
     assert isinstance(first, Let)
@@ -241,12 +241,12 @@ def _stored(statement: Statement) -> Scalar | None:
 
 
 def _turns(exit: Exit, scenario: Scenario) -> int:
-    """How many turns of a loop are looked at, that is left by an exit."""
+    """The trip count that is assumed for a loop with an exit."""
     return min(each for each in (LONGEST, scenario.steps, exit.most) if each is not None)
 
 
 def _inlined(step: Step | Repeat) -> tuple[tuple[Statement, ...], tuple[Buffer, ...]]:
-    """The statements of a step on the buffers that it is called with, and its rows."""
+    """The statements of a step on its buffers, and its scratch."""
     if isinstance(step, Repeat):
         kernel = unrepeated(step).kernel
         return kernel.body, kernel.scratch
@@ -269,9 +269,9 @@ def _inlined(step: Step | Repeat) -> tuple[tuple[Statement, ...], tuple[Buffer, 
 def some_turns(
     repeat: Repeat, counts: Mapping[Buffer, int], turns: tuple[int, ...] = ()
 ) -> Iterator[tuple[Step, Sequence[int]]]:
-    """The steps of the first two turns and of the last one.
+    """The steps of the first two iterations and of the last one.
 
-    ``counts`` are the numbers of turns of loops that are left by an exit.
+    ``counts`` are the trip counts of loops with an exit.
     """
     count = repeat.count if repeat.exit is None else counts[repeat.exit.count]
     assert count is not None

@@ -1,7 +1,7 @@
 """Memory allocation: temporaries share one arena, by their live ranges.
 
-Expects the buffers that each step uses. Leaves an offset for each temporary, such that those that
-are alive at the same time do not overlap.
+Expects the buffers that each step uses. Leaves an offset for each temporary, so that those that are
+live at the same time do not overlap.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functrans.loop.target import Target
 
 
 class Arena(NamedTuple):
-    """Where temporaries live. Not measured."""
+    """How temporaries are allocated. Not measured."""
 
     word: int = 8
-    """Bytes: the least that a buffer takes."""
+    """The size in bytes of the smallest allocation."""
     small: int = 1024
-    """Temporaries of at most this many bytes are not worth the search for the best place."""
+    """The largest temporary, in bytes, for which the best position is not searched."""
 
 
 Life = tuple[int, int]
@@ -30,20 +30,20 @@ Life = tuple[int, int]
 def allocate(
     used: Sequence[Sequence[Buffer]], elsewhere: set[Buffer], target: Target
 ) -> tuple[dict[Buffer, int], int]:
-    """Offsets of the temporaries in one arena; those that are never alive together may overlap.
+    """Offsets of the temporaries in one arena; those that are never live together may overlap.
 
     Parameters
     ----------
     used : sequence of sequence of Buffer
-        What each step uses.
+        The buffers that each step uses.
     elsewhere : set of Buffer
-        What is no temporary.
+        The buffers that are no temporaries.
     target : Target
 
     Returns
     -------
     offsets : dict
-        Where in the arena each temporary is, in bytes.
+        The offset of each temporary in the arena, in bytes.
     arena : int
         The size of the arena in bytes.
     """
@@ -63,11 +63,11 @@ def allocate(
 
 
 def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict[Buffer, int], int]:
-    """Free lists, one for each size, for small buffers: in linear time, as there may be many."""
+    """Free lists for small buffers, one for each size: linear time, since there may be many."""
     offsets: dict[Buffer, int] = {}
     free: dict[int, list[tuple[int, int]]] = {}
     end = 0
-    # the largest first: then all lie at multiples of their sizes, or of a cache line
+    # the largest first, so that all are aligned to their sizes, or to a cache line
     for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         slots = free.setdefault(sizes[one], [])
         born, dies = lives[one]
@@ -83,10 +83,10 @@ def _in_slots(lives: dict[Buffer, Life], sizes: dict[Buffer, int]) -> tuple[dict
 def _packed(
     lives: dict[Buffer, Life], sizes: dict[Buffer, int], base: int
 ) -> tuple[dict[Buffer, int], int]:
-    """First fit above a base, the largest first: as little memory as is easily found."""
+    """First fit above a base, the largest first, which is a good heuristic for little memory."""
     offsets: dict[Buffer, int] = {}
     end = base
-    # small ones fit into what is left between them
+    # small ones fit into the gaps
     for one in sorted(lives, key=lambda b: (-sizes[b], lives[b])):
         taken = sorted(
             (offsets[other], offsets[other] + sizes[other])
@@ -104,7 +104,7 @@ def _packed(
 
 
 def size_in_arena(one: Buffer, target: Target) -> int:
-    """The bytes of a buffer, up to a multiple of the alignment; few numbers share a cache line."""
+    """The bytes of a buffer, rounded up to the alignment; very small ones share a cache line."""
     count = one.nbytes
     if count <= target.alignment // 2:
         return 1 << max(count - 1, target[Arena].word - 1).bit_length()

@@ -1,7 +1,7 @@
 """Array linearisation: reads through a reshape get a single index, without divisions.
 
-Expects the statements of a nest. Leaves, for some of its buffers, where in memory each access goes.
-The kernel's buffer then has one axis, along which neighbours are loaded as vectors.
+Expects the statements of a nest. Leaves, for some of its buffers, the linear index of each access.
+The kernel's buffer then has one axis, along which adjacent elements are loaded as vectors.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from functrans.loop.walk import scalars, walk
 Position = tuple[Scalar, ...]
 
 Places = Mapping[Position, Scalar]
-"""Where in memory elements are, by their indices."""
+"""The linear indices of elements, by their positions."""
 
 
 def linear_places(
     body: Sequence[Statement], homes: Mapping[Buffer, Buffer], scratch: Collection[Buffer]
 ) -> dict[Buffer, Places]:
-    """The places of all accesses to the buffers of which none is divided for then.
+    """The linear indices of all accesses to those buffers for which they need no division.
 
     Parameters
     ----------
     body : sequence of statements
     homes : dict
-        The buffers that other ones live in, by which they go here.
+        Buffers that are stored in others; here, the others are the keys.
     scratch : collection of Buffer
-        Rows, which stay as they are.
+        Rows, which are not linearised.
     """
     nodes = scalars(body)
     if not any(node.op in DIVISIONS for node in nodes):

@@ -1,13 +1,13 @@
-"""Batch partitioning: threads share the rows of a batch where a scan does not mix them.
+"""Batch partitioning: threads share the rows of a batch if a scan does not mix them.
 
 Expects the nest of a scan. Leaves a parallel loop over blocks of rows around all of it, or the nest
 as it is.
 
-The steps of a scan come one after the other, and what one step does is often too little to share.
-But where a step does the same for each row of its carry (the samples of a batch in a recurrent
-network), each block of rows can go through all steps on its own: one loop over blocks, outside of
-everything, takes the place of many small parallel ones. The blocks do not depend on the number of
-threads, so neither do the bits of the results.
+The steps of a scan are sequential, and a single step often has too little work to share. But if a
+step processes each row of its carry (the samples of a batch in a recurrent network) independently,
+each block of rows can execute all steps on its own: a single loop over blocks, outside of
+everything, replaces many small parallel ones. The blocks do not depend on the number of threads, so
+neither do the bits of the results.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from functrans.lower.nest.bodies import Nest
 
 
 class BatchPartition(NamedTuple):
-    """Scans over a batch whose rows do not mix, cut into blocks that threads share.
+    """Scans over a batch whose rows are independent, in blocks that threads share.
 
     Measured: all together (the gradient of an LSTM).
     """
 
     least_rows: int = 8
-    """The rows of a block are a multiple of this, or of groups of as many at least."""
+    """The rows of a block are a multiple of this, or of groups of at least as many."""
     most_blocks: int = 16
-    """The greatest number of blocks."""
+    """The largest number of blocks."""
     least_work: int = 1_000_000
-    """Scalar operations of a loop that are worth being cut into blocks."""
+    """The scalar operations of a loop from which on blocks are profitable."""
 
 
 def partition_batch(nest: Nest, target: Target) -> Nest:
@@ -68,7 +68,7 @@ def partition_batch(nest: Nest, target: Target) -> Nest:
 
 
 def _is_scan(body: Sequence[Statement]) -> bool:
-    """Whether there is a loop with loops or calls inside, whose steps follow each other."""
+    """Whether there is a sequential loop with loops or calls inside."""
     return any(
         isinstance(each, For) and not each.parallel and any(map(_is_of_rows, each.body))
         for each in body
@@ -80,9 +80,9 @@ def _is_of_rows(statement: Statement) -> bool:
 
 
 def _row_extents(body: Sequence[Statement]) -> list[int]:
-    """How many rows there may be: the extents of loops inside of loops, and those of stores there.
+    """The candidates for the number of rows: extents of inner loops, and of what they store.
 
-    A product goes over groups of rows.
+    A product is a loop over groups of rows.
     """
     found: dict[int, None] = {}
     for step in body:
@@ -95,7 +95,7 @@ def _row_extents(body: Sequence[Statement]) -> list[int]:
 
 
 def _grouped(loop: For) -> dict[int, None]:
-    """Multiples of a loop's iterations along axes of what is written in it."""
+    """Multiples of a loop's trip count that are extents of what is written in it."""
     count = int(loop.stop.attribute)
     stores = (each for each in walk(loop.body) if isinstance(each, Store))
     axes = {n for each in stores for n in each.target.extents}
@@ -103,10 +103,10 @@ def _grouped(loop: For) -> dict[int, None]:
 
 
 class _RowDependences:
-    """Dependence analysis: whether no statement of a nest uses a row in the computation of another.
+    """Dependence analysis: whether no row depends on another row in the statements of a nest.
 
-    Every block does all that is not about rows, and has scratch of its own for it. Of what is about
-    rows it has its own rows only.
+    Every block executes all statements that do not concern rows, with its own scratch for their
+    results, and the statements that concern rows for its own rows only.
 
     Parameters
     ----------
@@ -121,15 +121,15 @@ class _RowDependences:
         self.scratch = set(nest.scratch)
         self.written = stored(nest.body)
         self.axes: dict[Buffer, int] = {}
-        """Along which axis the rows of each buffer lie that is written by rows."""
+        """For each buffer that is written by rows, the axis of the rows."""
         self.shared: set[Buffer] = set()
-        """Buffers of which every block reads any element, or writes the same ones."""
+        """Buffers of which every block reads any element, or writes the same elements."""
         self.groups: dict[For, int] = {}
-        """Loops over groups of rows, and how many are in one."""
+        """Loops over groups of rows, and the number of rows in a group."""
         self.simplify = Simplifier()
 
     def are_independent(self) -> bool:
-        """Whether each block can do all statements for its own rows."""
+        """Whether each block can execute all statements for its own rows."""
         return all(map(self._is_row_wise, self.body)) and not self.shared & self.axes.keys()
 
     def _is_row_wise(self, statement: Statement) -> bool:
@@ -145,7 +145,7 @@ class _RowDependences:
                 return self._call(statement)
             case Store():
                 self.shared.add(statement.target)
-                # blocks may write the same at once, but not update it
+                # blocks may write the same values at once, but not update them
                 plain = statement.op is None or statement.target in self.scratch
                 return plain and self._reads_shared(statement)
         return self._reads_shared(statement) and not any(
@@ -153,12 +153,12 @@ class _RowDependences:
         )
 
     def _reads_shared(self, statement: Statement) -> bool:
-        """Whether the expressions in the statement itself read nothing that other blocks write."""
+        """Whether the expressions of a statement read nothing that other blocks write."""
         inner = [statement] if isinstance(statement, For) else walk([statement])
         return all(self._may_share(x.attribute) for each in inner for x in self._loads(each))
 
     def _may_share(self, one: Buffer) -> bool:
-        """Whether a block may read any element of a buffer that is not written by rows."""
+        """Whether a block may read any element of a buffer, since it is not written by rows."""
         self.shared.add(one)
         return one in self.scratch
 
@@ -168,7 +168,7 @@ class _RowDependences:
                 yield node
 
     def _is_own_row_loop(self, loop: For, size: int = 1) -> bool:
-        """Whether each iteration of a loop over the rows reads and writes its own row only.
+        """Whether each iteration of a loop over the rows accesses its own row only.
 
         Or, if it is a loop over groups of this ``size``, rows of its group.
         """
@@ -192,7 +192,7 @@ class _RowDependences:
         )
 
     def _is_own_group_loop(self, loop: For) -> bool:
-        """Whether each iteration of a loop does a group of rows: numbers next to each other."""
+        """Whether each iteration of a loop processes a group of adjacent rows."""
         size = _group(loop, self.extent)
         if size < 2:
             return False
@@ -203,7 +203,7 @@ class _RowDependences:
         return False
 
     def _is_private(self, one: Buffer, loop: For) -> bool:
-        """Whether each iteration has written what it reads of a row on the stack."""
+        """Whether each iteration has written what it reads of a row of scratch."""
         if one not in self.scratch or _naming(loop.body, one) < _naming(self.body, one):
             return False
         return loop.parallel or assigned_before_use(loop.body, one)
@@ -217,7 +217,7 @@ class _RowDependences:
         return self._has_row_axis(one, axes[0])
 
     def _number_of_group(self, row: Scalar, size: int) -> Scalar:
-        """Which group of so many rows one is in."""
+        """The number of the group to which a row belongs, for groups of this size."""
         return row if size == 1 else self.simplify(idiv(row, size))
 
     def _has_row_axis(self, one: Buffer, axis: int) -> bool:
@@ -247,7 +247,7 @@ def _is_over_rows(loop: For, extent: int) -> bool:
 
 
 def _values(inside: Sequence[Statement]) -> dict[Scalar, Scalar]:
-    """What locals are that are never changed."""
+    """The values of locals that are never changed."""
     changed = {name for each in inside if isinstance(each, Assign) for name in each.targets}
     return {
         name: value
@@ -259,7 +259,7 @@ def _values(inside: Sequence[Statement]) -> dict[Scalar, Scalar]:
 
 
 def _group(loop: For, extent: int) -> int:
-    """How many of all rows an iteration of a loop would have; 0 if it has no equal parts."""
+    """The number of rows for each iteration of a loop; 0 if it does not divide the rows evenly."""
     if loop.start is not ZERO or loop.stop.op != "const":
         return 0
     count = int(loop.stop.attribute)
@@ -267,7 +267,7 @@ def _group(loop: For, extent: int) -> int:
 
 
 def _naming(body: Iterable[Statement], one: Buffer) -> int:
-    """How many statements name a buffer themselves."""
+    """The number of statements that refer to a buffer themselves."""
     return sum(one in used_by(each) for each in walk(body))
 
 
@@ -298,7 +298,7 @@ def _blocked(nest: Nest, extent: int, groups: Mapping[For, int], limits: BatchPa
             case Call():
                 return (statement.for_rows(start, Scalar("sub", (stop, start), INDEX)),)
             case Store() if statement.target not in nest.scratch:
-                # all blocks have found the same; one of them writes it
+                # all blocks have computed the same; one of them writes it
                 return (If(eq(block, ZERO), (statement,)),)
         return (statement,)
 

@@ -1,4 +1,4 @@
-"""Definite assignment analysis: whether statements read of a buffer only what they have written."""
+"""Definite assignment analysis: whether elements of a buffer are written before they are read."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from functrans.loop.statements import Buffer, Call, For, Statement, Store
 from functrans.loop.walk import children, expressions
 
 Box = tuple[tuple[int, int], ...]
-"""For each axis, the first index and the one behind the last."""
+"""For each axis, the start and the stop of a range."""
 
 MOST_ENUMERATED = 1 << 15
-"""Iterations of a store that are looked at one by one, and elements of its buffer."""
+"""The most iterations of a store, and elements of its buffer, that are enumerated."""
 
 
 class _Written:
-    """The elements of a buffer that have been written: boxes, and others that were enumerated."""
+    """The elements of a buffer that have been written: boxes, and others, which are enumerated."""
 
     def __init__(self, one: Buffer) -> None:
         self.one = one
         self.boxes: list[Box] = []
         self.others: np.ndarray[Any, Any] | None = None
-        """For each element whether it has been written, if boxes do not say it all."""
+        """For each element, whether it has been written, if boxes do not suffice."""
 
     def copy(self) -> _Written:
         made = _Written(self.one)
@@ -68,9 +68,9 @@ def used_by(statement: Statement) -> set[Buffer]:
 
 
 def assigned_before_use(body: Sequence[Statement], one: Buffer) -> bool:
-    """Whether each element that is read of a buffer has been written by a statement before.
+    """Whether every element of a buffer is written before it is read.
 
-    Conservative: False where that is not known.
+    Conservative: False if that is not known.
     """
     return _uses_assigned(body, one, _Written(one), set(), Simplifier())
 
@@ -82,7 +82,7 @@ def _uses_assigned(
     before: set[tuple[Scalar, ...]],
     simplify: Simplifier,
 ) -> bool:
-    """Whether what statements read has been written, be it before in the same iteration."""
+    """Whether what statements read has been written, possibly earlier in the same iteration."""
     before, written = set(before), written.copy()
     for each in body:
         if isinstance(each, Call) and one in used_by(each):
@@ -102,7 +102,7 @@ def _uses_assigned(
 
 
 def _wanted(position: Sequence[Scalar], one: Buffer, simplify: Simplifier) -> Box:
-    """Where an element may be that is read: inside of its buffer, whatever guards it."""
+    """The range of an element that is read: within its buffer, whatever guards it."""
     box = []
     for entry, extent in zip(position, one.extents, strict=True):
         low, high = simplify.bounds(entry) or (0, extent - 1)
@@ -113,7 +113,7 @@ def _wanted(position: Sequence[Scalar], one: Buffer, simplify: Simplifier) -> Bo
 def _assign(
     statement: Statement, written: _Written, extents: Mapping[Scalar, int], simplify: Simplifier
 ) -> None:
-    """Take note of what a statement writes in any case, in loops of which extents are given."""
+    """Record what a statement writes unconditionally, in loops with the given extents."""
     match statement:
         case Store() if statement.target is written.one:
             ranges = [_range(i, extents, simplify) for i in statement.indices]
@@ -132,7 +132,7 @@ def _assign(
 
 
 def _enumerate(store: Store, written: _Written, extents: Mapping[Scalar, int]) -> None:
-    """Look where a store goes in all iterations, as far as that follows from the loops."""
+    """Record the elements that a store writes in all iterations, if they follow from the loops."""
     nodes = postorder(store.indices)
     loops = [node for node in nodes if node in extents]
     counts = [extents[loop] for loop in loops]
@@ -152,7 +152,7 @@ def _enumerate(store: Store, written: _Written, extents: Mapping[Scalar, int]) -
 def _range(
     entry: Scalar, extents: Mapping[Scalar, int], simplify: Simplifier
 ) -> tuple[int, int] | None:
-    """The numbers that an index takes, without a gap, while the loops that it is made of run."""
+    """The range of an index, without gaps, over the iterations of its loops; None if unknown."""
     terms, first = simplify.terms(entry)
     count = 1
     for term, factor in sorted(terms.items(), key=lambda pair: pair[1]):
@@ -163,7 +163,7 @@ def _range(
 
 
 def _covered(wanted: Box, boxes: Sequence[Box]) -> bool:
-    """Whether boxes together have all of another."""
+    """Whether the union of boxes contains another box."""
     if any(start >= stop for start, stop in wanted):
         return True
     for number, box in enumerate(boxes):

@@ -1,12 +1,11 @@
 """Loop distribution: the steps of a long loop become kernels, which the program calls repeatedly.
 
-Expects a nest. Leaves it as it is, or as several, in loops of the program's (`Nest.turns`).
+Expects a nest. Leaves it as it is, or as several, in loops of the program (`Nest.turns`).
 
-The steps of a scan or of a while loop come one after the other. Where a step is long enough to be
-shared among threads on its own (a layer of a network, a step of its training or of an iterative
-solver), each of its loops of independent iterations becomes a kernel. What is handed on, to other
-kernels or to the next step, is in memory; where data decide whether there is a next step, that is,
-too.
+The steps of a scan or of a while loop are sequential. If a step is long enough to be shared among
+threads by itself (a layer of a network, a step of its training or of an iterative solver), each of
+its loops of independent iterations becomes a kernel. Values that are passed on, to other kernels or
+to the next step, are in memory; if data decide whether there is a next step, so is that decision.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class Distribution(NamedTuple):
     """Loops whose steps are kernels. Measured: steps of training, layers of a network."""
 
     least_work: int = 1 << 20
-    """Operations of a loop of independent iterations in such a step at least."""
+    """The fewest operations of a loop of independent iterations in such a step."""
     most_nested: int = 4
-    """Loops around each other at most that a program goes through itself."""
+    """The deepest nesting of loops that a program executes itself."""
 
 
 class _Part(NamedTuple):
-    """Statements of a kernel, and the indices of the program's loops around them."""
+    """The statements of a kernel, and the indices of the program's loops around them."""
 
     turns: tuple[Scalar, ...]
     body: Body
@@ -50,9 +49,9 @@ class _Part(NamedTuple):
 
 
 def distributed(nest: Nest, target: Target) -> list[Nest]:
-    """The nest, or several: what a long loop does in a step, and what is before and after it.
+    """The nest, or several: the parts of a long loop's step, and what is before and after the loop.
 
-    A nest in phases has long loops, however little they do.
+    A nest in phases always has long loops, however little work they do.
     """
     limits = target[Distribution]
     if nest.in_phases:
@@ -95,7 +94,7 @@ def _parts(body: Body, turns: tuple[Scalar, ...], limits: Distribution) -> Itera
 
 
 def _is_long(statement: Statement, limits: Distribution) -> bool:
-    """Whether a statement is worth sharing, or a loop of which each step has one that is."""
+    """Whether a statement has enough work to share, or is a loop with such a statement."""
     if isinstance(statement, For) and statement.parallel:
         return operations_of([statement]) >= limits.least_work
     return _has_long_steps(statement, limits)
@@ -105,7 +104,8 @@ def _has_long_steps(statement: Statement, limits: Distribution) -> bool:
     match statement:
         case For() if statement.start is ZERO and statement.lanes == 1 and not statement.parallel:
             stop = statement.stop
-            # the program counts a turn when it has gone through it, so that there must be one
+            # the program counts an iteration after it has executed it, so there must be at least
+            # one
             some = stop.op == "local" or (stop.op == "const" and int(stop.attribute) > 0)
             return some and any(_is_long(each, limits) for each in statement.body)
         case While():
@@ -115,12 +115,12 @@ def _has_long_steps(statement: Statement, limits: Distribution) -> bool:
 
 
 def _expected(turn: Scalar) -> int:
-    """How many turns there are of a loop; one, if nobody counts them."""
+    """The trip count of a loop; one if it is unknown."""
     return 1 if turn.attribute[2] is None else extent_of(turn)
 
 
 def _work(part: _Part) -> int:
-    """Roughly the number of scalar operations in a turn, on the average; of a call no one knows."""
+    """Roughly the number of scalar operations in an iteration, on average, without calls."""
     body = part.body
     for turn in reversed(part.turns):
         body = (For(turn, ZERO, const(_expected(turn), INDEX), body),)
@@ -129,7 +129,7 @@ def _work(part: _Part) -> int:
 
 
 def _share_locals(parts: Sequence[_Part]) -> bool:
-    """Whether a number is handed on from one part to another, or to its own next turn."""
+    """Whether a local carries a value from one part to another, or to its own next iteration."""
     return any(not _locals(part.body) <= _declared(part.body) for part in parts)
 
 

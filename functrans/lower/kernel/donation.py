@@ -2,11 +2,11 @@
 
 Expects nests in order. Leaves nests in which such a result and its input may be one buffer.
 
-Buffers never overlap, and machine code counts on it. So a result that is to overwrite a donated
-input becomes one buffer with it, before kernels are made, and only where nothing is read after it
+Buffers never overlap, and machine code relies on it. So a result that is to overwrite a donated
+input becomes the same buffer, before kernels are constructed, and only if nothing is read after it
 has been overwritten: no later nest reads the input, and in the nest that first writes the result,
-each iteration reads what it overwrites, before it does so, and nothing else of the input. Copies of
-the input to where it already is are left out: a scatter then costs what it changes.
+each iteration reads what it overwrites before it does so, and nothing else of the input. Copies of
+an element to itself are removed: a scatter then costs only what it changes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from functrans.lower.nest.bodies import Nest
 Body = tuple[Statement, ...]
 
 _AFFINE = frozenset({"index", "const", "add", "sub", "mul", "neg"})
-"""Operations of an index that means the same wherever its loops go on."""
+"""Operations of indices whose values do not depend on where they are computed."""
 
 
 def donate(
     nests: Sequence[Nest], donated: Sequence[Buffer], outputs: Sequence[Buffer]
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
-    """Nests that overwrite donated inputs, and which output lives in which of them.
+    """Nests that overwrite donated inputs, and for each output that does so its input.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def donate(
     taken: set[Buffer] = set()
 
     def pairs() -> Iterator[tuple[Buffer, Buffer]]:
-        # first what is made of the input itself: there a copy may go
+        # first the outputs that are computed from the input itself, because copies may vanish there
         made = _dependents(found)
         order = {out: number for number, out in enumerate(outputs)}
         direct = {
@@ -101,7 +101,7 @@ def donate(
 
 
 def occurrences(found: Iterable[set[Buffer]]) -> dict[Buffer, list[int]]:
-    """In which nests buffers are found, in order."""
+    """The positions of the nests in which buffers are found."""
     numbers: dict[Buffer, list[int]] = {}
     for number, buffers in enumerate(found):
         for one in buffers:
@@ -115,12 +115,12 @@ def layout(one: Buffer) -> Hashable:
 
 
 def is_reusable(source: Buffer) -> bool:
-    """Whether reuse is worth it: not of numbers, nor of empty arrays."""
+    """Whether reuse is profitable: not for scalars, nor for empty arrays."""
     return bool(source.shape) and all(n.attribute != 0 for n in source.shape)
 
 
 def _dependents(bodies: Sequence[Body]) -> dict[Buffer, set[Buffer]]:
-    """Which buffers' elements are computed from elements of which: targets by source."""
+    """Which buffers are computed from which: targets by source."""
     made: dict[Buffer, set[Buffer]] = {}
     for each in (each for body in bodies for each in walk(body) if isinstance(each, Store)):
         for node in postorder([each.value]):
@@ -148,7 +148,7 @@ def _without_copies(body: Body, source: Buffer, target: Buffer) -> Body:
 
 
 def _stores(statement: Statement, target: Buffer) -> bool:
-    # most are plain ones, and there may be thousands
+    # most are simple statements, and there may be thousands
     if isinstance(statement, Store):
         return statement.target is target
     return target in stored([statement])
@@ -159,7 +159,7 @@ def _stores_in(statements: Iterable[Statement], target: Buffer) -> list[Store]:
 
 
 class Aliasing:
-    """Orders the loads and stores of statements for a target that is one buffer with the source.
+    """Orders loads and stores so that a target can be the same buffer as its source.
 
     The source may be written, too, before the target is.
     """
@@ -169,7 +169,7 @@ class Aliasing:
         self.target = target
 
     def block(self, body: Body) -> Body | None:
-        """The statements so that each element is read before it is overwritten; None if not."""
+        """The statements, in an order that reads elements before overwriting them; or None."""
         first = next((n for n, each in enumerate(body) if _stores(each, self.target)), None)
         if first is None:
             return body
@@ -177,7 +177,7 @@ class Aliasing:
         if self.source in stored(after):
             return None
         if self.source in stored([here]):
-            # made and used up there, slice by slice
+            # computed and used slice by slice, in this loop
             last = None if self.source in loaded(after) else self._statement(here)
             return None if last is None else (*before, last, *after)
         if self.source not in loaded([here, *after]):
@@ -203,12 +203,12 @@ class Aliasing:
                 return If(statement.condition, chosen, otherwise)
             case For() if self._has_own_slice(statement):
                 inner = self.block(statement.body)
-                # an iteration that is done again would read what it has written
+                # a repeated iteration would read what it has written
                 return None if inner is None else replace(statement, body=inner, repeatable=False)
         return None
 
     def _has_own_slice(self, loop: For) -> bool:
-        """Whether each iteration has a slice of both to itself, which is all that it touches."""
+        """Whether each iteration accesses only a slice of both buffers that no other accesses."""
         inside = list(walk(loop.body))
         if self._in_calls(inside):
             return False
@@ -231,7 +231,7 @@ class Aliasing:
         return False
 
     def _reads_what_it_writes(self, body: Body) -> bool:
-        """Whether each element of the source is touched where the same statements write it.
+        """Whether each element of the source is accessed only where the same statements write it.
 
         What an iteration of a parallel loop writes, no other one does.
         """
@@ -255,10 +255,10 @@ class Aliasing:
         return [x for x in scalars(body) if x.op == "load" and x.attribute is self.source]
 
     def _compute_before_stores(self, body: Body) -> Body | None:
-        """Plain statements, with the values that are stored computed before the first is.
+        """Simple statements, with all stored values computed before the first store.
 
-        What they have in common is then still computed once: of what memory that has changed was
-        read for, nothing is known any more.
+        Common subexpressions are then still computed once: after a store, values loaded from
+        changed memory would have to be loaded again.
         """
         computed: list[Statement] = []
         stores: list[Statement] = []
@@ -275,7 +275,7 @@ class Aliasing:
         return (*computed, *stores)
 
     def _load_before_stores(self, body: Body) -> Body | None:
-        """The statements behind a declaration that reads all that they need of the source."""
+        """The statements after a declaration that reads everything that they need of the source."""
         if any(isinstance(each, For) and each.parallel for each in body):
             return None
         if any(isinstance(each, While) for each in walk(body)) or self._in_calls(walk(body)):
@@ -289,12 +289,12 @@ class Aliasing:
         return Let(tuple(names.values()), tuple(found)), *relocation.statements(body)
 
     def _is_in_bounds(self, position: Position, body: Body) -> bool:
-        """Whether a position is one, and inside of the array, when the statements begin."""
+        """Whether a position is known and in bounds before the statements are executed."""
         stores = _stores_in(body, self.target)
         for axis, (entry, extent) in enumerate(zip(position, self.source.shape, strict=True)):
             if entry.op == "const" and 0 <= entry.attribute < extent.attribute:
                 continue
-            # what is written there exists
+            # an element that is written exists
             if not any(store.indices[axis] is entry for store in stores):
                 return False
             if not all(node.op in _AFFINE for node in postorder([entry])):

@@ -36,16 +36,16 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False)
 class ProgramLoop:
-    """A loop that a program goes through.
+    """A loop that the program executes.
 
     Parameters
     ----------
     index : Scalar
-        The number of the turn.
+        The number of the iteration.
     test : tuple of statements
-        What a turn of a loop with an exit begins with: it stores whether the loop goes on.
+        The beginning of an iteration of a loop with an exit: it stores whether the loop continues.
     body : tuple of statements
-        The rest of a turn.
+        The rest of an iteration.
     exit : Exit or None
     """
 
@@ -58,7 +58,7 @@ class ProgramLoop:
 def program_loops(
     body: Body, is_long: Callable[[Statement], bool]
 ) -> tuple[Body, Mapping[Statement, ProgramLoop]]:
-    """The statements, and those of them that are long loops which a program can go through."""
+    """The statements, and those of them that are long loops which the program can execute."""
     if not any(map(is_long, body)):
         return body, {}
     done: list[Statement] = []
@@ -78,7 +78,7 @@ def program_loops(
 def _left_by_an_exit(
     loop: For | While, before: list[Statement], after: Body
 ) -> tuple[ProgramLoop, list[Statement], Body] | None:
-    """A loop whose end is found on the way, with what is before and after it, if it is counted."""
+    """A loop of unknown length, with the statements around it, if iterations are counted."""
     name = loop.stop if isinstance(loop, For) else _induction_variable(loop)
     places = [number for number, each in enumerate(before) if _declares(each, name)]
     if name is None or not places:
@@ -115,7 +115,7 @@ def _declares(statement: Statement, name: Scalar | None) -> bool:
 
 
 def _induction_variable(loop: While) -> Scalar | None:
-    """What the last statement of each step adds one to, and nothing else changes."""
+    """The local that the last statement of each step increments, and nothing else changes."""
     last = loop.body[-1] if loop.body else None
     if not isinstance(last, Assign) or len(last.targets) > 1:
         return None

@@ -2,10 +2,10 @@
 
 Expects nests in order. Leaves them with fewer temporaries in memory.
 
-A result is written where nothing was before, and the processor fetches that memory from far away;
-a temporary as large is fetched, too. If the last nest that reads a temporary is the one that first
-writes a result of the same kind, and each iteration reads what it overwrites before it does so,
-both are one buffer: the numerators of a softmax become quotients in place.
+The memory of a result is fetched into the cache before it is written; that of a temporary of the
+same size is, too. If the last nest that reads a temporary is the one that first writes a result of
+the same shape and dtype, and each iteration reads what it overwrites before it does so, both can be
+one buffer: the numerators of a softmax become quotients in place.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from functrans.lower.nest.bodies import Nest
 
 
 class Reuse(NamedTuple):
-    """Which temporaries live in results."""
+    """Which temporaries are stored in results."""
 
     least_bytes: int = 1 << 16
-    """Smaller ones stay in the nearest caches anyway, and lines may be ended by a vector that is
-    done again. Not measured on its own."""
+    """Smaller temporaries remain in the nearest caches anyway, and their lines may end with an
+    overlapping vector. Not measured on its own."""
 
 
 def reuse(
@@ -36,7 +36,7 @@ def reuse(
     homes: Mapping[Buffer, Buffer],
     target: Target,
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
-    """Nests that keep temporaries in results, and all buffers that live in others.
+    """Nests that store temporaries in results, and all buffers that are stored in others.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def reuse(
     given, outputs : sequence of Buffer
         The inputs and the results of the program.
     homes : dict
-        The inputs that results live in.
+        The inputs that results overwrite.
     target : Target
     """
     found, homes = list(nests), dict(homes)

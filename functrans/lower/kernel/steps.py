@@ -1,6 +1,6 @@
 """Kernel construction: nests become kernels with symbolic sizes, and steps that call them.
 
-A subprogram becomes kernels once, which each of its calls runs on buffers of its own.
+The kernels of a subprogram are constructed once; each of its calls runs them on its own buffers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from functrans.lower.plan import Step
 from functrans.lower.select.root_builder import Subprogram
 
 Formal = tuple[Sequence[Step], Sequence[Buffer]]
-"""The steps of a subprogram, and the buffers in them that stand for its operands and results."""
+"""The steps of a subprogram, and the buffers in them that represent its operands and results."""
 
 
 class Steps:
-    """Makes the steps of nests.
+    """Constructs the steps of nests.
 
     Parameters
     ----------
     target : Target
     subprograms : dict
-        What the calls among the nests stand for.
+        The graphs and buffers of the calls among the nests.
     homes : dict
-        The buffers that other ones live in.
+        Buffers that are stored in others.
     lower : callable
         Gives the steps of a subprogram.
     """

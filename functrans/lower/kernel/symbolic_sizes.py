@@ -1,8 +1,8 @@
 """Symbolic sizes: extents become parameters of kernels, so that one kernel serves many sizes.
 
 Expects the statements of a nest. Leaves a kernel, and the buffers and sizes to call it with. Small
-numbers stay: they decide how code is written. An argument is thus known to be larger than the
-largest constant of the target.
+numbers remain constants, because they determine the form of code. A size argument is therefore
+known to be larger than the largest constant of the target.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from functrans.lower.nest.bodies import Nest
 
 
 class Kernels(NamedTuple):
-    """Constants and arguments of kernels: compiled in, or handed over. Not measured."""
+    """Which numbers in kernels are constants, and which are arguments. Not measured."""
 
     largest_constant: int = 16
-    """Numbers that are no larger stay in a kernel: they decide how code is written. Extents above
-    are arguments, so that one kernel serves many sizes."""
+    """Numbers up to this remain constants: they determine the form of code. Larger extents are
+    arguments, so that one kernel serves many sizes."""
     constant_scratch: bool = False
-    """Whether scratch has the sizes of this one program: shared memory is laid out when a kernel is
-    compiled."""
+    """Whether scratch has constant sizes: shared memory is laid out when a kernel is compiled."""
 
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "min", "max", "where"})
@@ -43,7 +42,8 @@ def parametrise(
 ) -> tuple[Kernel, list[Buffer], list[int]]:
     """A kernel whose sizes are arguments; the buffers and the sizes to call it with.
 
-    ``homes`` are the buffers that other ones live in. After the sizes come the turns of the host.
+    ``homes`` are the buffers that are stored in others. The last sizes are the iterations of the
+    program's loops.
     """
     kernel, buffers, sizes = _Parametriser(nest, homes, target).run(nest.body)
     if nest.turns:
@@ -59,8 +59,8 @@ class _Parametriser:
         self.scratch = set(nest.scratch)
         self.constant = self.scratch if target[Kernels].constant_scratch else set()
         self.homes = homes
-        # kernels in turns are verified together, on buffers of one shape for all of them; and what
-        # is printed for a grid has one axis anyway
+        # kernels in loops of the program are verified together, on buffers that must have the same
+        # shape in all of them; and on a grid, buffers have one axis anyway
         shapes_stay = nest.turns or target.lanes_are_threads
         self.places = {} if shapes_stay else linear_places(nest.body, homes, nest.scratch)
         self.slots: dict[int, Scalar] = {}
@@ -82,7 +82,7 @@ class _Parametriser:
         if old not in self.buffers and old in self.constant:
             self.buffers[old] = old
         if old not in self.buffers:
-            # the first extent takes no part in finding an element
+            # the first extent does not affect the offsets of elements
             shape = tuple(
                 extent if axis == 0 and old not in self.scratch else self.bound(extent)
                 for axis, extent in enumerate(old.shape)
@@ -151,11 +151,11 @@ class _Parametriser:
             return force or self._is_index(node)
         if node.op == "convert":
             return force
-        # a divisor that is a constant is worth a kernel of its own
+        # a constant divisor is worth a kernel of its own
         return False
 
     def _is_index(self, node: Scalar) -> bool:
-        """Whether an int64 expression is made of loop indices."""
+        """Whether an int64 expression consists of loop indices."""
         known = self.like_index
         for inner in postorder([node], known=known):
             known[inner] = inner.op == "index" or (

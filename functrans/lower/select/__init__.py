@@ -1,1 +1,1 @@
-"""Instruction selection: which values are materialised, and how their elements are made."""
+"""Instruction selection: which values are materialised, and how their elements are computed."""

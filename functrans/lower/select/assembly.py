@@ -1,7 +1,7 @@
 """Assembly: concatenations and similar operations, as loops that write each part in place.
 
-Which part an element is in would else be asked at every element, in as many comparisons as there
-are parts.
+Otherwise, each element would be computed with as many comparisons as there are parts, to find out
+which part it belongs to.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Assembly(NamedTuple):
     """Roots that write the parts of a join. Measured: all together (200 rows joined)."""
 
     together: int = 128
-    """Elements of small parts at most that one root writes one after another."""
+    """The most elements of small parts that one root writes, one after another."""
     together_in_loop: int = 32
-    """The same inside of a loop, each of whose vectors they are written from."""
+    """The same inside a loop, each of whose vectors writes them."""
     few_elements: int = 2
-    """Parts of more elements than this are loops, if there are many such parts."""
+    """Parts of more elements than this are loops, if there are many of them."""
 
 
 Parts = Sequence[tuple[Index, Atom]]
@@ -42,7 +42,7 @@ Parts = Sequence[tuple[Index, Atom]]
 def assembled(
     roots: RootBuilder, eqn: Eqn, given: Sequence[tuple[Index, int]], *, adds: bool
 ) -> Buffer:
-    """An array of parts, later ones in the place of earlier ones, or added to them."""
+    """An array of parts; later ones replace earlier ones, or are added to them."""
     aval = eqn.outputs[0].aval
     given = [(place, number) for place, number in given if eqn.inputs[number].aval.size]
     base = given.pop(0)[1] if given and is_whole(given[0][0], aval.shape) else None
@@ -69,20 +69,20 @@ def _add_zeros(roots: RootBuilder, target: Buffer, aval: Aval) -> None:
 
 
 class _DisjointParts:
-    """Parts in disjoint places: written in any order, and with loops of their own."""
+    """Parts that do not overlap: written in any order, each with its own loops."""
 
     def __init__(self, roots: RootBuilder, target: Buffer) -> None:
         self.roots = roots
         self.target = target
         self.together: list[Elements] = []
-        """Small parts that become one root."""
+        """Small parts that will become one root."""
 
     def add(self, parts: Parts) -> None:
         limits = self.roots.target[Assembly]
         for place, x in parts:
             root = self._part_root(place, x, len(parts))
             loops = root.loops
-            # (what goes to every third element, say, is written with what goes between)
+            # (elements with a stride are written together with those in between)
             is_row = len(place) - 1 in root.axes and abs(_step(place)) == 1
             if is_row or root.folds:
                 self.roots.all.append(root)
@@ -103,7 +103,7 @@ class _DisjointParts:
         limits = self.roots.target[Assembly]
         own = self.roots.loop_axes(x)
         if not own and x.aval.size > limits.few_elements and x.aval.size * parts > limits.together:
-            # the elements of all parts would be too much code
+            # the code for the elements of all parts would be too long
             own = (max(range(x.aval.ndim), key=x.aval.shape.__getitem__),)
         loops, elements = self.roots.evaluated(x, own)
         placed = tuple((_in_whole(self.roots, place, at), value) for at, value in elements)
@@ -114,7 +114,7 @@ class _DisjointParts:
         return Elements(self.target, loops, axes, placed, part=True, distant=elsewhere)
 
     def _flush(self) -> None:
-        """Make one root of those over the same loops."""
+        """Combine the small parts over the same loops to one root."""
         if self.together:
             elements = tuple(element for root in self.together for element in root.elements)
             self.roots.all.append(replace(self.together[0], elements=elements))
@@ -128,7 +128,7 @@ def _step(place: Index) -> int:
 
 
 def _in_whole(roots: RootBuilder, place: Index, position: Position) -> Position:
-    """Where in the whole the element of a part goes."""
+    """The position in the array of an element of a part."""
     own = iter(position)
     return tuple(
         const(entry, INDEX)
@@ -139,7 +139,7 @@ def _in_whole(roots: RootBuilder, place: Index, position: Position) -> Position:
 
 
 def _add_overlapping(roots: RootBuilder, target: Buffer, parts: Parts, op: str | None) -> None:
-    """Parts of which a later one changes what an earlier one has written."""
+    """Parts that overlap: a later one changes what an earlier one has written."""
     statements: list[Statement] = []
     for number, (place, x) in enumerate(parts):
         loops = tuple(index("u", n) for n in x.aval.shape)
@@ -168,14 +168,14 @@ def _stores(
     op: str | None,
     dense: bool,
 ) -> tuple[Statement, ...]:
-    """The statements that write a value to its place, or combine it with what is there.
+    """The statements that store a value at its position, or combine it with the element there.
 
-    ``dense`` says that neighbours along the last loop are written to neighbours.
+    ``dense`` says that adjacent elements along the last loop are adjacent in the target.
     """
     before, (value,) = lower_folds([value], 1, roots.puller.simplify, roots.target)
     store = Store(target, place, value, op)
     if roots.target.lanes_are_threads:
-        # the elements of one part go to places of their own
+        # the elements of one part are written to different positions
         return nest(loops, (*before, store), parallel=True)
     if before or not dense:
         return nest(loops, (*before, store))

@@ -96,7 +96,7 @@ class Emitter:
         self._roots.all.append(made)
 
     def _pulled(self, statements: tuple[Statement, ...], work: int) -> Elements:
-        """The root of the one result, element by element, with a call to be made instead."""
+        """The root of the only result, computed elementwise, with a call as an alternative."""
         (var,) = self.eqn.outputs
         axes = self._roots.loop_axes(var)
         loops, elements = self._roots.elements(var, axes)
@@ -149,6 +149,6 @@ class Emitter:
         return found
 
     def finish(self) -> None:
-        """From now on the results are in memory."""
+        """Mark the results as being in memory."""
         for number, var in enumerate(self.eqn.outputs):
             self._roots.puller.keep(var, self.result(number))

@@ -1,7 +1,7 @@
-"""Materialisation: which values of a graph are computed once and kept in memory.
+"""Materialisation: which values of a graph are computed once and stored in memory.
 
-The others are recomputed wherever they are used: that is right for what is cheap, or used once.
-Expects a graph that has been rewritten for the machine. Leaves a set of its variables.
+The others are recomputed wherever they are used, which is profitable if they are cheap, or used
+once. Expects a graph that has been rewritten for the machine. Leaves a set of its variables.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from functrans.ops.compiled.emission import asks_for_elements, in_memory
 
 
 class Materialisation(NamedTuple):
-    """Values that are computed once and kept, and not wherever they are used.
+    """Values that are computed once and stored, and not recomputed wherever they are used.
 
     Measured: `cheap` (the Rosenbrock product, which did not gain from keeping more).
     """
 
     cheap: int = 12
-    """Scalar operations that are rather done twice than kept in memory."""
+    """The most scalar operations that are recomputed and not stored."""
     largest_expression: int = 600
-    """Operations for one element, above which a value is cut in two."""
+    """The most operations for one element; beyond that, an operand is materialised."""
     repeated: int = 4
-    """Times that an element is rather made again than kept, where one expression makes it."""
+    """How often an element may be recomputed within one expression."""
     deepest: int = 40
-    """Movements of elements at most that are done one inside another."""
+    """The most moves of elements that are nested in one expression."""
     narrower: bool = False
-    """Whether the narrower float is kept that a wider one is a conversion of, and not the wider
-    one: it takes less memory, and products on tensor cores want numbers of 16 bits as they are."""
+    """Whether the narrower float of a conversion is stored instead of the wider one: it takes
+    less memory, and products on tensor cores read 16-bit elements directly."""
 
 
 OPAQUE = Pattern(0, 2, (), (), 0)
-"""The pattern of what a library or a loop computes: from memory to memory."""
+"""The pattern of library calls and loops, which compute from memory to memory."""
 
 
 def _pattern(eqn: Eqn, target: Target) -> Pattern:
@@ -48,7 +48,7 @@ def _pattern(eqn: Eqn, target: Target) -> Pattern:
 
 
 def materialised(graph: Graph, target: Target) -> set[Var]:
-    """The variables to compute once and keep, beside the outputs."""
+    """The variables to materialise, besides the outputs."""
     uses: dict[Var, list[tuple[Eqn, int]]] = {}
     for eqn in graph.eqns:
         for i, atom in enumerate(eqn.inputs):
@@ -80,7 +80,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
         is_constant = all(isinstance(x, Literal) or x in constants for x in eqn.inputs)
         is_table = not eqn.inputs and cost > limits.cheap
         if own.folds == 1 and is_constant and not is_table:
-            # made of nothing: its zeros and ones are worth more than the work they save
+            # known zeros and ones simplify expressions, which saves more than storing them
             constants.update(eqn.outputs)
             continue
         for var in eqn.outputs:
@@ -94,7 +94,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 kept = var if narrow is None else narrow
                 costs[var], depths[var] = own.cost, 0
                 slow -= {kept, var}
-                if kept in costs:  # (an input is in memory)
+                if kept in costs:  # (inputs are in memory)
                     chosen.add(kept)
                     costs[kept] = depths[kept] = 0
             else:
@@ -106,7 +106,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
 def _narrower(
     eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
 ) -> Var | None:
-    """The float that a wider one is a conversion of, to be kept in its place; or None."""
+    """The narrower float to be stored instead of a conversion's result; or None."""
     if not target[Materialisation].narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
         return None
     (x,), (out,) = eqn.inputs, eqn.outputs
@@ -120,7 +120,7 @@ def _narrower(
 def _is_broadcast(
     var: Var, uses: list[tuple[Eqn, int]], joins: Set[Eqn], limits: Materialisation
 ) -> bool:
-    """Whether each element is used for many results, and not just in turn by the innermost loop."""
+    """Whether each element is used for many results, other than in turn by the innermost loop."""
     shape = var.aval.shape
     if not shape or shape[-1] <= UNROLLED:
         return False
@@ -151,7 +151,7 @@ def _is_materialised(
         return True
     if outputs:
         # computed for the output in any case, and loaded or shared from there: the state of a
-        # recurrence often goes on and is stacked, too
+        # recurrence is often both passed on and stacked
         return (bool(uses) or outputs > 1) and cost > 0
     if cost <= limits.cheap:
         return any(patterns[eqn].by_data[i] for eqn, i in uses) and cost > 0
@@ -173,7 +173,7 @@ def _is_divided(
     patterns: dict[Eqn, Pattern],
     joins: Set[Eqn],
 ) -> bool:
-    """Whether a value is read in parts, no more of it than there is, each for its place in a join.
+    """Whether disjoint parts of a value are read, each for its position in a join.
 
     Then its elements are computed once, where they are written.
     """

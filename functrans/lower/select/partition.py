@@ -1,6 +1,7 @@
 """Graph partitioning: segments to compile, and calls of NumPy where there is no compiled form.
 
-Expects any graph. Leaves segments in an order in which each finds what it takes.
+Expects any graph. Leaves segments in an order in which each comes after those whose results it
+uses.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from functrans.ops.compiled.emission import emitted
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A part of a program: a graph to compile, or an equation to call NumPy for.
+    """A part of a program: a graph to compile, or an equation for which NumPy is called.
 
     Parameters
     ----------
     inputs, outputs : tuple of Var
-        The values that it takes and gives.
+        The values that it reads and computes.
     dead : tuple of Var
-        The values that nothing needs after it.
+        The values that are not needed after it.
     graph : Graph
     call : Eqn or None
     """
@@ -37,7 +38,7 @@ class Segment:
 
 
 def compiled(eqn: Eqn, target: Target) -> bool:
-    """Whether an equation, with what is inside of it, has a compiled form."""
+    """Whether an equation, including its inner graphs, has a compiled form."""
     if any(map(_is_complex, (*eqn.inputs, *eqn.outputs))):
         return False
     if emitted(eqn, target) is None:
@@ -47,7 +48,7 @@ def compiled(eqn: Eqn, target: Target) -> bool:
 
 
 def without_form(graph: Graph, target: Target) -> tuple[Eqn, ...]:
-    """The first equation without a compiled form, behind those that it is inside of, if any."""
+    """The first equation without a compiled form, after those around it; empty if none."""
     for eqn in graph.eqns:
         if not compiled(eqn, target):
             inside = replace(target, libraries=False) if target.libraries else target
@@ -61,7 +62,7 @@ def _is_complex(atom: Atom) -> bool:
 
 
 def _has_fixed_sizes(graph: Graph) -> bool:
-    """Whether none of the arrays that go in and out is a stack whose extent is found on the way."""
+    """Whether no input or output is a stack whose extent depends on data."""
     return all(extent >= 0 for x in (*graph.inputs, *graph.outputs) for extent in x.aval.shape)
 
 
@@ -82,7 +83,7 @@ def partition(graph: Graph, target: Target) -> list[Segment]:
         own = [var for eqn in group for var in eqn.outputs]
         later = {var for var in own if last_use.get(var, -1) > number or var in final}
         is_call = not compiled(group[0], target)
-        # a call gives all of its results, wanted or not
+        # a call returns all of its results, whether they are needed or not
         outputs = tuple(var for var in own if is_call or var in later)
         made.update(outputs)
         dead = {var for var in made if last_use.get(var, -1) <= number and var not in final}
@@ -100,9 +101,10 @@ def partition(graph: Graph, target: Target) -> list[Segment]:
 
 
 def _groups(graph: Graph, target: Target) -> list[list[Eqn]]:
-    """Equations that go together, in an order that they can be done in.
+    """Groups of equations, in an order in which they can be executed.
 
-    What is compiled is put as early as its operands allow, but together: after the same calls.
+    Compiled equations are placed as early as their operands permit, but together: after the same
+    calls.
     """
     level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
     native: dict[int, list[Eqn]] = {}
@@ -124,7 +126,7 @@ def _groups(graph: Graph, target: Target) -> list[list[Eqn]]:
 
 
 def _free(group: Sequence[Eqn]) -> list[Var]:
-    """The variables that equations read and do not make, once each."""
+    """The variables that equations read but do not compute, once each."""
     made = {var for eqn in group for var in eqn.outputs}
     found: dict[Var, None] = {}
     for eqn in group:

@@ -1,9 +1,9 @@
 """Recomputation: how often each value is computed, and which to materialise if too often.
 
-What is not kept in memory is computed wherever it is used: at each tap of a convolution, for each
-column of a product, and there for each of the values that it is made of. How often is known when
-the expressions have been made. If they do much more than the graph asks for, what is computed most
-often is kept as well, and they are made anew.
+Values that are not materialised are computed wherever they are used: at each tap of a convolution,
+for each column of a product, and so on for each of their operands. How often that is, is known when
+the expressions have been built. If they take many more operations than the graph, the values that
+are computed most often are materialised as well, and the expressions are built again.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from functrans.ops.compiled.emission import emitted
 
 
 class Recomputation(NamedTuple):
-    """How often values may be computed that are not kept.
+    """How often values may be recomputed.
 
     Measured: `bound` (two convolutions of shifted products).
     """
 
     bound: int = 2
-    """Ratio of the operations that are done to those of the graph, up to which nothing is kept."""
+    """The ratio of executed operations to those of the graph, up to which nothing more is
+    materialised."""
     often: int = 2
-    """Times that each element of a value may be computed."""
+    """How often each element of a value may be computed."""
     little: int = 64
-    """This part of the graph's operations is not worth memory."""
+    """The inverse of the fraction of the graph's operations that must be saved to materialise a
+    value."""
     rounds: int = 4
-    """Times at most that the expressions of a graph are made anew."""
+    """How often the expressions of a graph are rebuilt at most."""
 
 
 def graph_work(graph: Graph, target: Target) -> int:
     """The operations of a graph if each element of each value is computed once.
 
-    Of branches the dearest counts; a loop that runs until something holds counts for one step. What
-    a library does is not counted, nor what parts of the program do that have plans of their own.
+    Of branches, the most expensive counts; a loop of unknown length counts as one step. Library
+    calls are not counted, nor are parts of the program with plans of their own.
     """
 
     def of_graph(inner: Graph) -> int:
@@ -58,7 +60,7 @@ def graph_work(graph: Graph, target: Target) -> int:
 
 
 class Evaluation(NamedTuple):
-    """The evaluation of a value as a whole: at which indices, and the loops around."""
+    """The evaluation of a whole value: the indices of its elements, and the loops around them."""
 
     atom: Atom
     positions: tuple[Index, ...]
@@ -69,7 +71,7 @@ Element = tuple[Atom, Index]
 
 
 class Recorder(Puller):
-    """A puller that remembers which elements each element is made of."""
+    """A puller that records from which elements each element is computed."""
 
     def __init__(self, producers: Mapping[Var, Eqn], buffers: dict[Var, Buffer]) -> None:
         super().__init__(producers, buffers)
@@ -87,7 +89,7 @@ class Recorder(Puller):
         return value
 
     def inside(self, element: Element) -> list[tuple[Var, Index]]:
-        """The elements that are computed for another one: not those that are loaded."""
+        """The elements from which another one is computed, except loaded ones."""
         return [
             (atom, position)
             for atom, position in self.reads.get(element, ())
@@ -96,7 +98,7 @@ class Recorder(Puller):
 
 
 class Demand(NamedTuple):
-    """How often values are computed, in all and for each of the values that they are made for."""
+    """How often values are computed, in total and for each value that uses them."""
 
     times: Counter[Var]
     shares: dict[Var, Counter[Var]]
@@ -118,7 +120,7 @@ def _add(one: Evaluation, var: Var, recorder: Recorder, found: Demand) -> None:
     for element in _readers_first(list(times), recorder):
         count = times.get(element, 0)
         if not count:
-            continue  # for a fold over nothing
+            continue  # a fold over an empty range
         found.times[element[0]] += count
         if element in readers:
             found.shares.setdefault(element[0], Counter())[readers[element]] += count
@@ -132,7 +134,7 @@ def _add(one: Evaluation, var: Var, recorder: Recorder, found: Demand) -> None:
 def _readers_first(
     roots: list[tuple[Var, Index]], recorder: Recorder
 ) -> Iterable[tuple[Var, Index]]:
-    """All elements that are computed for some, each after those that read it."""
+    """All elements from which some are computed, each after those that read it."""
     done: dict[tuple[Var, Index], None] = {}
     stack = list(roots)
     while stack:
@@ -146,12 +148,12 @@ def _readers_first(
 
 
 def expected_demand(graph: Graph, kept: Set[Var], target: Target) -> Demand:
-    """A lower bound of the demand, as far as that is known without the expressions.
+    """A lower bound on the demand that does not need the expressions.
 
-    Different windows of a value are different elements of it, and each product that sums over it
-    has a loop of its own: there it is computed for each. All else that reads it may find it at the
-    same element, and there only the one that is done most often counts. What is read again and
-    again by one reader, as by a product, counts once.
+    Different windows of a value read different elements, and each product that sums over a value
+    has a loop of its own; so these uses are added. All other uses may read the same element at the
+    same time, and only the most frequent one counts. Repeated reads by one user, such as a product,
+    count once.
     """
     found = Demand(Counter(), {})
     apart: dict[Var, Counter[Var]] = {}
@@ -185,8 +187,8 @@ def expected_demand(graph: Graph, kept: Set[Var], target: Target) -> Demand:
 def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Var]:
     """The values to materialise among those that are recomputed wherever they are used.
 
-    From the results on, so that what is kept counts as computed once when it comes to what it is
-    made of.
+    Starting from the results, because the operands of a materialised value are then needed only
+    once.
     """
     limits = target[Recomputation]
     costs = _costs(graph, found)
@@ -212,7 +214,7 @@ def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
 
 
 def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
-    """The operations for an element of each value, with those for what it is made of."""
+    """The operations for an element of each value, including those for its operands."""
     costs: dict[Atom, float] = {}
     for eqn in graph.eqns:
         for var in eqn.outputs:
@@ -227,12 +229,12 @@ def _costs(graph: Graph, found: Demand) -> dict[Atom, float]:
 
 
 def _least_saving(var: Var, asked: int, target: Target) -> float:
-    """How many operations have to be saved for a value to be kept."""
+    """How many operations have to be saved for a value to be materialised."""
     limits, size = target[Recomputation], var.aval.size
     is_far = size * var.aval.dtype.itemsize > target.cache
     return max(target.through_memory * size if is_far else 0, asked / limits.little)
 
 
 def _computes(eqn: Eqn) -> bool:
-    """Whether an equation does more than moving elements."""
+    """Whether an equation does more than move elements."""
     return not eqn.primitive.transpose_moves and pattern(eqn).work > 0

@@ -24,13 +24,13 @@ class Root:
 
     target: Buffer
     output: bool
-    """Whether the value leaves the program, or is read by a call: it is in memory in any case."""
+    """Whether the value is an output, or is read by a call: then it is in memory in any case."""
     also_written: tuple[Buffer, ...]
     """Buffers that are written besides the target."""
     scratch: tuple[Buffer, ...]
     """Rows on the stack."""
     work: int
-    """Roughly how many scalar operations there are in all."""
+    """Roughly the number of scalar operations."""
     loads: Mapping[Buffer, Sequence[Scalar]]
     """The loads from each buffer that is read."""
     loops: tuple[Scalar, ...]
@@ -39,15 +39,15 @@ class Root:
     nodes: Sequence[Scalar]
     """Every node of the expressions, once."""
     node_count: int
-    """How many nodes there are, with what is inside of functions."""
+    """The number of nodes, including those inside functions."""
     folds: Sequence[Scalar]
 
     def vectorises_folds(self, target: Target) -> bool:
-        """Whether vectors go along the folds, and not along the innermost loop."""
+        """Whether vectors are along the folds, and not along the innermost loop."""
         return False
 
     def has_strided_folds(self, target: Target) -> bool:
-        """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
+        """Whether folds are strided while the innermost loop is contiguous: sums of columns."""
         return False
 
 
@@ -60,17 +60,16 @@ class Emitted(Root):
     target : Buffer
     statements : tuple of Statement
     operands : tuple of Buffer
-        What they read.
+        The buffers that they read.
     work : int
     also_written : tuple of Buffer
-        What they write besides the target.
+        The buffers that they write besides the target.
     scratch : tuple of Buffer
-        Rows that they need on the stack.
+        The scratch that they need.
     in_phases : bool
-        Whether each parallel loop in them is a kernel, also those in loops whose iterations come
-        one after the other.
+        Whether each parallel loop in them is a kernel, even inside sequential loops.
     largest_constant : int
-        Numbers up to this are about tiles, and not about the program's arrays.
+        Numbers up to this are sizes of tiles, and not of the program's arrays.
     output : bool
     """
 
@@ -84,7 +83,7 @@ class Emitted(Root):
     largest_constant: int = 0
     output: bool = False
 
-    # it has no expressions
+    # there are no expressions
     loops = ()
     nodes = ()
     node_count = 0
@@ -100,14 +99,14 @@ class Emitted(Root):
 class TeamKernel(Emitted):
     """Values that a team of threads computes in a kernel of its own.
 
-    Loops around its band are the program's.
+    Loops around its band are executed by the program.
 
     Parameters
     ----------
     team : int
-        How many threads that is.
+        The number of threads.
     private : tuple of Buffer
-        Of the scratch, the rows that each of the threads has to itself.
+        The rows of the scratch that are private to each thread.
     """
 
     team: int = 0
@@ -115,7 +114,7 @@ class TeamKernel(Emitted):
 
     @property
     def in_turns(self) -> tuple[tuple[Scalar, ...], tuple[Statement, ...]]:
-        """The indices of plain loops around a band, which are the program's, and what is inside."""
+        """The indices of the program's loops around a band, and the statements inside them."""
         turns: list[Scalar] = []
         body = self.statements
         while len(body) == 1 and isinstance(loop := body[0], For) and loop.lanes == 1:
@@ -136,19 +135,19 @@ class Elements(Root):
     loops : tuple of Scalar
         One index for each axis that is not unrolled.
     axes : tuple of int
-        Which axes those are.
+        The axes of these loops.
     elements : tuple of (indices, expression)
         One for each combination of indices along the unrolled axes.
     output : bool
     part : bool
         Whether it is one part of a join, which has the same target as the others.
     distant : bool
-        Whether other parts are far from it in memory: it shares no loop with them.
+        Whether other parts are far from it in memory, so that it shares no loop with them.
     instead : Emitted or None
-        A call that computes the elements, if no kernel does that on its way to something else.
+        A call that computes the elements, unless they are fused with something else.
     summand : Scalar or None
-        Of the sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term,
-        by the loops of the product.
+        For a sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term,
+        in terms of the product's loops.
     """
 
     target: Buffer
@@ -185,7 +184,7 @@ class Elements(Root):
         return [node for node in self.nodes if node.op == "fold"]
 
     def vectorises_folds(self, target: Target) -> bool:
-        """Whether vectors go along the folds, and not along the innermost loop."""
+        """Whether vectors are along the folds, and not along the innermost loop."""
         if not self.folds:
             return False
         if not self.loops or extent_of(self.loops[-1]) < target[Unrolling].one_vector:
@@ -194,22 +193,22 @@ class Elements(Root):
         return self._has_ragged_folds or along < across
 
     def has_strided_folds(self, target: Target) -> bool:
-        """Whether folds have a stride where the innermost loop is contiguous: sums of columns."""
+        """Whether folds are strided while the innermost loop is contiguous: sums of columns."""
         across, along = self._strided_loads(target.lanes_are_threads)
         return across < along and not self.vectorises_folds(target)
 
     @cached_property
     def _has_ragged_folds(self) -> bool:
-        """Whether folds are of different lengths: vectors cannot go along the innermost loop."""
+        """Whether folds differ in length, so that vectors cannot be along the innermost loop."""
         own = Coefficients(self.loops[-1])
         return any(own.of(extent) != 0 for fold in self.folds for extent in fold.args[1:])
 
     def _strided_loads(self, by_size: bool) -> tuple[int, int]:
-        """How many loads of folds have a stride, along the innermost loop and along the folds.
+        """The number of strided loads in folds, along the innermost loop and along the folds.
 
-        Steps over no more elements than are written out are none: all between are loaded, too.
-        Where lanes are threads, each load counts as many times as it reads different elements:
-        those of a small operand are in the cache.
+        A stride over few enough elements does not count, since those in between are loaded, too. If
+        lanes are threads, each load counts as often as it reads different elements, since those of
+        a small operand are in the cache.
         """
         return self._strides[by_size]
 
@@ -244,9 +243,9 @@ class Elements(Root):
 
 @dataclass(frozen=True, eq=False)
 class Contraction(Elements):
-    """A product of two matrices, or a stack of them: a sum over terms, of a factor of each operand.
+    """A product of two matrices, or stacks of them: a sum over terms of a factor of each operand.
 
-    It has loops, which others join, but no expressions: the kernels of products compute it
+    It has loops, which other roots can join, but no expressions: the kernels of products compute it
     (`functrans.lower.product`).
 
     Parameters
@@ -259,10 +258,11 @@ class Contraction(Elements):
         An element of the left operand, which does not depend on the column, and one of the right
         operand, which does not depend on the row.
     symmetric : bool
-        Whether each matrix of the result is its own transpose.
+        Whether each matrix of the result is symmetric.
     shared_rows : int
-        If not 0, the rows of a block, which divide all: a loop around shares rows among threads.
-        The right operand is in memory then, its columns side by side, and is not packed.
+        If not 0, the rows of a block, which divides their number: threads share the rows by a loop
+        around the product. The right operand is then in memory, its columns adjacent, and is not
+        packed.
     """
 
     sides: tuple[tuple[Scalar, ...], ...] = ()
@@ -286,11 +286,11 @@ class Contraction(Elements):
 
 
 MULTIPLY_ADDS = 8
-"""So many of a product take the time of another operation."""
+"""The number of multiply-adds of a product that take as long as another operation."""
 
 
 def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:
-    """Which of the roots makes each value, or begins it."""
+    """The root that computes each value, or the first of its parts."""
     makers: dict[Buffer, int] = {}
     for number, root in enumerate(roots):
         for target in (root.target, *root.also_written):
@@ -299,7 +299,7 @@ def makers_of(roots: Sequence[Root]) -> dict[Buffer, int]:
 
 
 def kept_for_calls(roots: Sequence[Root]) -> list[Root]:
-    """The roots, of which those are in memory in any case whose values calls read."""
+    """The roots; those whose values calls read are marked to be in memory."""
     makers, found = makers_of(roots), [*roots]
     read = (root.operands for root in roots if isinstance(root, Emitted))
     for operand in {*chain.from_iterable(read)}:
@@ -310,22 +310,22 @@ def kept_for_calls(roots: Sequence[Root]) -> list[Root]:
 
 
 def in_memory(root: Root) -> Root:
-    """The root, whose value is in memory in any case."""
+    """The root, marked to be in memory."""
     assert isinstance(root, (Elements, Emitted))
     return replace(root, output=True)
 
 
 def _count(element: Scalar) -> int:
-    """How many different elements a load reads, as far as the loops that it depends on tell."""
+    """The number of different elements that a load reads, by the loops in its indices."""
     return prod(node.attribute[2] or 1 for node in postorder(element.args) if node.op == "index")
 
 
 def fold_steps(fold: Scalar) -> int:
-    """How many elements a fold combines, or at most."""
+    """The number of elements that a fold combines, or an upper bound."""
     return prod(i.attribute[2] or 1 for i in fold.attribute[1])
 
 
 def extent_of(loop: Scalar) -> int:
-    """How far a loop index runs."""
+    """The extent of a loop index."""
     extent: int = loop.attribute[2]
     return extent

@@ -1,8 +1,8 @@
 """Root building: the expressions of the values of a graph that are materialised.
 
 A *root* has an iteration space of its own: it is stored element by element, to memory or, when the
-nests have been fused, to a local number. Everything else is pulled into the expressions of roots.
-Too many roots do no harm: fusion turns a root that is used only where it is made into a local.
+nests have been fused, to a local. All other values are pulled into the expressions of roots. Too
+many roots do no harm: fusion turns a root that is only used in its own nest into a local.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
 
 LoopsAndElements = tuple[tuple[Scalar, ...], tuple[tuple[Index, Scalar], ...]]
-"""Loops over some axes of a value, and inside of them its elements with their indices."""
+"""Loops over some axes of a value, and its elements inside them with their indices."""
 
 
 class Subprogram(NamedTuple):
-    """A call of a part of the program: its graph, and where its operands and results are."""
+    """A call of a subprogram: its graph, and the buffers of its operands and results."""
 
     graph: Graph
     operands: tuple[Buffer, ...]
@@ -46,19 +46,19 @@ class Subprogram(NamedTuple):
 
 
 class RootBuilder:
-    """Builds the roots of a graph, and knows where its values are.
+    """Builds the roots of a graph, and records the buffers of its values.
 
     Parameters
     ----------
     graph : Graph
         Of equations with a compiled form only.
     inputs : sequence of Buffer
-        Where the graph's inputs are.
+        The buffers of the graph's inputs.
     lower : callable
         Lowers an inner graph.
     target : Target
     whole : bool
-        Whether the graph is a program, and not inside of another one.
+        Whether the graph is a program, and not inside another graph.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RootBuilder:
             for x in eqn.inputs:
                 self._readers[x].append(eqn)
         self.puller = Recorder(self._producers, self.buffers)
-        self._written = 0  # operations, for all elements that are no loops' together
+        self._written = 0  # operations of all unrolled elements together
         self.loops = Loops()
         self.all: list[Root] = []
         self._written_out: dict[Buffer, Elements] = {}
@@ -93,11 +93,11 @@ class RootBuilder:
         self.subprograms: dict[str, Subprogram] = {}
 
     def demand(self) -> Demand:
-        """How often the values are computed that are not kept."""
+        """How often values that are not materialised are computed."""
         return demand(self.puller, self.evaluations)
 
     def finish(self, atoms: Sequence[Atom]) -> None:
-        """Give the graph's outputs buffers of their own, and see what has to be in memory."""
+        """Copy outputs to buffers of their own, and determine which values have to be in memory."""
         self.all = kept_for_calls(self.all)
         makers = makers_of(self.all)
         for number, atom in enumerate(atoms):
@@ -110,7 +110,7 @@ class RootBuilder:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
 
     def regrouped(self, atom: Atom) -> Atom:
-        """What lies in memory as a value does, but has the axes that are good to go along."""
+        """A value with the same elements in memory, but with axes that suit loops better."""
         found = regrouped(atom, self._producers, self.buffers)
         if found is None or self.target.lanes_are_threads:
             return atom
@@ -121,9 +121,9 @@ class RootBuilder:
     def loop_axes(self, atom: Atom) -> tuple[int, ...]:
         """The axes of a value that become loops; the others are unrolled.
 
-        What is unrolled in a program is bounded, as what it takes to compile grows with it. Beyond
-        the bound, all axes become loops, but a last one of few elements, so that vectors are not
-        as short.
+        Unrolling in a program is bounded, because compile time grows with it. Beyond the bound, all
+        axes become loops, except for a last axis of few elements in front of which vectors are
+        longer.
         """
         shape = atom.aval.shape
         axes = self._loop_axes(atom)
@@ -138,19 +138,19 @@ class RootBuilder:
         return axes
 
     def _vectors_go_before(self, atom: Atom, long: Sequence[int], axes: Sequence[int]) -> bool:
-        """Whether the last axis would be written out, is a part of a vector, and one before is not.
+        """Whether the last axis would be unrolled, is a part of a vector, and is the shorter one.
 
-        ``long`` are those of more than one element, ``axes`` those that would be loops.
+        ``long`` are the axes of more than one element, ``axes`` those that would be loops.
         """
         few = self.target[Unrolling].one_vector // 2
         *_, before, last = (0, *(atom.aval.shape[axis] for axis in long))
         return long[-1] not in axes and last <= min(few, before - 1)
 
     def _operations(self, atom: Atom, axes: Sequence[int], enough: int) -> int:
-        """The operations that elements are written out with, counted up to more than enough.
+        """The operations of unrolled elements; counting stops once they exceed ``enough``.
 
-        What they share and what folds away is not among them: elements along constants are often
-        zeros and ones.
+        Shared and folded operations are not counted: elements along constants are often zeros and
+        ones.
         """
         known: set[Scalar] = set()
         count = 0
@@ -163,7 +163,7 @@ class RootBuilder:
         return count
 
     def _loop_axes(self, atom: Atom) -> tuple[int, ...]:
-        """The axes of a value that become loops, by itself."""
+        """The axes of a value that become loops, without regard to the program's size."""
         shape = atom.aval.shape
         limits = self.target[Unrolling]
         if prod(shape) <= (limits.alone if self.whole else limits.sums):
@@ -172,7 +172,7 @@ class RootBuilder:
         nodes = postorder([self.puller.element(atom, trial)])
         reduces = any(node.op == "fold" for node in nodes)
         if reduces and prod(shape) <= limits.sums:
-            return tuple(range(len(shape)))  # a team of threads each
+            return tuple(range(len(shape)))  # a team of threads for each element
         tabulated = any(node.op == "lookup" for node in nodes)
         most = limits.tabulated if tabulated else limits.elements
         most = limits.sums if reduces else most
@@ -181,16 +181,17 @@ class RootBuilder:
         unrolled, front = axes_to_unroll(shape, limits.longest, most, limits.one_vector)
         if any(branches_on(nodes, trial[axis]) for axis in front):
             unrolled += front
-        # what comes once needs no loop: the next one is then the outermost, which threads share
+        # an axis of one element needs no loop: the next one is then the outermost, which threads
+        # share
         unrolled += tuple(i for i, n in enumerate(shape) if n == 1 and i not in unrolled)
         if len(unrolled) == len(shape) and shape[-1] >= limits.one_vector:
-            # nothing is large: vectors pay all the same where an element is much work
+            # all axes are short: vectors are profitable nevertheless if an element takes much work
             if node_count(nodes) >= limits.much_work and not branches_on(nodes, trial[-1]):
                 return (len(shape) - 1,)
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
             if shape not in self.folded and not self._is_made_by_elements(nodes, trial):
                 unrolled = tuple(axis for axis in unrolled if axis != len(shape) - 1)
-        # vectors go along the longer one: that of all windows, and not that of their rows
+        # vectors are along the longer axis: that of all windows, and not that of their rows
         last = max((i for i in range(len(shape)) if i not in unrolled), default=len(shape))
         behind = [axis for axis in unrolled if axis > last and shape[axis] >= shape[last] > 1]
         if not any(branches_on(nodes, trial[axis]) for axis in behind):
@@ -198,10 +199,10 @@ class RootBuilder:
         return tuple(axis for axis in range(len(shape)) if axis not in unrolled)
 
     def _is_made_by_elements(self, nodes: Sequence[Scalar], trial: Sequence[Scalar]) -> bool:
-        """Whether vectors had better not go along the last axis, though it would fill one.
+        """Whether vectors should not be along the last axis, though it would fill one.
 
-        They cannot where its elements are made differently; and would have to wait for all that
-        has been written out element by element along the axes in front.
+        They cannot be if its elements are computed differently; and they would have to wait for
+        everything that has been unrolled along the axes in front.
         """
         return branches_on(nodes, trial[-1]) or any(
             bool(maker.axes)
@@ -212,19 +213,19 @@ class RootBuilder:
         )
 
     def name(self) -> str:
-        """A name for what the next root makes."""
+        """A name for the next root's value."""
         return f"t{len(self.all)}"
 
     def in_memory(self, atom: Atom) -> Buffer:
-        """The buffer of a value, which is computed now if it is not there."""
+        """The buffer of a value, which is materialised if it has not been before."""
         if isinstance(atom, Var) and atom in self.buffers:
             return self.buffers[atom]
         return self.add(atom, self.name())
 
     def to_be_changed(self, eqn: Eqn, operand: int) -> Buffer:
-        """A buffer with an operand, which an equation changes there.
+        """A buffer with the value of an operand, which an equation updates in place.
 
-        The operand's own one, if nothing asks for its value any more.
+        It is the operand's own buffer if its value is not needed any more.
         """
         atom = eqn.inputs[operand]
         home = self.buffers.get(atom) if isinstance(atom, Var) else None
@@ -233,9 +234,9 @@ class RootBuilder:
         return self.add(atom, self.name(), copied=True)
 
     def _is_last(self, eqn: Eqn, atom: Atom) -> bool:
-        """Whether an equation alone, and once, reads a value that is in memory.
+        """Whether an equation is the only reader of a value in memory, and reads it once.
 
-        What else is made of it is in memory, or made only of what is.
+        Other values that depend on it must be in memory, or be read only by such values.
         """
         number, times = self._numbers[eqn], 0
         asked = {atom}
@@ -255,10 +256,10 @@ class RootBuilder:
         return True
 
     def add(self, atom: Atom, name: str, output: bool = False, copied: bool = False) -> Buffer:
-        """Compute a value into a buffer; one that is copied is to be changed there."""
+        """Compute a value into a buffer; one that is ``copied`` is to be updated there."""
         shape = atom.aval.shape
         target = buffer(name, atom.aval.dtype, shape)
-        if 0 in shape:  # nothing to compute, and no other axis to write out or to run over
+        if 0 in shape:  # nothing to compute, and no other axis to unroll or to loop over
             return target
         whole = atom if copied else self.regrouped(atom)
         if whole is not atom and isinstance(atom, Var):
@@ -284,9 +285,10 @@ class RootBuilder:
         output: bool = False,
         place: Callable[[Scalar], Index] | None = None,
     ) -> Elements:
-        """The root of a value that has more axes to go along than its target.
+        """The root of a value that has better axes for loops than its target.
 
-        ``place`` says where in the target an element is, by its number; it may be a part.
+        ``place`` gives the position of an element in the target, which may be larger, by its linear
+        index.
         """
         own = self.loop_axes(whole) or tuple(range(whole.aval.ndim))
         loops, elements = self.evaluated(whole, own)
@@ -296,18 +298,18 @@ class RootBuilder:
             (tuple(map(self.puller.simplify, find(linear(at, whole.aval.shape)))), value)
             for at, value in elements
         )
-        # it is in none of the loops of what reads it, which are along the axes of the target
+        # it shares no loops with its readers, whose loops are along the axes of the target
         return Elements(target, loops, (0,) * len(own), placed, output, part=True, distant=True)
 
     def _streams(self, atom: Atom) -> bool:
-        """Whether an element is made of those at its own place: threads go along memory then."""
+        """Whether each element depends only on those at its own position: contiguous accesses."""
         trial = self.loops(atom.aval.shape)
         nodes = postorder([self.puller.element(atom, trial)])
         loads = [node for node in nodes if node.op == "load"]
         return all(load.args in (trial, ()) for load in loads)
 
     def evaluated(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
-        """The `elements` of a value, which are computed."""
+        """The `elements` of a value, recorded as an evaluation."""
         loops, elements = self.elements(atom, axes)
         if atom not in self.buffers:
             self.evaluations.append(
@@ -316,7 +318,7 @@ class RootBuilder:
         return loops, elements
 
     def elements(self, atom: Atom, axes: Sequence[int]) -> LoopsAndElements:
-        """Loops over some of the axes of a value, and inside of them its elements, with indices."""
+        """Loops over some of a value's axes, and its elements inside them with their indices."""
         shape = atom.aval.shape
         elements = tuple(
             (position, self.puller.element(atom, position))
@@ -325,7 +327,7 @@ class RootBuilder:
         return self.loops([shape[axis] for axis in axes]), elements
 
     def _positions(self, shape: Shape, axes: Sequence[int]) -> Iterator[Index]:
-        """The indices of elements, inside of loops over some of the axes."""
+        """The indices of elements, inside loops over some of the axes."""
         loops = dict(zip(axes, self.loops([shape[axis] for axis in axes]), strict=True))
         return product(
             *(

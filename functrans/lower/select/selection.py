@@ -1,7 +1,7 @@
-"""Instruction selection: which equations are emitted as statements, which pulled by elements.
+"""Instruction selection: which equations are emitted as statements, and which are pulled.
 
-Expects a graph of equations that all have a compiled form, and a choice of what is kept. Leaves its
-roots in an order in which each comes after those that it reads.
+Expects a graph of equations that all have a compiled form, and the values to materialise. Leaves
+its roots in an order in which each comes after those that it reads.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def select(
     ----------
     graph : Graph
     inputs : sequence of Buffer
-        Where the graph's inputs are.
+        The buffers of the graph's inputs.
     lower : callable
         Lowers an inner graph.
     kept : set of Var
-        What is to be computed once.
+        The values to materialise.
     target : Target
     whole : bool
-        Whether the graph is a program, and not inside of another one.
+        Whether the graph is a program, and not inside another graph.
     """
     roots = RootBuilder(graph, inputs, lower, target, whole)
     for eqn in graph.eqns:

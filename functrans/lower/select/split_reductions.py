@@ -2,10 +2,10 @@
 
 Expects a root. Leaves it, or a root of partial results and one that combines them.
 
-The sum of a million numbers has no loop but its own. It becomes a loop over blocks, each summed
-on its own, and a sum of these. The blocks depend on the extents and on nothing else, so the bits
-of the result do not depend on the number of threads; and many short sums are more accurate than
-one long one.
+The sum of a million numbers has no loop except its own. It becomes a loop over blocks, each of
+which is summed separately, and a sum of these. The blocks depend on the extents alone, so the bits
+of the result do not depend on the number of threads; and many short sums are more accurate than a
+long one.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Splitting(NamedTuple):
     Parameters
     ----------
     blocks : callable
-        Into how many blocks the reductions of a root are cut; 1: into none.
+        The number of blocks for the reductions of a root; 1: they are not split.
     is_busy : callable
-        Whether the iterations of a root, by the number of steps of its folds, are enough for the
-        threads as it is.
+        Whether a root, given the number of steps of its folds, has enough iterations for all
+        threads.
     blocks_first : bool
-        Whether the partial results of a block lie next to each other in memory.
+        Whether the partial results of a block are adjacent in memory.
     together : int
-        Blocks of sums along memory begin at multiples of this many terms, if they are long: threads
-        load several at once. A few terms that are left over are no part of any block.
+        Long blocks of contiguous terms begin at multiples of this number, so that threads load
+        several terms at once. A few remaining terms are in no block.
     """
 
     blocks: Callable[[Root, Target], int]
@@ -50,12 +50,12 @@ class Splitting(NamedTuple):
 
 
 def iterations(root: Root) -> int:
-    """How many iterations the loops of a root have."""
+    """The number of iterations of a root's loops."""
     return prod(map(extent_of, root.loops))
 
 
 def _is_busy(root: Root, target: Target) -> bool:
-    """Whether there are iterations enough: of rows fewer, whose columns are vectors anyway."""
+    """Whether there are enough iterations; fewer suffice if the folds are vectors anyway."""
     limits = target[Reductions]
     fewest = limits.blocks if root.vectorises_folds(target) else limits.few_iterations + 1
     return iterations(root) >= fewest
@@ -66,7 +66,7 @@ ON_CORES = Splitting(
     is_busy=lambda root, _, target: _is_busy(root, target),
     blocks_first=False,
 )
-"""A few threads share the blocks, and each goes along memory."""
+"""A few threads share the blocks, and each reads contiguous memory."""
 
 
 def split_reductions(
@@ -105,7 +105,7 @@ def split_reductions(
     def element(position: Sequence[T], number: T) -> tuple[T, ...]:
         return (number, *position) if first else (*position, number)
 
-    # one buffer for all folds over the same extents, which are then done in one loop
+    # one buffer for all folds over the same extents, which then share a loop
     dtypes = dict.fromkeys(fold.dtype for fold in folds)
     new: list[Root] = []
     known: dict[Scalar, Scalar] = {}
@@ -115,7 +115,7 @@ def split_reductions(
         partial = buffer(f"{root.target.name}_parts", dtype, shape)
         elements = []
         for number, fold in enumerate(group):
-            # moved to the inner loops first: the blocks may have an index that it has used
+            # inner loops are renamed first: a block's index may be one that is in use
             (moved,) = simplify.substitute([fold], shifted)
             at = const(number, INDEX)
             blocked = _partial(moved, inner[0], blocks, together)
@@ -135,12 +135,12 @@ def split_reductions(
 
 
 def trip_count(fold: Scalar) -> int:
-    """How many terms a fold has, as far as that is known."""
+    """The number of terms of a fold, as far as it is known."""
     return prod(int(extent.attribute) for extent in fold.args[1:] if extent.op == "const")
 
 
 def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
-    """Whether a fold is not inside of another, has none inside, and is long in one direction."""
+    """Whether a fold is not nested with another, and is long in one direction."""
     extents = [extent for extent in fold.args[1:] if extent.op == "const"]
     if not extents or max(int(extent.attribute) for extent in extents) < blocks:
         return False
@@ -151,15 +151,15 @@ def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
 
 
 class Cut(NamedTuple):
-    """How one extent of a fold is cut into blocks.
+    """How one extent of a fold is divided into blocks.
 
     Parameters
     ----------
     axis : int
     length : int
-        Of a block; the last ones may have fewer terms, or none.
+        The terms of a block; the last blocks may have fewer, or none.
     whole : int
-        How many terms are in blocks; the rest are not.
+        The number of terms that are in blocks; the rest are not.
     """
 
     axis: int
@@ -168,12 +168,12 @@ class Cut(NamedTuple):
 
 
 _LARGEST_REST = 1 << 12
-"""Terms that a team sums up beside the partial results."""
+"""The most terms that a team sums in addition to the partial results."""
 
 
 def _cut(fold: Scalar, blocks: int, together: int) -> Cut:
     extents = fold.args[1:]
-    # the outermost one that is long enough: what is next to each other in memory stays together
+    # the outermost one that is long enough, so that contiguous terms stay together
     axis = next(i for i, n in enumerate(extents) if n.op == "const" and n.attribute >= blocks)
     extent = int(extents[axis].attribute)
     length = -(-extent // blocks)
@@ -201,7 +201,7 @@ def _partial(fold: Scalar, block: Scalar, blocks: int, together: int) -> Scalar:
 
 
 def _rest(fold: Scalar, blocks: int, together: int) -> Scalar | None:
-    """The fold over what is in no block."""
+    """The fold over the terms that are in no block."""
     cut = _cut(fold, blocks, together)
     count = int(fold.args[1 + cut.axis].attribute) - cut.whole
     if not count:

@@ -1,4 +1,4 @@
-"""Loop unrolling: which axes of a value are written out element by element, and which are loops."""
+"""Loop unrolling: which axes of a value are unrolled, and which become loops."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from functrans.ops.compiled.emission import emitted
 
 
 class Unrolling(NamedTuple):
-    """Axes that are written out element by element, and not loops.
+    """Which axes are unrolled, and are not loops.
 
     Measured: `sums` (sums of 64 columns), `largest_interleaved` (transformer block), others (LSTM).
     """
 
     longest: int = 16
-    """An axis of more elements is a loop in any case, as a `fold` over more is."""
+    """An axis of more elements is always a loop, as is a `fold` over more."""
     one_vector: int = 8
-    """Elements that fill a vector."""
+    """The number of elements that fill a vector."""
     much_work: int = 48
-    """Operations for one element that are rather done as vectors: about an exponential."""
+    """The operations for an element from which on vectors are profitable: about an exponential."""
     largest_interleaved: int = 8
-    """Length of the last axis up to which vectors go along the one before it."""
+    """The length of the last axis up to which vectors are along the one before it."""
     largest_body: int = 16_000
-    """Operations at most, about, that are written out for the elements along small axes."""
+    """The most operations, about, that are unrolled for the elements along small axes."""
     largest_program: int = 4000
-    """The same for a program, zeros and ones folded: past that, all axes are loops."""
+    """The same for a program, after simplification: beyond it, all axes are loops."""
     sums: int = 7
-    """Long sums at most that are written out in a loop's body; vectors go along more of them."""
+    """The most long sums that are unrolled in a loop's body; more become vectors."""
     elements: int = 64
-    """Elements of small axes at most that are written out in a loop's body."""
+    """The most elements of small axes that are unrolled in a loop's body."""
     tabulated: int = 128
-    """The same where tables say what each of them is made of, which are then not read."""
+    """The same where tables define the operands of each element, which unrolling makes
+    unnecessary."""
     alone: int = 7
-    """Elements of a program's value at most that are written out even if nothing else needs them:
-    code without a loop. On a grid each has a team of threads instead."""
+    """The most elements of a program's value that are unrolled even if nothing else needs them:
+    code without a loop. On a grid, each has a team of threads instead."""
     body_bytes: int = 1 << 62
-    """Bytes of elements at most that are written out in a loop's body: a thread's registers."""
+    """The most bytes of elements that are unrolled in a loop's body: a thread's registers."""
 
 
 class Loops:
-    """The indices of loops: one for each depth and extent, so that nests agree on them."""
+    """Loop indices: one for each depth and extent, so that nests can share them."""
 
     def __init__(self) -> None:
         self._indices: dict[tuple[int, int], Scalar] = {}
@@ -65,18 +66,19 @@ class Loops:
 def axes_to_unroll(
     shape: Sequence[int], longest: int, most: int, vector: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes to unroll, and those to unroll if their elements are made differently.
+    """The axes to unroll, and those to unroll only if their elements are computed differently.
 
-    The first are the last ones, which vectors could not go along; the others are in front of a
-    large axis. None is longer than ``longest``, they are ``most`` elements together at most.
+    The first are the trailing axes, along which vectors are impossible; the others are in front of
+    a large axis. None is longer than ``longest``, and they have at most ``most`` elements together.
     An axis of ``vector`` elements fills a vector.
     """
     all_axes = tuple(range(len(shape)))
     if prod(shape) <= most:
-        # vectors may go along one that is not so small
+        # a longer axis may be suitable for vectors
         return (all_axes, ()) if max(shape) <= longest else ((), all_axes)
     if all(extent <= longest for extent in shape):
-        # nothing is large: vectors go along the last axis that fills one, or else the last of all
+        # all axes are short: vectors are along the last axis that fills one, or else along the last
+        # of all
         filling = [axis for axis, extent in enumerate(shape) if extent >= vector]
         behind = all_axes[filling[-1] + 1 :] if filling else ()
         return behind if prod(shape[axis] for axis in behind) <= most else (), ()
@@ -93,7 +95,7 @@ def axes_to_unroll(
 
 
 def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression has conditions, divisions or tables that depend on an index."""
+    """Whether an expression contains conditions, divisions or tables that depend on an index."""
     depends: set[Scalar] = set()
     for node in nodes:
         if node is index or not depends.isdisjoint(node.args):
@@ -105,7 +107,7 @@ def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
 
 
 def folded_along_rows(graph: Graph, target: Target) -> set[Shape]:
-    """The shapes of what is summed, or the like, along the last axis."""
+    """The shapes of operands that are reduced along the last axis."""
     return {
         eqn.inputs[0].aval.shape
         for eqn in graph.eqns
