@@ -1,10 +1,9 @@
 """Barrier insertion: a team synchronises where a thread reads what another has written.
 
-Expects the kernel of a team, without barriers. Leaves it with one wherever a thread might read
-memory too early, or write to it too late: between two statements of which one writes what the other
-reads or writes, unless the first thread alone does both. Nothing is known of elements: what two
-statements do to one buffer is in conflict. What is stored late is written where it is waited for,
-too.
+Expects the kernel of a team, without barriers. Leaves it with barriers between any two statements
+of which one writes what the other reads or writes, unless the first thread alone executes both
+accesses. The analysis does not distinguish elements: two statements that access the same buffer are
+assumed to conflict. A late store is also a write at the statement that waits for it.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _BARRIER = Barrier()
 
 
 class Touched(NamedTuple):
-    """Reads and writes since the last barrier, and by which threads.
+    """Reads and writes since the last barrier, and the threads that execute them.
 
     Parameters
     ----------
     read, written : frozenset of Buffer
         By any thread.
     first_read, first_written : frozenset of Buffer
-        By the first thread, in stores that it does alone.
+        By the first thread, in stores that it alone executes.
     """
 
     read: frozenset[Buffer] = frozenset()
@@ -55,7 +54,7 @@ class Touched(NamedTuple):
         return Touched(*(x | y for x, y in zip(self, other, strict=True)))
 
     def meets(self, other: Touched) -> bool:
-        """Whether a thread must not do the one before another has done the other."""
+        """Whether a barrier is needed between these accesses and other ones."""
         return bool(
             (self.written & (other._read | other._written))
             | (self._written & (other.read | other.written))
@@ -64,7 +63,7 @@ class Touched(NamedTuple):
         )
 
     def without(self, some: frozenset[Buffer]) -> Touched:
-        """The same but for some of the buffers."""
+        """The same accesses without those to some of the buffers."""
         return Touched(*(each - some for each in self))
 
     @property
@@ -80,7 +79,7 @@ _NOTHING = Touched()
 
 
 def with_barriers(kernel: Kernel) -> Kernel:
-    """The kernel, with barriers if it is a team's."""
+    """The kernel; if it is a team's, with barriers."""
     if kernel.team <= 1:
         return kernel
     return replace(kernel, body=_in_band(kernel, kernel.body, len(kernel.band)))
@@ -91,21 +90,21 @@ def _in_band(kernel: Kernel, body: Body, depth: int) -> Body:
         (loop,) = body
         assert isinstance(loop, For)
         return (replace(loop, body=_in_band(kernel, loop.body, depth - 1)),)
-    # a team does one iteration: what comes after is another kernel
+    # a team executes one iteration; what follows is another kernel
     late = {x.target for x in walk(kernel.body) if isinstance(x, Store) and x.late}
     insertion = _Insertion(frozenset((*kernel.private, *kernel.dealt)), frozenset(late))
     return insertion.statements(body, _NOTHING)[0]
 
 
 class _Insertion:
-    """Inserts barriers; what is private to threads needs none."""
+    """Inserts barriers; accesses to private rows need none."""
 
     def __init__(self, private: frozenset[Buffer], late: frozenset[Buffer]) -> None:
         self.private = private
         self.late = late
 
     def statements(self, body: Sequence[Statement], before: Touched) -> tuple[Body, Touched]:
-        """The statements with barriers, and what has been touched since the last one."""
+        """The statements with barriers, and the accesses since the last barrier."""
         done: list[Statement] = []
         for statement in chain.from_iterable(map(_bounds_before, body)):
             own = touched(statement).without(self.private)
@@ -120,7 +119,7 @@ class _Insertion:
         return tuple(done), before
 
     def _inside(self, statement: Statement, own: Touched) -> tuple[Statement, Touched]:
-        # what a condition or a bound reads, the slowest thread reads last
+        # a slower thread may still be reading what the condition or the bounds depend on
         asked = Touched(read=_loaded(expressions(statement))).without(self.private)
         match statement:
             case For(lanes=1):
@@ -138,12 +137,12 @@ class _Insertion:
         return statement, own
 
     def _around(self, body: Body, last: Touched, own: Touched) -> Body:
-        """The body of a loop, whose next iteration must not begin too early."""
+        """The body of a loop, with a barrier if iterations conflict with the next ones."""
         return (*body, _BARRIER) if last.meets(own) else body
 
 
 def _bounds_before(statement: Statement) -> Body:
-    """A statement, and before it the bounds of a dealt loop that writes what they read."""
+    """A statement, preceded by the bounds of a dealt loop that writes what they read."""
     if not isinstance(statement, For) or statement.lanes == 1:
         return (statement,)
     bounds = expressions(statement)
@@ -154,7 +153,7 @@ def _bounds_before(statement: Statement) -> Body:
 
 
 def touched(statement: Statement) -> Touched:
-    """Reads and writes of a team's statement."""
+    """The reads and writes of a team's statement."""
     if isinstance(statement, Store):
         read = _loaded(expressions(statement))
         if statement.op is not None:

@@ -1,9 +1,9 @@
-"""Loop coalescing: two loops of a band become one, where arrays are gone through in their order.
+"""Loop coalescing: two loops of a band become one if all arrays are contiguous along them.
 
-Expects a step. Leaves one whose band has fewer loops: where each array that two neighbouring loops
-go over lies in memory as they go, or they do not go over it at all, they count one and the same
-iteration. Its place in the grid then takes no division, and what is neighbouring is so to the end
-of the arrays, not of their rows. So do the loops of a sum that a team shares.
+Expects a step. Leaves one whose band has fewer loops: two adjacent loops become a single one if
+each array is contiguous along both, or does not depend on either. The index of a thread then needs
+no division, and elements are adjacent across the ends of rows. The same is done for the loops of a
+reduction that a team shares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Body = tuple[Statement, ...]
 
 
 def coalesced(step: Step, largest: int) -> Step:
-    """The step with as few loops in its band as can be.
+    """The step with as few loops in its band as possible.
 
     ``largest`` is the largest number that is a constant in kernels.
     """
@@ -43,7 +43,7 @@ def coalesced(step: Step, largest: int) -> Step:
 
 
 def _common_axes(kernel: Kernel, outer: For, inner: For) -> dict[Buffer, int] | None:
-    """Along which axis of each array the loops go, and the next one; None if any is not so."""
+    """For each array, the first of the axes along which the loops go; None if impossible."""
     if not (outer.start is inner.start is ZERO):
         return None
     both = {outer.index, inner.index}
@@ -75,7 +75,7 @@ def _axis(one: Buffer, position: Position, outer: For, inner: For) -> int | None
 def _elements(
     body: tuple[Statement, ...], indices: set[Scalar], depends: dict[Scalar, bool]
 ) -> Iterator[tuple[Buffer | None, Position]]:
-    """The elements that statements touch; a None for what uses an index in another way."""
+    """The elements that statements access; None for other uses of the indices."""
     for statement in walk(body):
         if isinstance(statement, For) and statement.index in indices:
             continue
@@ -118,8 +118,8 @@ def _joined(kernel: Kernel, number: int, axes: dict[Buffer, int], sizes: Sizes) 
 
 
 def _with_one_axis(one: Buffer, axis: int, sizes: Sizes) -> Buffer:
-    """The same memory with one axis in the place of two."""
-    joined = ZERO  # the first extent takes no part in finding an element
+    """The same memory, with one axis in place of two."""
+    joined = ZERO  # the first extent does not affect the offsets of elements
     if axis:
         joined = sizes.of(sizes.value(one.shape[axis]) * sizes.value(one.shape[axis + 1]))
     return Buffer(one.name, one.dtype, (*one.shape[:axis], joined, *one.shape[axis + 2 :]))
@@ -129,14 +129,14 @@ def _with_one_axis(one: Buffer, axis: int, sizes: Sizes) -> Buffer:
 
 
 class Joins(NamedTuple):
-    """The sums of a kernel, and which of their loops can be one.
+    """The reductions of a kernel, and which of their loops can be joined.
 
     Parameters
     ----------
     loops : mapping of Reduce to int
-        How many of the last loops of each.
+        For each reduction, the number of its last loops.
     axes : mapping of Buffer to (int, int)
-        The axes of each array that they go over: the first of them, and how many.
+        For each array, the first axis of these loops, and their number.
     """
 
     loops: Mapping[Reduce, int]
@@ -144,10 +144,10 @@ class Joins(NamedTuple):
 
 
 def joined_sums(inside: Body, scratch: Sequence[Buffer]) -> Joins:
-    """What can be joined in a kernel that has nothing but sums.
+    """The loops that can be joined, in a kernel that contains nothing but reductions.
 
-    Where there are other loops, too, those of sums stay as they are, so that what both read is
-    found at the same place by the same thread.
+    If there are other loops, the reductions are not changed, so that elements that both read are
+    processed by the same thread.
     """
     loops: dict[Reduce, int] = {}
     axes: dict[Buffer, tuple[int, int]] = {}
@@ -169,7 +169,7 @@ def joined_sums(inside: Body, scratch: Sequence[Buffer]) -> Joins:
 
 
 def _axes_of_loops(statement: Reduce, count: int) -> dict[Buffer, tuple[int, int]] | None:
-    """The axes of arrays that the last loops of a sum go over; None if not as they are nested."""
+    """The axes of arrays along which a reduction's last loops go; None if not in order."""
     (first, *_), *inner = loops = statement.loops[-count:]
     counters = [counter for counter, *_ in inner]
     if any(start is not ZERO for _, start, _ in loops) or stored((statement,)):
@@ -190,7 +190,7 @@ def _axes_of_loops(statement: Reduce, count: int) -> dict[Buffer, tuple[int, int
         extents = [stop for *_, stop in inner]
         if others[: count - 1] != counters or list(one.shape[axis + 1 : axis + count]) != extents:
             return None
-        # the first loop may begin anywhere in its axis
+        # the first loop may start anywhere in its axis
         if Coefficients(first).of(around) != 1 or not {*counters}.isdisjoint(postorder([around])):
             return None
         if any(depends[each] for each in others[count - 1 :]):
@@ -201,7 +201,7 @@ def _axes_of_loops(statement: Reduce, count: int) -> dict[Buffer, tuple[int, int
 
 
 def _with_joined_sums(kernel: Kernel, sizes: Sizes) -> Kernel:
-    """The kernel of a team with one loop for those of each sum that can be one."""
+    """The kernel of a team, with the joinable loops of each reduction joined."""
     inside = kernel.band[-1].body if kernel.band else kernel.body
     joins = joined_sums(inside, kernel.scratch)
     if kernel.team <= 1 or not joins.axes:

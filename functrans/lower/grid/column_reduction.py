@@ -1,15 +1,15 @@
 """Reductions over columns: a team shares the rows, and combines its threads' partial results.
 
-Expects a step. Leaves the kernel of a team, if a thread each would go down columns that are next to
-each other, and so there would be few threads:
+Expects a step. Leaves the kernel of a team, if otherwise each thread would reduce a column, and
+there would be too few threads:
 
     for each group of columns, by a team:
-        each thread: some of the columns, every n-th row, into shared memory
-        in stages: a few of these partial results together, until there is one for each column
-        each thread: what is computed of a column's result
+        each thread: reduce every n-th row of some of the columns, into shared memory
+        in stages: combine a few partial results, until there is one for each column
+        each thread: compute the epilogue of a column's result
 
-Threads next to each other read what is next to each other, several columns at once where rows begin
-at multiples of 16 bytes. In which order numbers are combined follows from the extents alone.
+Adjacent threads read adjacent elements, several columns at once if rows are aligned to 16 bytes.
+The order of the reduction depends on the extents alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Body = tuple[Statement, ...]
 
 
 def shared_columns(step: Step, grid: Grid, lengths: Reductions, largest: int) -> Step:
-    """The step with teams that share the rows of reductions down columns.
+    """The step with teams that share the rows of reductions over columns.
 
     ``largest`` is the largest number that is a constant in kernels.
     """
@@ -68,18 +68,18 @@ Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):
-    """How a team goes over columns.
+    """How a team processes columns.
 
     Parameters
     ----------
     body : tuple of statements
-        What is done for a column: sums in one loop each, and stores.
+        The statements for a column: reductions with a single loop each, and stores.
     width : int
-        Of how many columns a thread reads an element at once.
+        The number of adjacent columns of which a thread reads an element at once.
     threads : int
-        Number of threads that are next to each other in a row.
+        The number of threads along a row.
     groups : int
-        So many rows are read at the same time.
+        The number of rows that are read at the same time.
     """
 
     body: Body
@@ -89,11 +89,11 @@ class Columns(NamedTuple):
 
 
 _FAR = 32
-"""Bytes that memory gives at once."""
+"""The bytes of a memory transaction."""
 
 
 def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
-    """How a team goes over the columns of a kernel; None if none should."""
+    """How a team processes the columns of a kernel; None if that is not profitable."""
     if kernel.team != 1 or kernel.scratch or not kernel.band:
         return None
     loop = kernel.band[-1]
@@ -126,7 +126,7 @@ def _columns(kernel: Kernel, sizes: Sizes, grid: Grid) -> Columns | None:
 
 
 def _longest(statement: Reduce) -> int:
-    """Which loop of a sum has the most iterations, of those that are alike in all others."""
+    """The reduction with the most iterations, among those that are alike otherwise."""
     inner = {counter for counter, *_ in statement.loops}
     extents = [
         _extent(loop) if loop[1] is ZERO and inner.isdisjoint(postorder(loop[1:])) else 0
@@ -136,7 +136,7 @@ def _longest(statement: Reduce) -> int:
 
 
 def _extent(loop: tuple[Scalar, Scalar, Scalar]) -> int:
-    """How many iterations there are at most; 0 if that is not known."""
+    """The most iterations of a loop; 0 if that is not known."""
     return loop[0].attribute[2] or 0
 
 
@@ -145,7 +145,7 @@ def _in_one_loop(statement: Statement) -> Statement:
 
 
 def _is_plain(body: Body) -> bool:
-    """Whether statements are sums, and what is computed of them, in memory that is theirs."""
+    """Whether statements are reductions and their epilogues, in their own memory."""
     if not all(isinstance(each, (Let, Reduce, Store)) for each in body):
         return False
     if reads_back(body):
@@ -158,7 +158,7 @@ def _is_plain(body: Body) -> bool:
 
 
 def _goes_down(statement: Reduce, loop: For, sizes: Sizes) -> bool:
-    """Whether no less that a sum reads is next to each other in columns than in rows."""
+    """Whether a reduction reads at least as much along columns as along rows."""
     votes = []
     for each in set(accesses(statement.body, statement.values)):
         near, far = (
@@ -169,13 +169,13 @@ def _goes_down(statement: Reduce, loop: For, sizes: Sizes) -> bool:
 
 
 def _bytes(access: Access, counter: Scalar, sizes: Sizes) -> int:
-    """How far apart iterations read, as far as that matters."""
+    """The distance in memory between the elements of two iterations, bounded."""
     apart = stride(access, counter, sizes)
     return _FAR if apart is None else min(abs(apart) * access.buffer.dtype.itemsize, _FAR)
 
 
 def _width(loop: For, sums: Sequence[Reduce], sizes: Sizes, grid: Grid) -> int:
-    """Of how many columns a thread reads elements at once."""
+    """The number of columns of which a thread reads elements at once."""
     widths = [
         neighbours(each, loop.index, sizes.numbers)
         for one in sums
@@ -195,7 +195,7 @@ def _width(loop: For, sums: Sequence[Reduce], sizes: Sizes, grid: Grid) -> int:
 
 
 class _Sharing:
-    """Makes a kernel of teams that share rows.
+    """Generates a kernel whose teams share rows.
 
     Parameters
     ----------
@@ -214,14 +214,14 @@ class _Sharing:
         self.loop = kernel.band[-1]
         self.count = sizes.value(self.loop.stop)
         self.wide = columns.threads * columns.width
-        """The columns of a team."""
+        """The number of columns of a team."""
         self.team = columns.threads * columns.groups
         self.block = index("columns", -(-self.count // self.wide))
         self.scratch: list[Buffer] = []
         self.known: dict[Scalar, Scalar] = {}
         """The values of the declared locals, in a column of the team."""
         self.sums: dict[Scalar, Scalar] = {}
-        """The same for the sums alone."""
+        """The same for the reductions alone."""
         self.column = index("column", self.wide)
 
     def kernel(self) -> Kernel:
@@ -231,7 +231,7 @@ class _Sharing:
             if isinstance(statement, Reduce):
                 phases += self._shared(statement)
             if isinstance(statement, Let):
-                # all sums come before all stores; those keep to the order of statements
+                # all reductions come before all stores, which remain in order
                 values = self.simplify.substitute(statement.values, self.known)
                 self.known |= dict(zip(statement.targets, values, strict=True))
             if not isinstance(statement, Reduce):
@@ -247,7 +247,7 @@ class _Sharing:
     # -- partial results --------------------------------------------------------------------------
 
     def _shared(self, statement: Reduce) -> list[Statement]:
-        """A sum: partial results of all threads, and stages in which they become one."""
+        """A reduction: partial results of all threads, and stages that combine them."""
         groups, threads, width = self.columns.groups, self.columns.threads, self.columns.width
         thread = index("thread", self.team)
         group, strip = quotient_and_rest(thread, threads, self.simplify)
@@ -272,7 +272,7 @@ class _Sharing:
         return statements
 
     def _some_rows(self, statement: Reduce, group: Scalar) -> Reduce:
-        """The strided slice of the rows that a group reduces."""
+        """A strided slice of the rows, reduced by a group of threads."""
         number, groups = _longest(statement), self.columns.groups
         counter, _, stop = statement.loops[number]
         turn = index(counter.attribute[0], -(-counter.attribute[2] // groups))
@@ -288,7 +288,7 @@ class _Sharing:
         )
 
     def _lane(self, strip: Scalar, number: int) -> dict[Scalar, Scalar]:
-        """Substitutes for a column, and for what has been computed of it."""
+        """Substitutes for the index of a column, and for what has been computed in it."""
         width = self.columns.width
         within = self.simplify(strip * width + number)
         place = self.block * self.columns.threads + strip
@@ -303,7 +303,7 @@ class _Sharing:
         return dict(zip(known, values, strict=True))
 
     def _rows(self, target: Scalar, groups: int) -> Buffer:
-        """Shared memory for a number of each group and column."""
+        """Shared memory with an element for each group and column."""
         row = buffer(target.attribute[0], target.dtype, (groups, self.wide))
         self.scratch.append(row)
         return row
@@ -331,7 +331,7 @@ class _Sharing:
     # -- results ----------------------------------------------------------------------------------
 
     def _by_columns(self, statements: Sequence[Statement]) -> For:
-        """The epilogue of the results of columns, by a thread each."""
+        """The epilogue of the columns' results, with a thread for each column."""
         thread = index("thread", self.team)
         body: list[Statement] = []
         for number in range(0, self.wide, self.team):
@@ -344,7 +344,7 @@ class _Sharing:
         return deal(thread, body, self.team)
 
     def _known_in(self, statements: Sequence[Statement], known: Values) -> list[Statement]:
-        """Statements of one column, whose locals are its own."""
+        """The statements of one column, with locals of its own."""
         made: list[Statement] = []
         for each in statements:
             if isinstance(each, Let):
@@ -363,4 +363,4 @@ class _Sharing:
 
 
 _TOGETHER = 16
-"""This many partial results are combined by a thread, one after the other."""
+"""The number of partial results that a thread combines sequentially."""

@@ -1,4 +1,4 @@
-"""Contiguity: which accesses of a loop's body go from element to element, and how far at once."""
+"""Contiguity: which accesses of a loop's body are contiguous, and how wide they can be."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from functrans.loop.walk import children, loaded, scalars, stored, walk
 from functrans.lower.grid.sizes import Sizes
 
 WIDEST = 16
-"""Bytes that a thread loads or stores at once at most, at an address that is a multiple of them:
-the buffers of a kernel begin at one."""
+"""The largest number of bytes that a thread accesses at once, at a multiple of this offset; the
+buffers of a kernel are aligned accordingly."""
 
 Position = tuple[Scalar, ...]
 
 
 class Access(NamedTuple):
-    """An element that a body touches."""
+    """An element that a body accesses."""
 
     buffer: Buffer
     position: Position
@@ -40,7 +40,7 @@ def accesses(body: Sequence[Statement], values: Sequence[Scalar] = ()) -> Iterat
 
 
 def reads_back(body: Sequence[Statement]) -> bool:
-    """Whether statements may read what one before them has stored."""
+    """Whether statements may read what an earlier one of them has stored."""
     written: set[Buffer] = set()
     for statement in body:
         own = stored((statement,))
@@ -52,10 +52,10 @@ def reads_back(body: Sequence[Statement]) -> bool:
 
 
 def neighbours(access: Access, index: Scalar, sizes: Sequence[int], aligned: bool = True) -> int:
-    """How many elements lie side by side and aligned, from multiples of some iterations on.
+    """The number of aligned adjacent elements that consecutive iterations access.
 
-    It is a power of two, or 0 if iterations that follow one another do not touch neighbours.
-    Elements that are touched one by one, as in shared memory, need not be ``aligned``.
+    It is a power of two, or 0 if consecutive iterations do not access adjacent elements.
+    Single-element accesses, as in shared memory, need not be ``aligned``.
     """
     position = access.position
     if not position:
@@ -75,7 +75,7 @@ def neighbours(access: Access, index: Scalar, sizes: Sequence[int], aligned: boo
 
 
 def _within_rows(access: Access, index: Scalar, sizes: Sequence[int], aligned: bool) -> int:
-    """The same of iterations that are counted through several axes: rows that it divides."""
+    """The same for an index that runs through several axes: rows whose length it divides."""
     simplify = Simplifier()
     extent = index.attribute[2] or 0
     width = WIDEST // access.buffer.dtype.itemsize
@@ -98,7 +98,7 @@ def _within_rows(access: Access, index: Scalar, sizes: Sequence[int], aligned: b
 
 
 def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:
-    """How many elements of memory are from an iteration to the next; None if not always as many."""
+    """The distance in elements between consecutive iterations; None if it is not constant."""
     numbers = {size(slot): const(number, INDEX) for slot, number in enumerate(sizes.numbers)}
     position = Simplifier().substitute(access.position, numbers)
     factors = [Coefficients(index).of(i) for i in position]
@@ -113,7 +113,7 @@ def stride(access: Access, index: Scalar, sizes: Sizes) -> int | None:
 
 
 def is_alike(access: Access, index: Scalar, width: int) -> bool:
-    """Whether so many iterations, from a multiple of as many on, load one element."""
+    """Whether ``width`` consecutive iterations, from a multiple of it on, load the same element."""
     if access.is_store:
         return False
     simplify = Simplifier()
@@ -126,9 +126,9 @@ def is_alike(access: Access, index: Scalar, width: int) -> bool:
 
 
 def is_apart(access: Access, index: Scalar) -> bool:
-    """Whether iterations touch, by their number and not by data, what is not neighbouring.
+    """Whether iterations access elements that are not adjacent, for reasons other than data.
 
-    Of an access for which `neighbours` gives 0 or 1.
+    For accesses for which `neighbours` gives 0 or 1.
     """
     data = [node for node in postorder(access.position) if node.op == "load"]
     if index in postorder(access.position, known=data):
@@ -137,13 +137,13 @@ def is_apart(access: Access, index: Scalar) -> bool:
 
 
 def is_by_data(access: Access, index: Scalar) -> bool:
-    """Whether data alone say where an element is: something read, or computed of that."""
+    """Whether the position of an element depends only on data."""
     nodes = postorder(access.position)
     data = [node for node in nodes if node.op in ("load", "local")]
     return bool(data) and index not in postorder(access.position, known=data)
 
 
 def _has_unit_stride(access: Access, index: Scalar) -> bool:
-    """Whether neighbours are side by side, but perhaps not aligned."""
+    """Whether consecutive iterations access adjacent elements, which may not be aligned."""
     *outer, last = (Coefficients(index).of(i) for i in access.position)
     return last == 1 and all(factor == 0 for factor in outer)

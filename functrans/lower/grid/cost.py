@@ -1,9 +1,10 @@
 """Cost model of a grid: how long a kernel takes, roughly, in cycles.
 
-A thread does an operation every few cycles, since most wait for the one before; the machine does so
-many at once, and no more. A kernel takes as long as its longest thread, or as long as all of its
-operations take, and each has to be launched. What memory delivers is not modelled: it is the same
-for all ways to share a loop, but for what is put there between kernels.
+A thread executes an operation every few cycles, since most operations wait for the previous one;
+the machine executes a bounded number of operations at once. A kernel takes as long as its longest
+thread, or as long as all of its operations take together, and each kernel has to be launched.
+Memory bandwidth is not modelled, because it is the same for all ways to share a loop, except for
+values that are stored between kernels.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ STEPS = 64
 
 
 class Way(NamedTuple):
-    """How a team does a loop.
+    """The way in which a team executes a loop.
 
     Parameters
     ----------
     time : int
-        The operations that a thread does, one after another.
+        The sequential operations of a thread.
     slices : int
-        Among how many threads each iteration is shared, that is dealt with the others: more than
-        one if the terms of its sums are dealt, too. 0 if all threads do all iterations together.
+        The number of threads that share each dealt iteration: more than one if the terms of its
+        reductions are dealt, too. 0 if all threads execute all iterations together.
     """
 
     time: int
@@ -41,13 +42,13 @@ class Way(NamedTuple):
 
 
 class Spans:
-    """How many operations a thread does, one after another, of what a team does together.
+    """Estimates the sequential operations of a thread in statements that a team executes together.
 
     Parameters
     ----------
     grid : Grid
     scratch : set of Buffer
-        What a team has to itself.
+        The scratch of a team.
     """
 
     def __init__(self, grid: Grid, scratch: set[Buffer]) -> None:
@@ -58,7 +59,7 @@ class Spans:
         self._sums: dict[For, Sums | None] = {}
 
     def time(self, iterations: int, team: int, inside: Sequence[Statement]) -> int:
-        """The time of a kernel, by the number of iterations of its band."""
+        """The time of a kernel, given the number of iterations of its band."""
         grid = self.grid
         waves = -(-iterations * team * self.body(inside, team) // grid.at_once)
         return grid.launch + max(grid.latency * self.body(inside, team), waves)
@@ -67,7 +68,7 @@ class Spans:
         return sum(self.statement(each, team) for each in body)
 
     def statement(self, one: Statement, team: int) -> int:
-        """The operations of one thread of a team in a statement."""
+        """The sequential operations of a thread in a statement."""
         key = one, team
         if key not in self._known:
             self._known[key] = self._statement(one, team)
@@ -95,11 +96,11 @@ class Spans:
         return writes + self._operations(expressions(one))
 
     def way(self, loop: For, team: int) -> Way:
-        """The way in which a team does a loop that takes the least time."""
+        """The fastest way in which a team can execute a loop."""
         if (loop, team) not in self._ways:
             ways = [self._alike(loop, team)]
             if self._may_be_dealt(loop, team):
-                # (of two that take as long, the first is better)
+                # (of two equally fast ways, the first is better)
                 ways.insert(0, self._dealt(loop, team))
                 least = min(way.time for way in ways)
                 sliced = self._sliced(loop, team)
@@ -108,28 +109,28 @@ class Spans:
         return self._ways[loop, team]
 
     def sums(self, loop: For) -> Sums | None:
-        """The sums of a loop whose terms may be dealt, if there are some."""
+        """The reductions of a loop whose terms may be dealt; None if there are none."""
         if loop not in self._sums:
             self._sums[loop] = long_sums(loop, self.grid)
         return self._sums[loop]
 
     def _may_be_dealt(self, loop: For, team: int) -> bool:
-        """Whether the iterations of a loop may be different threads'."""
+        """Whether the iterations of a loop may be executed by different threads."""
         if team == 1 or not is_independent(loop):
             return False
         loops = perfect(loop)
-        # lanes of a vector never meet; iterations of other loops may each have used a row anew
+        # vector lanes are independent; iterations of other loops may each reuse the same row
         anew = [each for each in loops if each.lanes == 1]
         return all(self._is_own(each, anew) for each in walk(loops[-1].body))
 
     def _dealt(self, loop: For, team: int) -> Way:
-        """Iterations are dealt, each is one thread's."""
+        """The iterations are dealt, each to one thread."""
         loops = perfect(loop)
         turns = -(-prod(map(extent, loops)) // team)
         return Way(turns * (1 + self.body(loops[-1].body, 1)) + self.grid.barrier, 1)
 
     def _sliced(self, loop: For, team: int) -> Iterator[Way]:
-        """The terms of sums are dealt, too; there are several ways."""
+        """The terms of reductions are dealt, too, in one of several numbers of slices."""
         sums = self.sums(loop)
         if sums is None or 2 * sums.iterations > team:
             return
@@ -141,7 +142,7 @@ class Spans:
             yield Way(once + slices + combined, count)
 
     def _alike(self, loop: For, team: int) -> Way:
-        """All threads do an iteration together, one after the other."""
+        """All threads execute each iteration together, one iteration after the other."""
         waiting = self.grid.barrier if team > 1 else 0
         return Way(extent(loop) * (1 + waiting + self.body(loop.body, team)), 0)
 
@@ -152,7 +153,7 @@ class Spans:
         return all(loop.index in statement.indices for loop in loops)
 
     def _operations(self, roots: Sequence[Scalar]) -> int:
-        """The operations of expressions, with those on memory."""
+        """The operations of expressions, including memory accesses."""
         loads = sum(node.op == "load" for node in postorder(roots))
         return 1 + operations(roots) + self.grid.memory * loads
 
@@ -160,7 +161,7 @@ class Spans:
         return 2 * team.bit_length() + (2 * self.grid.barrier if team > self.grid.warp else 0)
 
     def threads(self, statement: Statement) -> int:
-        """Among how many threads a statement could be shared, with the terms of its sums."""
+        """The most threads that could share a statement, including the terms of its reductions."""
         found = threads(statement)
         if isinstance(statement, For) and is_independent(statement):
             sums = self.sums(statement)

@@ -1,4 +1,4 @@
-"""Loops and sums that are dealt to the threads of a team."""
+"""Loops and reductions that are dealt to the threads of a team."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from functrans.loop.statements import For, If, Reduce, Statement, While
 
 
 def extent(loop: For) -> int:
-    """How many iterations a loop has, or has at most; 1 if nothing says."""
+    """The trip count of a loop, or an upper bound; 1 if it is unknown."""
     found = loop.index.attribute[2]
     return 1 if found is None else int(found)
 
 
 def terms(statement: Reduce) -> int:
-    """How many terms a sum has, or has at most."""
+    """The number of terms of a reduction, or an upper bound."""
     return prod(_steps(*loop) for loop in statement.loops)
 
 
 def _steps(counter: Scalar, start: Scalar, stop: Scalar) -> int:
-    """The steps of a loop: of a block as many as it is long, whatever its index may become."""
+    """The trip count of a loop; for a block, its length, whatever its index is."""
     end = stop.args[0] if stop.op == "min" else stop
     if end.op == "add" and end.args[0] is start and end.args[1].op == "const":
         return int(end.args[1].attribute)
@@ -30,7 +30,7 @@ def _steps(counter: Scalar, start: Scalar, stop: Scalar) -> int:
 
 
 def threads(statement: Statement) -> int:
-    """Among how many threads a statement could be shared."""
+    """The most threads that could share a statement."""
     match statement:
         case For() if is_independent(statement):
             return prod(map(extent, perfect(statement)))
@@ -40,12 +40,12 @@ def threads(statement: Statement) -> int:
 
 
 def is_independent(statement: Statement) -> bool:
-    """Whether a statement is a loop whose iterations may be different threads'."""
+    """Whether a statement is a loop whose iterations may be executed by different threads."""
     return isinstance(statement, For) and (statement.parallel or statement.lanes > 1)
 
 
 def perfect(loop: For) -> list[For]:
-    """A loop and those of independent iterations that are all that is in the one before."""
+    """A perfect nest: a loop, and independent loops each of which is a whole body."""
     found = [loop]
     while len(found[-1].body) == 1 and is_independent(found[-1].body[0]):
         (inner,) = found[-1].body
@@ -55,22 +55,22 @@ def perfect(loop: For) -> list[For]:
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:
-    """A loop whose iterations, as many as the index has, are dealt to the threads of a team."""
+    """A loop over the range of an index, whose iterations are dealt to a team's threads."""
     return For(counter, ZERO, as_index(counter.attribute[2]), tuple(body), lanes=team)
 
 
 def least_power_of_two(number: int) -> int:
-    """The least power of two that is not less than a number."""
+    """The least power of two that is at least a number."""
     return 1 << max(number - 1, 0).bit_length()
 
 
 def is_dealt(statement: Statement, team: int) -> bool:
-    """Whether the iterations of a statement go to the threads of a team."""
+    """Whether the iterations of a statement are dealt to the threads of a team."""
     return isinstance(statement, (For, Reduce)) and team > 1 and statement.lanes == team
 
 
 def dealt(body: Sequence[Statement], team: int) -> Iterator[For | Reduce]:
-    """The loops and sums of a team's statements that are dealt to its threads."""
+    """The loops and reductions of a team's statements that are dealt to its threads."""
     for statement in body:
         match statement:
             case For() | Reduce() if is_dealt(statement, team):
@@ -84,14 +84,14 @@ def dealt(body: Sequence[Statement], team: int) -> Iterator[For | Reduce]:
 
 
 def bounds(statement: For | Reduce) -> tuple[Scalar, Scalar, Scalar]:
-    """The index that is dealt, and where it starts and stops."""
+    """The index that is dealt, with its start and stop."""
     if isinstance(statement, For):
         return statement.index, statement.start, statement.stop
     return statement.loops[-1]
 
 
 def is_plain(statement: For | Reduce) -> bool:
-    """Whether what is dealt is one loop, from 0 to what is known at the call."""
+    """Whether a dealt statement is a single loop, from 0 to a bound known at the call."""
     if isinstance(statement, Reduce) and len(statement.loops) > 1:
         return False
     _, start, stop = bounds(statement)

@@ -1,1 +1,1 @@
-"""Attention and its gradients, as kernels of tiles that keep no scores in memory."""
+"""Attention and its gradients, as tiled kernels that do not store scores in memory."""

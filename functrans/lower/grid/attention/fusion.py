@@ -28,7 +28,7 @@ from functrans.lower.select.root import Root
 def with_fused_pairs(
     roots: Sequence[Root], target: Target, simplify: Simplifier
 ) -> tuple[Root, ...]:
-    """Roots, with attention and its gradients as kernels of a team each."""
+    """The roots, with attention and its gradients replaced by one team kernel each."""
     if not target.grid or not target.grid.attention_tiles:
         return tuple(roots)
     fusion = _Fusion(target.grid, simplify, target[Materialisation].cheap)
@@ -41,14 +41,14 @@ def with_fused_pairs(
 
 
 class _Fusion:
-    """Fuses what is made of pairs.
+    """Fuses roots that compute values of pairs.
 
     Parameters
     ----------
     grid : Grid
     simplify : Simplifier
     cheap : int
-        So few nodes are rather computed again than kept.
+        The most nodes that are recomputed and not stored.
     """
 
     def __init__(self, grid: Grid, simplify: Simplifier, cheap: int) -> None:
@@ -60,7 +60,7 @@ class _Fusion:
         return Among(roots, self.simplify, self.cheap)
 
     def around(self, exponentials: Root, among: Among) -> tuple[Root, ...] | None:
-        """The roots, of which those around exponentials are kernels; None if they are none."""
+        """The roots, with kernels in place of those around exponentials; None if impossible."""
         made = self._with_gradients(exponentials, among)
         if made is not None:
             return made
@@ -68,7 +68,7 @@ class _Fusion:
         return None if found is None else self._replaced(tuple(among.numbers), found)
 
     def _replaced(self, roots: Sequence[Root], found: Attention) -> tuple[Root, ...]:
-        """The roots with one kernel in the place of attention."""
+        """The roots, with those of attention replaced by one kernel."""
         inside = {*found.roots}
         on_cores = bool(self.grid.warp_tiles) and not found.statistics
         tiles = -(-extents(found.pairs.partners) // found.tile.keys)
@@ -108,7 +108,7 @@ class _Fusion:
         return None
 
     def _forward(self, pairs: PairRoots, roots: Sequence[Root], needs: _Needs) -> Attention | None:
-        """The attention that the first weighted sum is, if all others make pairs themselves."""
+        """The forward pass among the sums, if all other sums recompute the values of pairs."""
         first = next(each.root for each in pairs.sums if each.values is not None)
         needed = needs.all_of(first)
         shadows = {each.root: pairs.shadow(each) for each in pairs.sums if each.root not in needed}
@@ -125,9 +125,9 @@ class _Fusion:
     def _kernels(
         self, pairs: PairRoots, groups: Sequence[Sequence[PairSum]]
     ) -> dict[Root, Root | None] | None:
-        """The kernels in the place of the roots of sums; None if a sum has no tile.
+        """The kernels that replace the roots of sums; None if there is no tile for one of them.
 
-        Sums that do not fit into one kernel have one each.
+        Sums that do not fit into a common kernel get one each.
         """
         made: dict[Root, Root | None] = {}
         for group in groups:
@@ -146,7 +146,7 @@ class _Fusion:
 
 
 class _Needs:
-    """Which roots are needed for which.
+    """The dependences between roots.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class _Needs:
         self._found: dict[Root, frozenset[Root]] = {}
 
     def all_of(self, root: Root) -> frozenset[Root]:
-        """All roots that one needs, at any distance."""
+        """All roots on which a root depends, directly or indirectly."""
         if root not in self._found:
             found: set[Root] = set()
             stack = [root]
@@ -171,7 +171,7 @@ class _Needs:
         return self._found[root]
 
     def independent(self, sums: Sequence[PairSum]) -> list[list[PairSum]]:
-        """Sums over the same partners, of which none needs another one; each is in a group."""
+        """Groups of sums over the same partners that do not depend on each other."""
         groups: list[list[PairSum]] = []
         for each in sums:
             for group in groups:
@@ -184,7 +184,7 @@ class _Needs:
         return groups
 
     def _one_needs(self, x: PairSum, y: PairSum) -> bool:
-        """Whether one of two sums needs the other one."""
+        """Whether one of two sums depends on the other."""
         of_x, of_y = self.all_of(x.last), self.all_of(y.last)
         return not (of_x.isdisjoint((y.root, y.last)) and of_y.isdisjoint((x.root, x.last)))
 

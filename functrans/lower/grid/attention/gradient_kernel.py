@@ -1,20 +1,21 @@
-"""Sums over pairs, which make the values of pairs themselves: the gradients of attention.
+"""Sums over pairs that recompute the values of pairs: the gradients of attention.
 
 Expects sums over the same partners (`functrans.lower.grid.attention.gradient_matching`). Leaves the
-root of one kernel for all of them, that of a team, whose band goes over tiles of rows:
+root of a single team kernel for all of them, whose band is over tiles of rows:
 
     for each tile of rows, by a team:
-        the rows' operands, into shared memory
-        for each tile of partners, but for those that a mask leaves out
+        load the rows' operands into shared memory
+        for each tile of partners, except for those that a mask leaves out
         (`functrans.lower.grid.attention.seen_tiles`):
-            for each product: that of rows and partners, in registers, from stretches of the
-                              partners' operands; then at its pairs, in shared memory
-            each thread: what is summed of its pairs, made of the products, in their place
-            for each sum: its values, weighted and added to the thread's sums
-        each thread: its elements of the results
+            for each product: multiply rows and partners, with accumulators in registers and
+                              stretches of the partners' operands in shared memory; then store it
+                              for each pair in shared memory
+            each thread: compute the terms of its pairs from the products, in place
+            for each sum: add the values, weighted by these terms, to the thread's accumulators
+        each thread: compute its elements of the results
 
-For the gradient of queries rows are queries; for those of keys and values rows are keys. So each
-element is one team's, and no update is atomic.
+For the gradient with respect to queries, rows are queries; for those with respect to keys and
+values, rows are keys. So each element belongs to one team, and no atomic updates are needed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from functrans.lower.select.root import Root
 
 
 def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
-    """The root of the kernel that makes all of some sums; None if there is no tile for them."""
+    """The root of the kernel that computes all of some sums; None if there is no tile for them."""
     if extents(sums.pairs.rows) < grid.narrowest_product:
         return None
     fewest = grid.fewest_tiles
@@ -53,7 +54,7 @@ def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
 
 
 class _Kernel:
-    """Makes the statements of sums over pairs.
+    """Generates the statements of sums over pairs.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class _Kernel:
     tile : AttentionTile
     simplify : Simplifier
     fewest_tiles : int
-        Tiles of partners for which it is worth looking which a mask leaves out.
+        The fewest tiles of partners for which a mask is examined.
     """
 
     def __init__(
@@ -77,18 +78,18 @@ class _Kernel:
         self.plain = [each for each in sums.sums if each.values is None]
         count = max(len(sums.products), len(self.weighted))
         self.numbers = [tiles.of_pairs("numbers", sums.widest) for _ in range(count)]
-        """A product each, and then what is summed for a result."""
+        """First the products, then the terms that are summed for each result."""
         self.parts = [tiles.parts("parts", each.number.dtype) for each in self.plain]
         self.products = [self._products(each.term.dtype) for each in sums.products]
         self.sums = [tiles.sums(i, each.sum.dtype) for i, each in enumerate(self.weighted)]
 
     def _products(self, dtype: object) -> Buffer:
-        """Registers for products, which take turns in them."""
+        """Registers for the accumulators of products, which they use one after the other."""
         taken = [one for one in self.tiles.private if one.dtype == dtype]
         return taken[0] if taken else self.tiles.own("products", dtype, self.tiles.tile.scores)
 
     def fits(self, grid: Grid) -> bool:
-        """Whether there is room in shared memory, and in the registers of a thread."""
+        """Whether tiles and accumulators fit into shared memory and a thread's registers."""
         private = {*self.tiles.private}
         shared = sum(row.nbytes for row in self.tiles.scratch if row not in private)
         own = sum(each.row.nbytes for each in self.sums) // self.tiles.tile.threads
@@ -133,12 +134,12 @@ class _Kernel:
         return tiles.in_the_grid(body)
 
     def _left_out(self) -> LeftOut | None:
-        """The pairs that a mask leaves out, if there are tiles of them."""
+        """The pairs that a mask leaves out, if there are enough tiles to skip some."""
         tiles = -(-extents(self.of.pairs.partners) // self.tiles.tile.keys)
         return neutral_pairs(self.of, self.simplify) if tiles >= self.fewest_tiles else None
 
     def _start(self, thread: Scalar) -> list[Statement]:
-        """Nothing has been summed."""
+        """Initialise the accumulators."""
         stores = [store for sums in self.sums for store in filled(sums.row, thread, 0)]
         across = self.tiles.across(thread)
         for each, parts in zip(self.plain, self.parts, strict=True):
@@ -153,7 +154,7 @@ class _Kernel:
         return stores
 
     def _numbers(self, thread: Scalar) -> list[Statement]:
-        """The numbers of a thread's pairs that are summed."""
+        """Compute the terms of a thread's pairs."""
         tiles = self.tiles
         partners = tiles.own_partners(thread)
         own, counter = tiles.one_row(thread)
@@ -200,7 +201,7 @@ class _Kernel:
         return stores
 
     def _of_rows(self, own: Scalar) -> Sequence[Statement]:
-        """Results that have no columns."""
+        """Store results that have no columns."""
         row = self.tiles.named(self.tiles.operands.row(own))
         body: list[Statement] = [row.declared]
         for each, parts in zip(self.plain, self.parts, strict=True):

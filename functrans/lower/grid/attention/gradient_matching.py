@@ -2,13 +2,14 @@
 
 Expects the roots of a program. Finds, around the exponentials of a softmax, all roots that have an
 element for each pair of a row and a partner: scores, weights, and the cotangents of both. If they
-are read by nothing but each other and by sums, over partners or over rows, then each of these sums
-can make them itself, of products of operands, a tile at a time (rematerialisation; FlashAttention
-of Dao et al., 2022, has the gradients of attention so). What has an element for each row, as the
-total of its weights, stays in memory.
+are read only by each other and by sums, over partners or over rows, then each of these sums can
+recompute them from the operands of products, one tile at a time (rematerialisation, as for the
+gradients in FlashAttention, Dao et al., 2022). Values with an element for each row, such as the sum
+of its weights, remain in memory.
 
-Nothing is rewritten: sums have the terms that they had, and the same pair comes out the same to the
-last bit in each of them, as the slope of a maximum needs it (`functrans.loop.contraction`).
+The expressions are not rewritten: sums have the same terms as before, and the value of a pair has
+the same bits in each of them, which the derivative of a maximum relies on
+(`functrans.loop.contraction`).
 """
 
 from __future__ import annotations
@@ -56,20 +57,20 @@ class PairSum(NamedTuple):
     Parameters
     ----------
     root, last : Root
-        That of the sum, and that of its result, which may be made of it.
+        The root of the sum, and that of its result, which may be an epilogue.
     partners : tuple of Scalar
-        The loops of pairs that it sums over.
+        The loops of pairs over which it sums.
     op : str
     number : Scalar
-        What is summed of a pair.
+        The term of a pair.
     values : Values or None
-        What it is multiplied by.
+        The values by which it is multiplied.
     sum : Scalar
-        What stands for the sum.
+        The symbol for the sum.
     made : Scalar
-        The result, made of it.
+        The result, in terms of that symbol.
     position : tuple of Scalar
-        Where it is stored.
+        The position at which it is stored.
     """
 
     root: Root
@@ -84,7 +85,7 @@ class PairSum(NamedTuple):
 
 
 class PairSums(NamedTuple):
-    """Sums over the same partners, which share the products that they are made of."""
+    """Sums over the same partners, which share the products from which they are computed."""
 
     pairs: Pairs
     products: tuple[PairProduct, ...]
@@ -92,19 +93,19 @@ class PairSums(NamedTuple):
 
     @property
     def work(self) -> int:
-        """Multiplications for each pair."""
+        """The number of multiplications for each pair."""
         columns = [extents(each.values.columns) for each in self.sums if each.values is not None]
         return sum(columns) + sum(each.terms for each in self.products)
 
     @property
     def operations(self) -> int:
-        """Roughly what there is to do."""
+        """Roughly the number of operations."""
         nodes = node_count(postorder(each.number for each in self.sums))
         return prod(map(extents, self.pairs)) * (2 * self.work + nodes)
 
     @property
     def widest(self) -> np.dtype[np.generic]:
-        """The widest dtype among the numbers of pairs."""
+        """The widest dtype among the values of pairs."""
         of_sums = (x.dtype for each in self.sums for x in (each.number, each.sum))
         dtypes = [*of_sums, *(each.term.dtype for each in self.products)]
         return max(dtypes, key=lambda dtype: dtype.itemsize)
@@ -121,7 +122,7 @@ class PairRoots:
     Raises
     ------
     Mismatch
-        If something else needs the exponentials, or what the sums are made of.
+        If another root depends on the exponentials, or on the values that the sums recompute.
     """
 
     def __init__(self, exponentials: Root, among: Among) -> None:
@@ -130,7 +131,7 @@ class PairRoots:
         self.substitute = among.simplify.substitute
         self.loops = exponentials.loops
         self.spaces = self._without_others(self._around())
-        """Of each root, which of the loops of pairs its own loops are."""
+        """For each root, the loops of pairs to which its own loops correspond."""
         require(exponentials in self.spaces)
         self._values = {root: self._rerolled(root) for root in self.spaces}
         require(bool(folds_in(self._made_again(value_of(exponentials)))))
@@ -140,7 +141,7 @@ class PairRoots:
         self.sums = [self._sum(root) for root in outside]
         """In the order of the program."""
 
-    # -- which roots have an element for each pair ------------------------------------------------
+    # -- roots with an element for each pair ------------------------------------------------------
 
     def _around(self) -> dict[Root, Known]:
         spaces: dict[Root, Known] = {self.exponentials: {loop: loop for loop in self.loops}}
@@ -165,7 +166,7 @@ class PairRoots:
         return self.among.readers.get(root.target, ())
 
     def _space(self, reader: Root, root: Root, of_root: Known) -> Known | None:
-        """Which loops of pairs the indices are at which another root reads pairs."""
+        """The loops of pairs to which the indices correspond, at which another root reads pairs."""
         space: Known = {}
         for element in reader.loads[root.target]:
             for loop, own in loops_at(root, element).items():
@@ -175,7 +176,7 @@ class PairRoots:
         return space if is_plain else None
 
     def _sources(self, root: Root, space: Known) -> dict[Root, Known]:
-        """The roots of which one reads each pair at the indices that it reads others at."""
+        """The roots that a root reads for each pair, at the indices of that pair."""
         found = {}
         for source, elements in root.loads.items():
             maker = self.among.makers.get(source)
@@ -195,7 +196,7 @@ class PairRoots:
         return found
 
     def _without_others(self, spaces: dict[Root, Known]) -> dict[Root, Known]:
-        """The same without those that something else needs in memory, or that need one of these."""
+        """The same without roots that others need in memory, or that depend on such roots."""
         while True:
             kept = {
                 root
@@ -208,7 +209,7 @@ class PairRoots:
             spaces = {root: space for root, space in spaces.items() if root not in kept}
 
     def _is_within(self, reader: Root, root: Root, spaces: dict[Root, Known]) -> bool:
-        """Whether a root makes pairs, or reads them in a fold over some of their loops."""
+        """Whether a root computes pairs, or reads them in a fold over some of their loops."""
         if reader in spaces:
             return True
         if not is_one_expression(reader) or len(reader.folds) != 1:
@@ -216,7 +217,7 @@ class PairRoots:
         inside = {*postorder(reader.folds[0].args[:1])}
         return inside.issuperset(reader.loads[root.target])
 
-    # -- what they are, and their sums ------------------------------------------------------------
+    # -- their expressions and their sums ---------------------------------------------------------
 
     def _rerolled(self, root: Root) -> Scalar:
         value = value_of(root)
@@ -224,7 +225,7 @@ class PairRoots:
         return value if found is None else found
 
     def _made_again(self, expression: Scalar) -> Scalar:
-        """An expression, without reading pairs."""
+        """An expression in which reads of pairs are replaced by their expressions."""
         while True:
             values = {
                 node: self.substitute([self._values[root]], loops_at(root, node))[0]
@@ -236,7 +237,7 @@ class PairRoots:
             (expression,) = self.substitute([expression], values)
 
     def shadow(self, each: PairSum) -> Root:
-        """The root of a sum, which makes pairs itself."""
+        """The root of a sum that recomputes the pairs itself."""
         root = each.root
         assert isinstance(root, Elements)
         value = self._made_again(value_of(root))
@@ -258,7 +259,7 @@ class PairRoots:
         for counter, count in zip(counters, fold.args[1:], strict=True):
             require(count.op == "const" and count.attribute == extent_of(space[counter]))
         partners = tuple(loop for loop in self.loops if loop in {space[each] for each in counters})
-        # roots share loops of one length, so those of columns may be others' pairs
+        # roots share loops of equal extents, so those of columns may be other roots' loops of pairs
         new = {loop: index(loop.attribute[0], extent_of(loop)) for loop in root.loops}
         columns = tuple(new[loop] for loop in root.loops if loop not in space)
         places = {**new, **space}
@@ -284,7 +285,7 @@ class PairRoots:
         return PairSum(root, final, partners, op, number, values, total, made, tuple(place))
 
     def _last(self, root: Root) -> Last | None:
-        """The elementwise epilogue of a sum, if it is neither pairs nor reads other sums."""
+        """The elementwise epilogue of a sum, unless it computes pairs or reads other sums."""
         last = self.among.last(root)
         if last is None or last.root in self.spaces:
             return None
@@ -292,7 +293,7 @@ class PairRoots:
         return last if self._results.isdisjoint(others) else None
 
     def _rows(self, partners: Sequence[Scalar]) -> Set[Scalar]:
-        """The loops of rows, of which no operand of partners knows one."""
+        """The loops of rows: those on which no operand of partners depends."""
         terms = [
             self.substitute([fold.args[0]], space)[0]
             for root, space in self.spaces.items()
@@ -328,7 +329,7 @@ class PairRoots:
 
 
 def _is_one_to_one(space: Known, loops: Sequence[Scalar]) -> bool:
-    """Whether each index is one of the loops, and each of these is there once."""
+    """Whether the indices are a permutation of the loops."""
     indices = all(own.op == "index" for own in space)
     return indices and len(space) == len(loops) and {*space.values()} == {*loops}
 
@@ -336,7 +337,7 @@ def _is_one_to_one(space: Known, loops: Sequence[Scalar]) -> bool:
 def _factors(
     term: Scalar, columns: Set[Scalar], rows: Set[Scalar]
 ) -> tuple[Scalar | None, Scalar | None]:
-    """The factors of a term that know no column, and those that know one, but no row."""
+    """The factors of a term that do not depend on columns, and those that do, but not on rows."""
     wide = summed_as(term.dtype)
     if {*postorder([term])}.isdisjoint(columns):
         return convert(term, wide), None
@@ -350,14 +351,14 @@ def _factors(
 
 
 def _is_of_partners(term: Scalar, columns: Set[Scalar], rows: Set[Scalar]) -> bool:
-    """Whether nothing in a term is of a row, or made of pairs."""
+    """Whether a term depends neither on rows nor on values of pairs."""
     loads = loads_in(term)
     of_columns = {node for node in loads if not columns.isdisjoint(postorder(node.args))}
     return not folds_in(term) and rows.isdisjoint(postorder([term], of_columns))
 
 
 def _combined(op: str, x: Scalar | None, y: Scalar | None) -> Scalar | None:
-    """The product or the quotient of what there is."""
+    """The product or the quotient of the operands that are not None."""
     if y is None:
         return x
     if x is None and op == "mul":

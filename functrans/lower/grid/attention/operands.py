@@ -1,7 +1,7 @@
 """Operands of pairs in shared memory: the threads of a team load tiles of them together.
 
-Neighbouring threads load what is side by side in memory. Behind the last row, partner, column or
-term they load that one again; behind the last partner, values are 0.
+Adjacent threads load adjacent elements. Beyond the last row, partner, column or term, they load the
+last one again; values of partners beyond the last one are 0.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 
 Known = dict[Scalar, Scalar]
 Load = Callable[[Scalar, Scalar], Sequence[Statement]]
-"""The loads of a thread in a stretch of terms."""
+"""Returns the loads of a thread for a stretch of terms."""
 
 NEAR = 8
-"""Neighbouring threads load this many neighbouring terms, a sector of memory, and then those of the
-next row: what they store side by side is then in different banks."""
+"""Adjacent threads load this many adjacent terms, a sector of memory, and then those of the next
+row, so that they store to different banks."""
 
 
 class Loaded(NamedTuple):
@@ -37,9 +37,9 @@ class Loaded(NamedTuple):
     Parameters
     ----------
     operand : int
-        Of which of a product's operands it is.
+        The index of the operand in the product.
     own, term : Scalar
-        Its row, partner or column of the tile, and its term, or partner, of the stretch.
+        Its row, partner or column in the tile, and its term, or partner, in the stretch.
     element : Scalar
     """
 
@@ -50,10 +50,10 @@ class Loaded(NamedTuple):
 
 
 class Operands:
-    """The tiles of the operands of pairs, and which of their elements are where.
+    """The tiles of the operands of pairs, and the positions of elements in them.
 
-    Those of rows stay for all tiles of partners. Those of partners come in stretches of terms, and
-    take turns in the same shared memory.
+    Tiles of rows are loaded once for all tiles of partners. Those of partners are loaded in
+    stretches of terms, one after the other into the same shared memory.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Operands:
         return terms, tile.queries + padding(operand.dtype, tile)
 
     def _taken(self, label: str, operands: Sequence[Scalar]) -> list[Buffer]:
-        """Rows for operands of partners: others have been used when these are loaded."""
+        """Rows of shared memory for operands of partners, which replace those no longer needed."""
         taken: list[Buffer] = []
         for each in operands:
             free = [one for one in self._in_turns if one.dtype == each.dtype and one not in taken]
@@ -109,11 +109,11 @@ class Operands:
 
     @property
     def scratch(self) -> list[Buffer]:
-        """All of the tiles."""
+        """The rows of all tiles."""
         return [*(row for rows in self.left for row in rows), *self._in_turns]
 
     def of_rows(self, number: int) -> Load:
-        """The operands of rows in one of the products."""
+        """The operands of rows of a product."""
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
             first = stretch * self.tile.depth
@@ -127,7 +127,7 @@ class Operands:
         return loads
 
     def of_partners(self, number: int) -> Load:
-        """The operands of partners in one of the products."""
+        """The operands of partners of a product."""
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
             share = self.share_of_partners(number, thread, stretch)
@@ -151,7 +151,7 @@ class Operands:
         return self._share(of, of.right, thread, stretch, is_row=False)
 
     def of_values(self, number: int) -> Load:
-        """Values of partners, which come in stretches of these; behind the last one they are 0."""
+        """The values of partners, in stretches of partners; beyond the last partner they are 0."""
         row = self.values[number]
 
         def loads(thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
@@ -203,9 +203,10 @@ class Operands:
     def _divided_among(
         self, thread: Scalar, length: int, near: bool
     ) -> list[tuple[Scalar, Scalar]]:
-        """The elements of some rows that a thread loads: which row, and which term of it.
+        """The elements of some rows that a thread loads: the row, and the term of each.
 
-        Neighbours load what is side by side in memory: terms, if these are near, or else rows.
+        Adjacent threads load adjacent elements: terms, if these are contiguous (``near``), or else
+        rows.
         """
         found = []
         inner = min(NEAR, self.tile.depth)
@@ -220,13 +221,13 @@ class Operands:
         return found
 
     def row(self, within: Scalar) -> Known:
-        """The indices of a row of the tile; behind the last one, of that."""
+        """The indices of a row of the tile; beyond the last row, of that one."""
         number = self.row_block * self.tile.queries + within
         loops = self.pairs.rows
         return delinearised(loops, minimum(number, extents(loops) - 1), self.simplify)
 
     def partner(self, within: Scalar) -> Known:
-        """The indices of a partner of the tile; behind the last one, of that."""
+        """The indices of a partner of the tile; beyond the last partner, of that one."""
         number = self.partner_block * self.tile.keys + within
         return delinearised(self.pairs.partners, minimum(number, self.partners - 1), self.simplify)
 
@@ -238,15 +239,15 @@ class Operands:
 
 
 def padding(dtype: np.dtype[Any], tile: AttentionTile) -> int:
-    """Numbers behind each row in shared memory: rows then begin in different banks of it.
+    """The padding of rows in shared memory, in elements: rows then begin in different banks.
 
-    Those of half floats are read by tensor cores, 16 bytes at a time.
+    Tensor cores read half floats in units of 16 bytes.
     """
     return WIDEST // dtype.itemsize if dtype.itemsize == 2 else tile.padding
 
 
 def _stored(found: Sequence[tuple[Buffer, tuple[Scalar, ...], Scalar]]) -> list[Statement]:
-    """Stores of values that are all loaded before."""
+    """Stores of values, all of which are loaded before."""
     names = [local(value.dtype, "next") for *_, value in found]
     stores = [Store(row, at, name) for (row, at, _), name in zip(found, names, strict=True)]
     return [Let(tuple(names), tuple(value for *_, value in found)), *stores]

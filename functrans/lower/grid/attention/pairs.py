@@ -1,7 +1,8 @@
 """Pairs of rows: values computed from each row and each of its partners, by products of the two.
 
-In attention rows are queries, and partners keys; in its gradient for keys it is the other way
-round. A tiled kernel (`functrans.lower.grid.attention.tiles`) does not store pairwise values.
+In attention, rows are queries, and partners are keys; in the gradient with respect to keys, it is
+the other way round. A tiled kernel (`functrans.lower.grid.attention.tiles`) does not store values
+of pairs in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functrans.lower.grid.products.recognition import extents, operands_of
 
 
 class Pairs(NamedTuple):
-    """The loops that pairs have: those that rows and partners both know, and those of each."""
+    """The loops of pairs: those of the batch, which rows and partners share, and those of each."""
 
     batch: tuple[Scalar, ...]
     rows: tuple[Scalar, ...]
@@ -23,16 +24,16 @@ class Pairs(NamedTuple):
 
 
 class PairProduct(NamedTuple):
-    """A number for each pair: a sum over terms that are made of operands of both.
+    """A product for each pair: a sum over terms with operands of the row and of the partner.
 
     Parameters
     ----------
     fold : Scalar
-        What stands for it in expressions.
+        The fold that stands for it in expressions.
     left, right : tuple of Scalar
         The operands of its terms: of rows, and of partners.
     term : Scalar
-        What is summed, made of these.
+        The term that is summed, in terms of these.
     """
 
     fold: Scalar
@@ -62,7 +63,7 @@ class PairProduct(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The weighted operand of a sum over partners: a number for each column of a partner."""
+    """The weighted values in a sum over partners: an element for each column of a partner."""
 
     value: Scalar
     columns: tuple[Scalar, ...]
@@ -74,16 +75,16 @@ def told_apart(
     terms: Sequence[Scalar],
     values: Sequence[Scalar],
 ) -> Pairs:
-    """The loops that what is read of partners knows as well are those of a batch.
+    """The loops of pairs; on those of the batch, operands of partners depend, too.
 
     Parameters
     ----------
     loops, partners : sequence of Scalar
-        Those of results, and those that are summed over.
+        The loops of results, and those that are summed over.
     terms : sequence of Scalar
         The terms of products.
     values : sequence of Scalar
-        What is weighted.
+        The weighted values.
     """
     read = [node for node in postorder(terms) if node.op == "load"]
     near = [node for node in read if not {*postorder(node.args)}.isdisjoint(partners)]
@@ -93,7 +94,7 @@ def told_apart(
 
 
 def pair_product(fold: Scalar, pairs: Pairs) -> PairProduct | None:
-    """A sum as the product of a row's operands and a partner's, if it is one."""
+    """A sum as the product of a row's operands and a partner's; None if it is not one."""
     term, *counts = fold.args
     if any(count.op != "const" for count in counts):
         return None

@@ -1,7 +1,7 @@
-"""Loop rerolling: a sum that has been written out becomes a fold again.
+"""Loop rerolling: an unrolled sum becomes a fold again.
 
-Expects an expression. Leaves it with a fold for the largest sum of floats in it, of which all terms
-are the same but for constants in their indices, which grow evenly from one to the next.
+Expects an expression. Leaves it with a fold for the largest sum of floats in it whose terms only
+differ in constants of their indices, which are in arithmetic progression.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 
 FEWEST = 4
-"""Terms of a sum that is worth a loop."""
+"""The fewest terms for which a loop is profitable."""
 
 
 def rerolled(expression: Scalar, simplify: Simplifier) -> Scalar | None:
@@ -58,7 +58,7 @@ def _terms(total: Scalar) -> list[Scalar]:
 
 
 def _template(first: Scalar, second: Scalar, counter: Scalar) -> Scalar | None:
-    """The term of which two are the first and the second one."""
+    """The term as a function of the counter, given the first two."""
     if first is second:
         return first
     if (first.op, first.dtype, len(first.args)) != (second.op, second.dtype, len(second.args)):

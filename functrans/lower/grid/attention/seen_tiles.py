@@ -1,13 +1,13 @@
 """Masked tiles: a team skips the tiles of keys that a mask hides from all of its rows.
 
-In attention the score of a key that a mask leaves out is -inf, ``where(mask, score, -inf)``, and
-its weight is 0. So a tile in which the mask leaves nothing changes neither the largest scores nor
-the sums. The team looks at the mask of each tile before it goes through it. (That is an inspector
-and an executor, as in `functrans.lower.product.narrowing`: masks mostly are data, and looking takes
-a small part of the time that the products of a tile take.)
+In attention, the score of a masked key is -inf, ``where(mask, score, -inf)``, and its weight is 0.
+So a fully masked tile changes neither the maxima of scores nor the sums. The team examines the mask
+of each tile before it processes it. (This is an inspector and an executor, as in
+`functrans.lower.product.narrowing`: most masks are data, and examining them takes little time
+compared with the products of a tile.)
 
-Nothing is left out on trust: zero times infinity is NaN. Before a tile is left out, the team sees
-whether what it would have added is 0 (`LeftOut`), and if it is not, goes through it as well.
+Skipping must be safe, because zero times infinity is NaN. Before the team skips a tile, it checks
+that the tile's contribution is exactly 0 (`LeftOut`), and otherwise processes it, too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from functrans.lower.product.mask import Mask, mask_at
 INFINITY = float("inf")
 
 Held = tuple[Sequence[Statement], list[Scalar]]
-"""Statements, and what may hold after them."""
+"""Statements, and conditions that may hold after them."""
 
 
 class LeftOut(NamedTuple):
-    """Pairs that a mask leaves out, and what has to hold so that they add nothing to sums.
+    """Masked pairs, and the conditions under which they contribute nothing to sums.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ class LeftOut(NamedTuple):
     values : tuple of int
         The numbers of values that are multiplied by 0, and have to be finite.
     tests : tuple of Scalar
-        Have to hold for each pair.
+        Conditions on each pair.
     products : tuple of int
-        The numbers of products that are multiplied by 0: their operands have to be so small that
-        these are finite.
+        The numbers of products that are multiplied by 0: their operands have to be small enough for
+        the products to be finite.
     largest : float
-        So small.
+        The bound on these operands.
     """
 
     chosen: Scalar
@@ -56,10 +56,10 @@ class LeftOut(NamedTuple):
 
 
 def left_out(of: Attention, simplify: Simplifier) -> LeftOut | None:
-    """The keys that the masks of attention leave out; None if there are none.
+    """The keys that the masks of attention leave out; None if there are no masks.
 
-    The weight of a score of -inf is 0, or all that is made for the query is NaN, if the shift is
-    made of the largest score alone, and is not -inf unless that is.
+    The weight of a score of -inf is 0 if the shift is the largest score alone, unless all scores of
+    the query are -inf, in which case all of its results are NaN.
     """
     (weighted,) = simplify.substitute([of.weighted], {of.weight: const(0, of.weight.dtype)})
     if not _is_const(weighted, 0) or not _is_shift(of.shift, of.largest):
@@ -74,7 +74,7 @@ def left_out(of: Attention, simplify: Simplifier) -> LeftOut | None:
 
 
 def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
-    """The masks of pairs in expressions: conditions, not made of products, on scores or -inf."""
+    """The masks of pairs: conditions that select scores or -inf, and do not depend on products."""
     partner = pairs.partners[-1]
 
     def column_of(chosen: Scalar) -> Scalar | None:
@@ -92,15 +92,15 @@ def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
 def where_seen(
     tiles: PairTiles, left_out: LeftOut | None, body: Sequence[Statement]
 ) -> list[Statement]:
-    """The loop of a team over the tiles of partners, of which it leaves some out.
+    """The loop of a team over the tiles of partners, of which it skips some.
 
     Parameters
     ----------
     tiles : PairTiles
     left_out : LeftOut or None
-        Nothing, if there is no mask.
+        None if there is no mask.
     body : sequence of statements
-        What is done with a tile.
+        The processing of a tile.
     """
     if left_out is None:
         return [tiles.over_partners(body)]
@@ -116,7 +116,7 @@ def where_seen(
 
 
 class _Look:
-    """What the threads of a team see of a tile.
+    """The examination of a tile by the threads of a team.
 
     Parameters
     ----------
@@ -131,9 +131,9 @@ class _Look:
     def anywhere(
         self, parts: Sequence[Callable[[Scalar], Iterator[Held]]]
     ) -> tuple[Scalar, Sequence[Statement]]:
-        """Whether any thread sees something, and statements that find that out.
+        """Whether any thread finds something, and the statements that determine it.
 
-        Names for what it sees come first, so that loads do not wait for each other.
+        All loads are bound to names first, so that they do not wait for each other.
         """
         threads = self.tiles.tile.threads
         thread, some = index("thread", threads), local(BOOL, "some")
@@ -152,7 +152,7 @@ class _Look:
         return some, [found]
 
     def chosen(self, thread: Scalar) -> Iterator[Held]:
-        """Whether the mask leaves something of a thread's pairs."""
+        """Whether any of a thread's pairs is not masked."""
         yield self._of_pairs(thread, [self.of.chosen])
 
     def tests(self, thread: Scalar) -> Iterator[Held]:
@@ -165,12 +165,12 @@ class _Look:
         rows = [tiles.named(tiles.operands.row(own)) for own in tiles.own_rows(thread)]
         partners = [tiles.operands.partner(own) for own in tiles.own_partners(thread)]
         pairs = [{**row.known, **partner} for row in rows for partner in partners]
-        # those of a row, or of a partner, are the same for several pairs
+        # conditions on a row, or on a partner, are shared by several pairs
         found = [x for known in pairs for x in tiles.substitute(conditions, known)]
         return [row.declared for row in rows], [*dict.fromkeys(found)]
 
     def values(self, thread: Scalar) -> Iterator[Held]:
-        """Whether a value of a tile is infinite, or NaN."""
+        """Whether a value of the tile is infinite or NaN."""
         for number in self.of.values:
             for stretch in self._stretches(self.tiles.tile.keys):
                 share = self.tiles.operands.share_of_values(number, thread, stretch)
@@ -198,7 +198,7 @@ class _Look:
 
 
 def wide(x: Scalar) -> Scalar:
-    """A number, of float32 at least."""
+    """A number as a float32, or wider."""
     return convert(x, "float32") if x.dtype.itemsize < 4 else x
 
 
@@ -207,7 +207,7 @@ def _is_const(x: Scalar, number: float) -> bool:
 
 
 def _is_shift(shift: Scalar, largest: Scalar) -> bool:
-    """Whether a shift is the largest score, or a number that is not -inf, nor NaN."""
+    """Whether a shift is the largest score, or a number that is neither -inf nor NaN."""
     if shift is largest:
         return True
     match shift.op:

@@ -1,11 +1,11 @@
-"""Attention: sums of rows, weighted by a softmax over what is made of pairs of rows.
+"""Attention: sums of rows, weighted by a softmax over values of pairs of rows.
 
     scores[q, k]  = any expression of (sum over t of left[q, t] * right[k, t]), q and k
     weights[q, k] = exp(scores[q, k] - max over k of scores[q, k])
     result[q, c]  = sum over k of weights[q, k] * values[k, c] / sum over k of weights[q, k]
 
-On a grid this is one kernel (`functrans.lower.grid.attention.softmax_kernel`), which keeps no
-scores in memory. `functrans.lower.grid.attention.softmax_matching` finds it among roots.
+On a grid this is a single kernel (`functrans.lower.grid.attention.softmax_kernel`), which does not
+store scores in memory. `functrans.lower.grid.attention.softmax_matching` finds it among roots.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from functrans.lower.select.root import Root
 
 
 class Statistic(NamedTuple):
-    """A statistic of a query that others read: its root, where it is stored, its value.
+    """A statistic of a query that other roots read: its root, its position, its value.
 
-    It is made of the largest of its scores, or of the sum of its weights.
+    It depends on the largest of the query's scores, or on the sum of its weights.
     """
 
     root: Root
@@ -35,38 +35,38 @@ class Statistic(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """A softmax-weighted sum; its expressions are of the loops of the weighted sum, and of the key.
+    """A softmax-weighted sum; its expressions are in terms of its loops, and of the loop over keys.
 
     Parameters
     ----------
     roots : tuple of Root
-        All that the kernel computes; only the last one is kept, and statistics.
+        All roots that the kernel computes; only the last one and the statistics are stored.
     statistics : tuple of Statistic
     pairs : Pairs
         Rows are queries, partners are keys.
     product : PairProduct
-        What the scores are made of.
+        The product from which scores are computed.
     values : Values
     score : Scalar
-        A score, made of the product.
+        A score, in terms of the product.
     largest, shift : Scalar
-        The fold that is the largest of a query's scores, and what is subtracted, made of it.
+        The fold that is the largest of a query's scores, and the subtrahend, in terms of it.
     exponential : Function
-        What a weight is of that difference.
+        The function that maps the difference to a weight.
     weight, weighted : Scalar
-        What stands for a weight, and what a value is multiplied by, made of it.
+        The symbol for a weight, and the factor of a value, in terms of it.
     sum, total : Scalar
-        What stands for the sum of weighted values, and for that of weights.
+        The symbols for the sums of weighted values and of weights.
     made : Scalar
-        The result, made of both.
+        The result, in terms of both.
     position : tuple of Scalar
-        Where it is stored.
+        The position at which it is stored.
     tile : AttentionTile
     on_tensor_cores : bool
-        Whether tensor cores may multiply half floats: nobody makes the scores again, and asks which
-        of them is the largest.
+        Whether tensor cores may multiply half floats: not if scores are recomputed elsewhere and
+        compared with the largest.
     leaves_out : bool
-        Whether there are so many tiles of keys that it is worth looking which a mask leaves out.
+        Whether there are enough tiles of keys to examine which of them a mask leaves out.
     """
 
     roots: tuple[Root, ...]
@@ -112,7 +112,7 @@ def tile_for(found: Attention, grid: Grid) -> AttentionTile | None:
 def chosen_tile(
     fitting: Sequence[AttentionTile], pairs: Pairs, work: int, grid: Grid
 ) -> AttentionTile | None:
-    """The first tile of which there are enough, or the last; None if it leaves most idle.
+    """The first tile of which there are enough, or the last; None if most of a machine is idle.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def chosen_tile(
         The largest first.
     pairs : Pairs
     work : int
-        Multiplications for each pair.
+        The number of multiplications for each pair.
     grid : Grid
     """
     rows, batch = extents(pairs.rows), extents(pairs.batch)
@@ -134,7 +134,7 @@ def chosen_tile(
     if not fitting:
         return None
     tile = fitting[-1]
-    # with few blocks, each goes over its keys while most of the machine has nothing to do
+    # with few blocks, each processes all of its keys while most multiprocessors are idle
     few = blocks(tile) < grid.blocks // 4
     cycles = extents(pairs.partners) * tile.queries * work // tile.threads
     return None if few and cycles > grid.little * grid.launch else tile

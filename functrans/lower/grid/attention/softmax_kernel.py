@@ -47,7 +47,7 @@ LOWEST = float("-inf")
 
 
 def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
-    """The root of what attention computes, which says itself how it is made."""
+    """The root of attention, with the statements that compute it."""
     kernel = _Kernel(attention, simplify)
     last = attention.roots[-1]
     kept = [last, *(each.root for each in attention.statistics)]
@@ -61,7 +61,7 @@ def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
 
 
 class _Kernel:
-    """Makes the statements of fused attention.
+    """Generates the statements of fused attention.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class _Kernel:
         self.sums = tiles.sums(0, of.sum.dtype)
 
     def _tiles(self) -> PairTiles:
-        """Tiles, on tensor cores if operands are half floats."""
+        """The tiles; on tensor cores if operands are half floats."""
         of, pairs, tile = self.of, self.of.pairs, self.of.tile
         product = in_halves(of.product, tile) if of.on_tensor_cores else None
         if product is None:
@@ -131,7 +131,7 @@ class _Kernel:
         return filled(self.sums.row, thread, 0)
 
     def _start(self, query: Scalar) -> list[Statement]:
-        """There have been no scores."""
+        """Initialise the statistics: there are no scores yet."""
         return [
             Store(self.largest, (query,), const(LOWEST, self.largest.dtype)),
             Store(self.totals, (query,), const(0, self.totals.dtype)),
@@ -156,11 +156,11 @@ class _Kernel:
         return [*handed_over, counted(counter, body)]
 
     def _hand_over(self, thread: Scalar) -> list[Statement]:
-        """A thread's products, which others may need."""
+        """Store a thread's products for the other threads."""
         return self.tiles.handed_over(thread, self.products, self.weights)
 
     def _grow(self, query: Scalar) -> list[Statement]:
-        """The largest of a query's scores so far, and what it takes to scale sums to it."""
+        """The largest of a query's scores so far, and the factor that rescales sums to it."""
         before = load(self.largest, (query,))
         now = local(before.dtype, "largest")
         grown = self.of.exponential((self._shift(before) - self._shift(now),))
@@ -175,12 +175,12 @@ class _Kernel:
         ]
 
     def _shift(self, largest: Scalar) -> Scalar:
-        """The shift of scores, which is subtracted: finite, while all of them are -inf."""
+        """The shift that is subtracted from scores: finite, even while all of them are -inf."""
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         return where(_is_lowest(largest), const(0, shift.dtype), shift)
 
     def _weigh(self, thread: Scalar) -> list[Statement]:
-        """A thread's weights, and its sums scaled to the largest scores that these go by."""
+        """A thread's weights; its sums are rescaled to the new largest scores."""
         tiles = self.tiles
         keys = tiles.own_partners(thread)
         own, number = tiles.one_row(thread)
@@ -201,7 +201,7 @@ class _Kernel:
         return [counted(number, body), *self._scaled(thread)]
 
     def _scaled(self, thread: Scalar) -> list[Statement]:
-        """A thread's sums, scaled."""
+        """A thread's sums, rescaled."""
         groups = range(self.sums.groups)
         own = [x for group in groups for x in self.tiles.sums_of(thread, self.sums, group)]
         rows = list(dict.fromkeys(each.row for each in own))
@@ -220,7 +220,7 @@ class _Kernel:
         thread: Scalar,
         target: Buffer,
     ) -> list[Statement]:
-        """Statements that keep what is made for a query and a thread's keys, and combine values."""
+        """Statements that store values for a query and a thread's keys, and combine them."""
         names = tuple(local(value.dtype, "x") for value in values)
         replaced = dict(zip(values, names, strict=True))
         wide = self.weights.dtype
@@ -255,7 +255,7 @@ class _Kernel:
         return list(self.tiles.if_row(query, body))
 
     def _nothing(self, query: Scalar) -> Scalar:
-        """The result of the program for scores of which all are -inf."""
+        """The program's result for a query all of whose scores are -inf."""
         largest = load(self.largest, (query,))
         (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
         return self.of.exponential((largest - shift,))

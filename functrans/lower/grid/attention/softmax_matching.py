@@ -1,10 +1,10 @@
-"""Attention among roots: which of them are one softmax-weighted sum together.
+"""Attention among roots: which of them form a softmax-weighted sum.
 
-Expects the roots of a program. Leaves what `functrans.lower.grid.attention.softmax` describes,
-where only its result is kept. Several roots make it, of which the first have an element for each
-query and each key. What is matched are expressions of the loop language: scaling, masking, biases
-and the like may stand anywhere in the scores, and whether weights or results are divided, or by
-what, makes no difference.
+Expects the roots of a program. Leaves the description of `functrans.lower.grid.attention.softmax`
+if only the result of several roots is needed, the first of which have an element for each query and
+key. The matching is on expressions of the loop language: scaling, masking, biases and similar
+operations may occur anywhere in the scores, and it does not matter whether weights or results are
+divided, or by what.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from functrans.lower.select.root import Root, extent_of
 
 
 def attention_of(exponentials: Root, among: Among, grid: Grid) -> Attention | None:
-    """The attention that exponentials are the weights of, if it is worth a kernel of its own."""
+    """The attention whose weights are the exponentials, if a kernel of its own is profitable."""
     return _Match(exponentials, among, grid).attention()
 
 
 class _Match:
-    """Matches the roots around one of exponentials.
+    """Matches the roots around a root of exponentials.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class _Match:
         self.statistics: list[Statistic] = []
 
     def attention(self) -> Attention | None:
-        """The attention that these are the weights of, if that is what they are."""
+        """The attention whose weights these are; raises if they are not."""
         try:
             found = self._matched()
         except Mismatch:
@@ -135,12 +135,12 @@ class _Match:
             )
         )
 
-    # -- the roots, one after the other -----------------------------------------------------------
+    # -- the roots, one by one --------------------------------------------------------------------
 
     def _sums(self) -> tuple[Root, Root | None, set[Root]]:
-        """The root of weighted values, that of weights if there is one, and what is in between.
+        """The roots of weighted values and of the sum of weights, if any, and those in between.
 
-        That are weights that have been divided, or the like, for each query and key.
+        In between are normalised weights, for instance, for each query and key.
         """
         weighted: list[Root] = []
         plain: list[Root] = []
@@ -159,7 +159,7 @@ class _Match:
             assert fold is not None
             term = fold.args[0]
             if term.op == "convert":
-                # half floats are added up as float32
+                # half floats are accumulated in float32
                 (term,) = term.args
             alone = term.op == "load" and term.attribute is self.exponentials.target
             (plain if alone else weighted).append(root)
@@ -167,7 +167,7 @@ class _Match:
         return weighted[0], plain[0] if plain else None, between
 
     def _read_through(self, values: list[Scalar], between: set[Root]) -> list[Scalar]:
-        """Expressions, without reading what is in between."""
+        """Expressions in which reads of the roots in between are replaced by their expressions."""
         while True:
             makers = {node: self.among.makers.get(node.attribute) for node in loads_in(values[0])}
             inside = {node: root for node, root in makers.items() if root in between}
@@ -176,7 +176,7 @@ class _Match:
             values = self.substitute(values, self._expressions(inside))
 
     def _scores(self) -> tuple[Scalar, Scalar, Scalar]:
-        """A score, the largest of a query's, and what is subtracted from scores."""
+        """A score, the largest score of a query, and the shift that is subtracted from scores."""
         difference = value_of(self.exponentials).args[0]
         score, shift = self.substitute(difference.args, self.at)
         shift = self._of_queries(shift)
@@ -210,7 +210,7 @@ class _Match:
         return op == "max" and len(counters) == 1
 
     def _of_queries(self, shift: Scalar) -> Scalar:
-        """The subtrahend, without reading it where it is kept for all keys."""
+        """The shift, without a load if it is stored for all keys."""
         while True:
             read = [node for node in loads_in(shift) if not self._is_largest(node)]
             known = {node: self.among.makers.get(node.attribute) for node in read}
@@ -220,9 +220,9 @@ class _Match:
             (shift,) = self.substitute([shift], self._expressions(inside))
 
     def _of_pairs(self, expressions: list[Scalar]) -> list[Scalar]:
-        """Expressions of queries and keys, without reading what nobody else reads.
+        """Expressions of queries and keys, with reads of roots that have no other reader replaced.
 
-        Of products only one is computed here.
+        Only one product may be computed in the kernel.
         """
         product: Root | None = None
         while True:
@@ -242,9 +242,9 @@ class _Match:
             expressions = self.substitute(expressions, self._expressions(inside))
 
     def _of_operands(self, expression: Scalar) -> Scalar:
-        """An expression, without reading what is made for it alone and is rather done than kept.
+        """An expression, with reads of cheap roots that have no other reader replaced.
 
-        That are operands that a library would have had in memory.
+        These are operands that a library would need in memory.
         """
         while True:
             known = {node: self.among.makers.get(node.attribute) for node in loads_in(expression)}
@@ -259,14 +259,14 @@ class _Match:
         return is_less and not root.output and not others
 
     def _expressions(self, read: Mapping[Scalar, Root]) -> Known:
-        """Reads as expressions; they are computed here."""
+        """The expressions for reads, which the kernel computes."""
         self.roots |= dict.fromkeys(read.values())
         return self.among.expressions(read)
 
     def _factors(self, fold: Scalar, columns: Set[Scalar]) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-        """Values, weights, the symbol of their weighted sum, and the fold, made of that symbol.
+        """Values, weights, the symbol of their weighted sum, and the fold in terms of that symbol.
 
-        A factor that knows no key can as well be multiplied with the sum.
+        A factor that does not depend on keys is applied to the sum.
         """
         wide = summed_as(fold.dtype)
         node, factors = fold.args[0], []
@@ -295,7 +295,7 @@ class _Match:
         return weighted, value, sum_, made
 
     def _totals(self, root: Root, total: Scalar) -> Known:
-        """Reads of sums of weights, made of the symbol of a query's sum."""
+        """The reads of sums of weights, in terms of the symbol for a query's sum."""
         fold = _sum_of(root)
         assert fold is not None
         (element,) = root.loads[self.exponentials.target]
@@ -311,17 +311,17 @@ class _Match:
         return {Scalar("load", tuple(position), made.dtype, root.target): made}
 
     def _note(self, root: Root, at: Known, made: Scalar) -> None:
-        """Take note of what others can read of a query, where each has one of its own."""
+        """Record a statistic of queries that others read, if each query has its own."""
         if len(at) == len(self.rows) and are_loops(at, self.rows):
             position = self.substitute(position_of(root), at)
             self.statistics.append(Statistic(root, tuple(position), made))
 
-    # -- the kernel that it can be ----------------------------------------------------------------
+    # -- the kernel -------------------------------------------------------------------------------
 
     def _pairs(
         self, loops: Sequence[Scalar], score: Scalar, value: Scalar
     ) -> tuple[Pairs, PairProduct]:
-        """The loops told apart, and the operands of the product that scores are made of."""
+        """The classified loops, and the operands of the product from which scores are computed."""
         fold = _only(folds_in(score))
         pairs = told_apart(loops, [self.key], [fold.args[0]], [value])
         require(extents(pairs.rows) >= self.grid.narrowest_product)

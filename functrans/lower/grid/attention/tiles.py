@@ -1,9 +1,9 @@
 """Tiles of pairs: products of rows and partners in registers, and sums that are weighted by pairs.
 
-A team has a tile of rows, and goes over their partners tile by tile. What is made of pairs is never
-in memory: each thread has a small tile of products, and one of sums of as many rows. This says
-which rows, partners and columns are a thread's, multiplies, adds up and hands results on; what is
-made of a pair is up to the kernels (`functrans.lower.grid.attention.softmax_kernel`,
+A team has a tile of rows, and processes their partners tile by tile. Values of pairs are never in
+memory: each thread has a small tile of products, and one of sums for as many rows. This file
+assigns rows, partners and columns to threads, multiplies, accumulates and exchanges results; the
+values of pairs are defined by the kernels (`functrans.lower.grid.attention.softmax_kernel`,
 `functrans.lower.grid.attention.gradient_kernel`).
 """
 
@@ -49,15 +49,15 @@ class Place(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums of a thread, in registers: for each of its rows, those of its columns.
+    """The accumulators of a thread, in registers: for each of its rows, those of its columns.
 
     Parameters
     ----------
     row : Buffer
     number : int
-        Of which of the values they are.
+        The index of the values that are summed.
     groups : int
-        How many groups of columns a thread has.
+        The number of groups of columns of a thread.
     """
 
     row: Buffer
@@ -66,7 +66,7 @@ class Sums(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A number that a thread has in registers: which it is, its row, its column of a group."""
+    """An element that a thread holds in registers: its register, its row, its column in a group."""
 
     number: int
     row: Scalar
@@ -74,7 +74,7 @@ class Own(NamedTuple):
 
 
 class Element(NamedTuple):
-    """An element of a result: its row of the tile, what its indices are, and its sum."""
+    """An element of a result: its row in the tile, its indices, and its sum."""
 
     own: Scalar
     known: Known
@@ -82,7 +82,7 @@ class Element(NamedTuple):
 
 
 class PairTiles:
-    """Makes the statements that kernels of pairs have in common.
+    """Generates the statements that all kernels of pairs share.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class PairTiles:
     """
 
     by_warps = False
-    """Whether the products that a thread has are those of others' rows and partners."""
+    """Whether a thread's products may be those of other threads' rows and partners."""
 
     def __init__(
         self,
@@ -117,32 +117,32 @@ class PairTiles:
     # -- rows of shared memory, and of registers --------------------------------------------------
 
     def shared(self, label: str, dtype: object, *shape: int) -> Buffer:
-        """A row of the team, in shared memory."""
+        """A row of shared memory."""
         self.scratch.append(buffer(label, dtype, shape))
         return self.scratch[-1]
 
     def of_pairs(self, label: str, dtype: object) -> Buffer:
-        """A row with a number for each pair of a tile."""
+        """A row with an element for each pair of a tile."""
         return self.shared(label, dtype, self.tile.queries, self.tile.keys + self.tile.padding)
 
     def parts(self, label: str, dtype: object) -> Buffer:
-        """A row for what each of the threads that share a row of the tile has found."""
+        """A row with an element for each of the threads that share a row of the tile."""
         return self.shared(label, dtype, self.tile.queries, self.tile.across)
 
     def own(self, label: str, dtype: object, count: int) -> Buffer:
-        """A row of each thread, which are registers."""
+        """A row that is private to each thread: registers."""
         self.private.append(self.shared(label, dtype, self.tile.threads, count))
         return self.private[-1]
 
     def sums(self, number: int, dtype: object) -> Sums:
-        """The sums of a thread that are weighted values."""
+        """The accumulators of weighted values of a thread."""
         groups = self.operands.groups[number]
         return Sums(self.own("sums", dtype, groups * self.tile.scores), number, groups)
 
     # -- loops ------------------------------------------------------------------------------------
 
     def in_the_grid(self, body: Sequence[Statement]) -> Body:
-        """The statements of a team, for all tiles of rows."""
+        """The statements of a team, in the loops over all tiles of rows."""
         made = tuple(body)
         for each in reversed([*self.pairs.batch, self.operands.row_block]):
             made = (replace(counted(each, made), parallel=True),)
@@ -215,7 +215,7 @@ class PairTiles:
         return [replace(counted(term, body), stop=stop)]
 
     def handed_over(self, thread: Scalar, products: Buffer, target: Buffer) -> list[Statement]:
-        """Stores of a thread's products at their pairs."""
+        """Stores of a thread's products for their pairs."""
         return _put(products, thread, self.products_of(thread), target)
 
     # -- sums -------------------------------------------------------------------------------------
@@ -292,19 +292,19 @@ class PairTiles:
         return [self.by_threads(handed_on), self.dealt(element, body)]
 
     def if_row(self, own: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
-        """What is done for the rows of a tile that there are."""
+        """Statements that are executed for existing rows only."""
         of_tile = self.operands.row_block * self.tile.queries + own
         return where_true(self.simplify(of_tile < extents(self.pairs.rows)), body)
 
-    # -- what a thread has ------------------------------------------------------------------------
+    # -- the elements of a thread -----------------------------------------------------------------
 
     def products_of(self, thread: Scalar) -> list[Own]:
-        """The products that a thread has."""
+        """The products that a thread holds."""
         pairs = product(self.own_rows(thread), self.own_partners(thread))
         return [Own(number, *pair) for number, pair in enumerate(pairs)]
 
     def sums_of(self, thread: Scalar, sums: Sums, group: int) -> list[Own]:
-        """The sums that a thread has, in one group of columns."""
+        """The sums that a thread holds, in one group of columns."""
         count = self.tile.thread_keys
         return [
             Own((row * sums.groups + group) * count + column, *pair)
@@ -337,7 +337,7 @@ class PairTiles:
         ]
 
     def places(self, sums: Sums, thread: Scalar) -> list[list[tuple[Scalar, Scalar]]]:
-        """Where a thread has its sums: for each of its rows, those of its columns."""
+        """The registers of a thread's sums: for each of its rows, those of its columns."""
         count = sums.groups * self.tile.thread_keys
         return [
             [(thread, as_index(row * count + column)) for column in range(count)]
@@ -345,7 +345,7 @@ class PairTiles:
         ]
 
     def across(self, thread: Scalar) -> Scalar:
-        """Which of the threads that share its rows a thread is."""
+        """The index of a thread among those that share its rows."""
         _, across = self.operands.divided(thread, self.tile.across)
         return across
 
@@ -363,7 +363,7 @@ class PairTiles:
 def team_root(
     targets: Sequence[Buffer], tiles: PairTiles, body: Body, *, work: int, output: bool
 ) -> TeamKernel:
-    """The root of a kernel of pairs: what it makes, and its statements."""
+    """The root of a kernel of pairs: its targets and its statements."""
     scratch = set(tiles.scratch)
     own = (row.extents[1] for row in tiles.private)
     first, *others = targets
@@ -382,20 +382,20 @@ def team_root(
 
 
 def counted(counter: Scalar, body: Sequence[Statement]) -> For:
-    """A loop over all that an index can be."""
+    """A loop over the whole range of an index."""
     return For(counter, ZERO, as_index(extent_of(counter)), tuple(body))
 
 
 def named_loads(
     elements: Sequence[Sequence[Scalar]],
 ) -> tuple[list[Let], list[tuple[Scalar, ...]]]:
-    """Names for what is loaded: a statement for each row of these, and the names."""
+    """Loads bound to names: a statement for each row of loads, and the names."""
     rows = [tuple(local(x.dtype) for x in row) for row in elements]
     return [Let(names, tuple(row)) for names, row in zip(rows, elements, strict=True)], rows
 
 
 def _put(row: Buffer, thread: Scalar, own: Sequence[Own], target: Buffer) -> list[Statement]:
-    """Stores of what a thread has, in shared memory."""
+    """Stores of a thread's elements in shared memory."""
     return [
         Store(
             target,
@@ -407,14 +407,14 @@ def _put(row: Buffer, thread: Scalar, own: Sequence[Own], target: Buffer) -> lis
 
 
 def filled(row: Buffer, thread: Scalar, number: float) -> list[Statement]:
-    """Stores of one number in all that a thread has of a row."""
+    """Stores of a constant in all of a thread's elements of a row."""
     _, count = row.extents
     value = const(number, row.dtype)
     return [Store(row, (thread, as_index(each)), value) for each in range(count)]
 
 
 def where_true(inside: Scalar, body: Sequence[Statement]) -> Sequence[Statement]:
-    """Statements under a condition, if it is not known."""
+    """Statements under a condition, unless the condition is known."""
     if inside.op == "const":
         return body if inside.attribute else ()
     return [If(inside, tuple(body))]

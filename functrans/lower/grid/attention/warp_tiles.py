@@ -1,9 +1,9 @@
 """Tiles of pairs on tensor cores: warps multiply fragments of half floats, from shared memory.
 
-What `functrans.lower.grid.attention.tiles` has threads multiply, products of rows and partners and
-values weighted by what is made of these, is a `MatrixMultiply` of each warp where the operands were
-half floats before they were made wider. The products of two such numbers are the same, and are
-added up in float32. All that is made of pairs goes through shared memory, as it does there.
+Where operands were half floats before they were widened, the products of rows and partners, and the
+weighted values, that threads compute in `functrans.lower.grid.attention.tiles` are executed as a
+`MatrixMultiply` of each warp. The products of such numbers are the same, and are accumulated in
+float32. Values of pairs are exchanged through shared memory, as there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from functrans.lower.grid.products.recognition import SINGLE, before_widening
 
 
 def in_halves(product: PairProduct, tile: AttentionTile) -> PairProduct | None:
-    """A product whose operands are half floats; None if tensor cores do not add it up in a tile."""
+    """A product with half floats as operands; None if tensor cores cannot compute it in a tile."""
     if len(product.left) != 1 or len(product.right) != 1 or product.op != "add":
         return None
     (left,), (right,) = product.left, product.right
@@ -42,13 +42,13 @@ def in_halves(product: PairProduct, tile: AttentionTile) -> PairProduct | None:
 
 
 def in_half(values: Values, weighted: Scalar) -> tuple[Values, Scalar] | None:
-    """Values, and what they are multiplied by, as half floats of one kind; None if they are not."""
+    """Values and their weights as half floats of one kind; None if they are not."""
     halves = _halves(values.value, weighted)
     return None if halves is None else (values._replace(value=halves[0]), halves[1])
 
 
 def _halves(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar] | None:
-    """The half floats of one kind that two numbers were before they were made wider."""
+    """The half floats of one kind from which two numbers were widened; None if they were not."""
     first, second = before_widening(x), before_widening(y)
     if first is None or second is None or first.dtype != second.dtype:
         return None
@@ -56,13 +56,13 @@ def _halves(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar] | None:
 
 
 def _has_warps(tile: AttentionTile) -> bool:
-    """Whether warps can have fragments of 16 rows of a tile each."""
+    """Whether a tile can be divided into fragments of 16 rows for each warp."""
     down, rest = divmod(tile.queries, ROWS)
     return not rest and tile.threads % (WARP * down) == 0
 
 
 class WarpPairTiles(PairTiles):
-    """Makes the statements of pairs on tensor cores; other parameters are those of `PairTiles`.
+    """Generates the statements of pairs on tensor cores; other parameters are those of `PairTiles`.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class WarpPairTiles(PairTiles):
         return self._own(thread, group) if self.sums_too else super().sums_of(thread, sums, group)
 
     def _own(self, thread: Scalar, group: int) -> list[Own]:
-        """What a thread has of its warp's fragments: numbers of a group, their rows and columns."""
+        """A thread's elements of its warp's fragments: registers of a group, rows, columns."""
         _, lane = self.operands.divided(thread, WARP)
         quotient, rest = self.operands.divided(lane, 4)
         first, start = self._corner(thread)
@@ -114,7 +114,7 @@ class WarpPairTiles(PairTiles):
         ]
 
     def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
-        """The first row, and the first column of a group, that a thread's warp has."""
+        """The first row, and the first column of a group, of the warp to which a thread belongs."""
         warp, _ = self.operands.divided(thread, WARP)
         down, across = self.operands.divided(warp, self.warps_across)
         return self.simplify(down * ROWS), self.simplify(across * self.warp_columns)
@@ -155,11 +155,11 @@ class WarpPairTiles(PairTiles):
         ]
 
     def _across(self, operand: Buffer, term: int, column: Scalar) -> Panel:
-        """The operand of a warp's columns, which are side by side."""
+        """The operand of a warp's columns, which are adjacent."""
         corner = Address(operand, (as_index(term), column))
         return Panel(corner, self.warp_columns, 1, _line(operand))
 
 
 def _line(row: Buffer) -> int:
-    """By how many numbers the lines of a row are apart."""
+    """The distance between the lines of a row, in elements."""
     return row.extents[-1]
