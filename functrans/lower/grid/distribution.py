@@ -1,13 +1,13 @@
-"""Loop distribution: a nest becomes as many kernels as keep a grid busy, in loops of the host.
+"""Loop distribution: a nest becomes several kernels that keep a grid busy, in loops of the host.
 
-Expects nests, whose independent loops say so. Leaves nests that are a kernel each, in order.
+Expects nests, whose independent loops are marked. Leaves nests that are a kernel each, in order.
 
-A loop of independent iterations may be done statement by statement, each for all iterations: loops
-inside of it then join the band of a kernel. So may the steps of a scan, one after another, by a
-host that launches the kernels of a step again and again (`Nest.turns`). And each kernel of what is
-behind an `If` may ask for itself. All of this costs launches, and memory for what is handed on
-(`functrans.lower.grid.expansion`); small kernels next to each other are rather one. The cost model
-(`functrans.lower.grid.cost`) decides.
+A loop of independent iterations may be executed statement by statement, each for all iterations:
+the loops inside it then join the band of a kernel. The steps of a scan may be executed by the host,
+which launches the kernels of a step repeatedly (`Nest.turns`). Each kernel of the statements of an
+`If` may test the condition itself. All of this costs launches, and memory for the values that are
+passed on (`functrans.lower.grid.expansion`); small adjacent kernels are better combined. The cost
+model (`functrans.lower.grid.cost`) decides.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Body = tuple[Statement, ...]
 
 
 def distributed(nests: Sequence[Nest], target: Target) -> Iterator[Nest]:
-    """The kernels of nests, without the threads that do them.
+    """The kernels of nests, whose threads are not assigned yet.
 
-    Calls, and what says already how many threads do it, are kernels as they are.
+    Calls, and nests that determine their threads themselves, are kernels already.
     """
     apart = chain.from_iterable(map(with_calls_apart, nests))
     for (turns, is_done), group in groupby(apart, lambda nest: (nest.turns, _is_done(nest))):
@@ -50,7 +50,7 @@ def _is_done(nest: Nest) -> bool:
 
 
 def _kernels(nests: Sequence[Nest], around: tuple[Scalar, ...], target: Target) -> Iterator[Nest]:
-    """The kernels of nests that are one after another, in the same loops of the host."""
+    """The kernels of consecutive nests in the same loops of the host."""
     assert target.grid is not None
     scratch = tuple(dict.fromkeys(row for nest in nests for row in nest.scratch))
     found = _Search(target, scratch).best(tuple(each for nest in nests for each in nest.body), ())
@@ -70,7 +70,7 @@ def _is_long(body: Sequence[Statement]) -> bool:
 
 
 class _Leaf(NamedTuple):
-    """A candidate for a kernel, and its time, in all its turns."""
+    """A candidate for a kernel, and its time in all iterations of the host's loops."""
 
     around: tuple[Around, ...]
     body: Body
@@ -78,13 +78,13 @@ class _Leaf(NamedTuple):
 
 
 class _Search:
-    """Finds kernels that are fast together.
+    """Searches for the fastest division into kernels.
 
     Parameters
     ----------
     target : Target
     scratch : sequence of Buffer
-        Rows that a kernel has to itself, if it is the only one to use them.
+        Rows that a kernel can hold, if no other kernel uses them.
     """
 
     def __init__(self, target: Target, scratch: Sequence[Buffer]) -> None:
@@ -96,7 +96,7 @@ class _Search:
         self._used: dict[Statement, tuple[set[Buffer], int, int]] = {}
 
     def best(self, body: Body, around: tuple[Around, ...]) -> list[_Leaf]:
-        """Statements as one kernel, or as several."""
+        """Statements as one kernel or as several."""
         whole = self._leaf(around, body)
         fits = self._fits(body)
         if fits and whole.time <= 2 * self.grid.launch * _turns(around):
@@ -113,15 +113,15 @@ class _Search:
         return [whole] if fits and self._is_better(whole, parts) else parts
 
     def _is_better(self, whole: _Leaf, parts: Sequence[_Leaf]) -> bool:
-        """Whether one kernel is as good as several, between which there is memory.
+        """Whether one kernel is about as fast as several with memory between them.
 
-        What is handed on inside of a band stays with a thread, or in its cache.
+        Values that are passed on inside a band remain in a thread's registers, or in its cache.
         """
         in_band = any(is_independent(each) for each in whole.around if isinstance(each, For))
         return whole.time <= (self.grid.apart if in_band else 1) * _total(parts)
 
     def _statement(self, statement: Statement, around: tuple[Around, ...]) -> list[_Leaf]:
-        """One statement as a kernel, or as those of what is inside."""
+        """One statement as a kernel, or as the kernels of the statements inside it."""
         leaf = self._leaf(around, (statement,))
         inside: list[_Leaf] = []
         match statement:
@@ -153,14 +153,14 @@ class _Search:
         return [row for row in self.scratch if row in used]
 
     def _joined(self, one: _Leaf, other: _Leaf) -> _Leaf | None:
-        """Two kernels as one, if that is faster."""
+        """Two kernels combined, if that is faster."""
         if one.around != other.around or not self._fits((*one.body, *other.body)):
             return None
         joined = self._leaf(one.around, (*one.body, *other.body))
         return joined if joined.time <= one.time + other.time else None
 
     def _fits(self, body: Body) -> bool:
-        """Whether one kernel may have all of the statements."""
+        """Whether a single kernel may contain all of the statements."""
         if any(isinstance(each, Call) for each in body):
             return len(body) == 1
         if len(body) == 1:
@@ -182,9 +182,9 @@ class _Search:
 
 
 def _units(body: Body) -> Iterator[Body]:
-    """Statements that must share a kernel: where they find elements follows from one local.
+    """Groups of statements that must share a kernel, because one local determines their indices.
 
-    From memory, it could be any number, as far as anyone can tell who verifies the plan.
+    If the local were loaded from memory, the verifier of the plan would not know its range.
     """
     used = [_in_indices(each) for each in body]
     last = {name: number for number, names in enumerate(used) for name in names}
@@ -204,7 +204,7 @@ def _units(body: Body) -> Iterator[Body]:
 
 
 def _in_indices(statement: Statement) -> set[Scalar]:
-    """The locals that an index is made of, or the bound of a loop; but for what is checked."""
+    """The locals on which an index or the bound of a loop depends, unless the index is checked."""
     roots: list[Scalar] = []
     for each in walk((statement,)):
         match each:
@@ -240,7 +240,7 @@ def _calls(statement: Statement) -> bool:
 
 
 def _is_constant(statement: If) -> bool:
-    """Whether a condition stays what it is while the statements behind it are done."""
+    """Whether a condition does not change while the statements under it are executed."""
     read = {node.attribute for node in _loads(statement.condition)}
     return read.isdisjoint(stored((statement,)))
 

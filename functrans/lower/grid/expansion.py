@@ -1,9 +1,10 @@
 """Scalar and array expansion: values passed between distributed loops are stored in memory.
 
-Expects pieces of nests, in order. Leaves them as kernels, each with the rows that it has to itself.
+Expects the parts of nests, in order. Leaves them as kernels, each with its private rows.
 
-A local that several pieces use becomes an element of a buffer, a row becomes a buffer, with an axis
-for each independent loop around. So does a row that is too large for the memory of a team.
+A local that several parts use becomes an element of a buffer, and a row becomes a buffer, with an
+additional axis for each independent loop around. So does a row that is too large for the memory of
+a team.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Piece:
 
     @property
     def turns(self) -> tuple[For, ...]:
-        """The loops of which one iteration follows another."""
+        """The loops whose iterations are sequential."""
         return tuple(each for each in _loops(self.around) if not is_independent(each))
 
 
@@ -74,7 +75,7 @@ def _loops(around: Sequence[Around]) -> list[For]:
 
 
 def nested(piece: Piece) -> Body:
-    """The statements of a piece in its loops, of which each is a band's; but for the turns."""
+    """The statements of a piece in its independent loops, without the sequential ones."""
     body = piece.body
     for each in reversed(piece.around):
         if isinstance(each, Arm):
@@ -88,7 +89,7 @@ def nested(piece: Piece) -> Body:
 def expanded(
     pieces: Sequence[Piece], scratch: Sequence[Buffer], grid: Grid
 ) -> list[tuple[Piece, tuple[Buffer, ...]]] | None:
-    """The pieces on memory of their own, each with its rows; None if there is no room for it."""
+    """The pieces with the memory between them, and their private rows; None if there is no room."""
     users = _users(pieces)
     done = list(pieces)
     relocation = Relocation(Simplifier())
@@ -109,7 +110,7 @@ def expanded(
             kept[number].remove(row)
             room = _expand(row, _band(piece), relocation, grid)
             if not room or _is_used_anew(row, piece.body, _band(piece)):
-                # one iteration after another, all on the row of one
+                # sequential iterations, all of which use the same row
                 done[number] = Piece(piece.turns, of_one_thread(nested(piece)))
     if relocation.moved:
         done = [replace(each, body=relocation.statements(each.body)) for each in done]
@@ -118,7 +119,7 @@ def expanded(
 
 
 def _is_used_anew(row: Buffer, body: Body, around: Sequence[For]) -> bool:
-    """Whether iterations of an independent loop, besides those around, each use a row anew."""
+    """Whether iterations of further independent loops each use a row for values of their own."""
     for each in walk(body):
         if isinstance(each, For) and is_independent(each) and each.lanes == 1:
             if all(each.index is not loop.index for loop in around):
@@ -133,14 +134,14 @@ def _band(piece: Piece) -> tuple[For, ...]:
 
 
 def _is_private(row: Buffer, using: Sequence[Piece]) -> bool:
-    """Whether no iteration of a piece reads of a row what it has not written itself."""
+    """Whether each iteration of a piece writes a row before it reads it."""
     if len(using) <= 1 and not any(piece.turns for piece in using):
         return True
     return all(assigned_before_use(_inside(piece.body), row) for piece in using)
 
 
 def _inside(body: Body) -> Body:
-    """The body of the independent loops that statements begin with."""
+    """The body of the independent loops with which statements begin."""
     while len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         body = body[0].body
     return body
@@ -157,7 +158,7 @@ def _has_own(row: Buffer, piece: Piece, loops: Sequence[For]) -> bool:
 
 
 def _users(pieces: Sequence[Piece]) -> dict[Buffer | Scalar, list[int]]:
-    """Which pieces use a buffer or a local."""
+    """The pieces that use each buffer and each local."""
     found: dict[Buffer | Scalar, list[int]] = {}
     for number, piece in enumerate(pieces):
         conditions = [each.condition for each in piece.around if isinstance(each, Arm)]
@@ -190,7 +191,7 @@ def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
 
 
 def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Grid) -> bool:
-    """Put a row into a buffer that has one for each iteration of some loops, if there is room."""
+    """Replace a row by a buffer with one row for each iteration of some loops, if there is room."""
     fits = prod(map(extent, loops)) * row.nbytes <= grid.largest_expanded
     around = loops if fits else ()
     one = buffer(f"{row.name}s", row.dtype, (*map(extent, around), *row.shape))
@@ -199,7 +200,7 @@ def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Gri
 
 
 def _too_large(rows: Sequence[Buffer], grid: Grid) -> list[Buffer]:
-    """The largest of some rows, without which the others have room."""
+    """The largest of some rows, without which the others fit."""
     room = grid.rows
     found = []
     for row in sorted(rows, key=attrgetter("nbytes")):
@@ -212,7 +213,7 @@ def _too_large(rows: Sequence[Buffer], grid: Grid) -> list[Buffer]:
 def _with_locals_in_memory(
     pieces: Sequence[Piece], users: dict[Buffer | Scalar, list[int]]
 ) -> list[Piece]:
-    """The pieces, of which those that use a local of another one load it, and store it."""
+    """The pieces, which load and store the locals of other pieces that they use."""
     homes: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
     changed: list[set[Scalar]] = []
     declared: list[set[Scalar]] = []
@@ -226,7 +227,7 @@ def _with_locals_in_memory(
         changed.append(assigned | set(own))
     done = []
     for number, piece in enumerate(pieces):
-        # in the order in which they got their homes
+        # in the order in which they were assigned to buffers
         used = [x for x in homes if number in users[x]]
         lacking = [x for x in used if x not in declared[number]]
         made = [x for x in used if x in changed[number]]
@@ -239,7 +240,7 @@ def _with_locals_in_memory(
 def _homes(
     names: Sequence[Scalar], loops: Sequence[For]
 ) -> dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]]:
-    """Where locals are kept: those of a dtype together."""
+    """The buffer elements that replace locals; those of one dtype share a buffer."""
     found: dict[Scalar, tuple[Buffer, tuple[Scalar, ...]]] = {}
     for dtype in dict.fromkeys(name.dtype for name in names):
         alike = [name for name in names if name.dtype == dtype]
@@ -257,7 +258,7 @@ def _loads(names: Sequence[Scalar], homes: Homes) -> Body:
 
 
 def _behind(declarations: Body, body: Body) -> Body:
-    """Statements behind declarations, which are inside of a band if there is one."""
+    """Statements after declarations, which are inside the band if there is one."""
     if declarations and len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         return (replace(body[0], body=_behind(declarations, body[0].body)),)
     return (*declarations, *body)
@@ -268,7 +269,7 @@ def _stores(names: Sequence[Scalar], homes: Homes) -> Body:
 
 
 def _with_loads(each: Around, homes: Homes) -> Around:
-    """The loops and branches around a piece; a condition is found in memory."""
+    """The loops and branches around a piece; a condition is loaded from memory."""
     if not isinstance(each, Arm):
         return each
     values = {name: load(*place) for name, place in homes.items()}

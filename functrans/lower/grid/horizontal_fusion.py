@@ -1,8 +1,8 @@
 """Horizontal fusion: small kernels that are independent of each other become one, side by side.
 
-Expects nests that are a kernel each. Leaves fewer: the iterations of one come after those of the
-other in one band, and each thread finds out whose it does. So the update of thirty arrays of
-different shapes is one launch.
+Expects nests that are a kernel each. Leaves fewer: the iterations of several nests are concatenated
+in one band, and each thread determines to which nest its iteration belongs. So the update of thirty
+arrays of different shapes takes one launch.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Body = tuple[Statement, ...]
 def side_by_side(
     nests: Sequence[Nest], homes: Mapping[Buffer, Buffer], target: Target
 ) -> Iterator[Nest]:
-    """The nests, with small ones as one; ``homes`` are the buffers that others live in."""
+    """The nests, with small ones combined; ``homes`` are the buffers in which others are stored."""
     group: list[_Kernel] = []
     waiting: list[_Kernel] = []
-    """Kernels that come after the group, because they are large, or need it."""
+    """Kernels that come after the group, because they are large, or depend on it."""
     for nest in nests:
         kernel = _Kernel.of(nest, homes, target)
         if _fits(kernel, group, waiting, target):
@@ -53,7 +53,7 @@ def side_by_side(
 
 
 class _Kernel(NamedTuple):
-    """A nest, and what it reads and writes; whether it is small, and how many nodes it has."""
+    """A nest, the buffers that it reads and writes, whether it is small, its number of nodes."""
 
     nest: Nest
     read: set[Buffer]
@@ -70,7 +70,7 @@ class _Kernel(NamedTuple):
         return cls(nest, read, written, _is_small(nest, target), len(scalars(nest.body)))
 
     def conflicts(self, others: Sequence[_Kernel]) -> bool:
-        """Whether it must come after some others: one writes what the other reads or writes."""
+        """Whether it must come after others: one writes what the other reads or writes."""
         return any(
             not self.written.isdisjoint(each.read | each.written)
             or not self.read.isdisjoint(each.written)
@@ -81,7 +81,7 @@ class _Kernel(NamedTuple):
 def _fits(
     kernel: _Kernel, group: Sequence[_Kernel], waiting: Sequence[_Kernel], target: Target
 ) -> bool:
-    """Whether a kernel may be done with a group, and before what waits."""
+    """Whether a kernel may join a group, and come before the waiting kernels."""
     if not group or not kernel.is_small or kernel.nest.turns != group[0].nest.turns:
         return False
     if kernel.conflicts(group) or kernel.conflicts(waiting):
@@ -93,7 +93,7 @@ def _fits(
 
 
 def _is_small(nest: Nest, target: Target) -> bool:
-    """Whether a kernel of plain threads takes not much longer than its launch."""
+    """Whether a kernel of plain threads takes little more time than its launch."""
     grid = target.grid
     assert grid is not None
     loops = band(nest.body)
@@ -108,7 +108,7 @@ def _is_small(nest: Nest, target: Target) -> bool:
 
 
 def _joined(group: Sequence[_Kernel]) -> Iterator[Nest]:
-    """Nests in one band, each behind the one before."""
+    """Nests in one band, whose iterations are concatenated."""
     if len(group) <= 1:
         yield from (each.nest for each in group)
         return
@@ -130,7 +130,7 @@ def _joined(group: Sequence[_Kernel]) -> Iterator[Nest]:
 
 
 def _chosen(element: Scalar, sections: Sequence[tuple[int, Body]]) -> Body:
-    """A tree of branches: each section is for the elements up to its end."""
+    """A tree of branches: each section executes the elements up to its end."""
     if len(sections) == 1:
         return sections[0][1]
     half = len(sections) // 2

@@ -20,11 +20,11 @@ class Launch(NamedTuple):
     Parameters
     ----------
     threads : int
-        Of a block.
+        The threads of a block.
     teams : int
-        How many teams the threads of a block are.
+        The number of teams in a block.
     shared : int
-        Bytes of shared memory that the launch asks for; else the kernel declares what it takes.
+        The bytes of shared memory that the launch requests; if 0, the kernel declares its own.
     """
 
     threads: int
@@ -37,9 +37,9 @@ class Launch(NamedTuple):
 
 
 def launch(kernel: Kernel, grid: Grid) -> Launch:
-    """The blocks of a kernel: warps share one, as far as there is room for what each keeps.
+    """The blocks of a kernel: warps share one, as far as there is space for the rows of each.
 
-    A larger team has a block to itself, since it waits at the barriers of the block.
+    A larger team is a block of its own, since its barriers are those of the block.
     """
     team, teams = kernel.team, 1
     rows = shared_rows(kernel)
@@ -53,32 +53,34 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
 
 
 def shared_rows(kernel: Kernel) -> list[Buffer]:
-    """The rows of a team's scratch that are its threads' together."""
+    """The rows of a team's scratch that its threads share."""
     own = {*kernel.private, *kernel.dealt}
     return [row for row in kernel.scratch if row not in own] if kernel.team > 1 else []
 
 
 def ends(rows: Sequence[Buffer]) -> Iterator[int]:
-    """Where rows end that lie one behind the other, each from a multiple of 16 bytes on."""
+    """The ends of consecutive rows that are each aligned to 16 bytes."""
     return accumulate(-(-row.nbytes // WIDEST) * WIDEST for row in rows)
 
 
 _MANY_SUMS = 64
-"""Of a thread: with more of them, a multiprocessor has registers for one block of 256 threads."""
+"""The accumulators of a thread beyond which a multiprocessor has registers for only one block of
+256 threads."""
 
 
 def least_blocks(kernel: Kernel) -> int:
-    """How many blocks a multiprocessor should have the registers for at once.
+    """The number of blocks for which a multiprocessor should have registers.
 
-    On tensor cores two: one multiplies while the other waits for memory, or at its barrier. With
-    many sums one, which has copies on their way and other warps meanwhile.
+    Two on tensor cores: one multiplies while the other waits for memory, or at its barrier. One if
+    there are many accumulators: it has asynchronous copies in flight, and other warps to execute
+    meanwhile.
     """
     products = [each for each in walk(kernel.body) if isinstance(each, MatrixMultiply)]
     return 2 if products and max(each.count for each in products) <= _MANY_SUMS else 1
 
 
 def narrowed(step: Step) -> Step:
-    """The step, whose kernel knows whether 32 bits are enough for the numbers of its threads."""
+    """The step, whose kernel knows whether the indices of its threads fit into 32 bits."""
     if threads(step.kernel, step.sizes) > MOST_NARROW:
         return step
     return replace(step, kernel=replace(step.kernel, narrow=True))

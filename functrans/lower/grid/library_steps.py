@@ -1,9 +1,9 @@
-"""Distribution of library calls: each is a step of its own, between kernels of what is around it.
+"""Distribution of library calls: each is a step of its own, between kernels of other statements.
 
-Expects a nest with calls of routines, perhaps in loops over a stack of matrices. Leaves nests of
-which each is one call, or has none. The host goes through the loops around calls, one iteration
-after the other (`Nest.turns`). Working memory that a call shares with what comes before or after it
-is a temporary then, and on no thread's stack.
+Expects a nest with calls of routines, possibly in loops over a stack of matrices. Leaves nests,
+each of which is a single call, or contains none. The host executes the loops around calls
+sequentially (`Nest.turns`). Working memory that a call shares with statements before or after it
+becomes a temporary, instead of being on a thread's stack.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Body = tuple[Statement, ...]
 
 
 def with_calls_apart(nest: Nest) -> list[Nest]:
-    """The nest, or several: calls alone, and what is between."""
+    """The nest, or several: calls alone, and the statements between them."""
     if not _calls(nest.body) or (isinstance(nest.body[0], Call) and len(nest.body) == 1):
         return [nest]
     parts = list(_parts(nest.body))
@@ -60,7 +60,7 @@ def _used(body: Sequence[Statement]) -> set[Buffer]:
 
 
 class _Part(NamedTuple):
-    """A call, or what is between calls, and the indices of the loops around it."""
+    """A call, or the statements between calls, and the indices of the loops around it."""
 
     turns: tuple[Scalar, ...]
     body: Body
@@ -86,7 +86,7 @@ def _parts(body: Sequence[Statement], turns: tuple[Scalar, ...] = ()) -> Iterato
 
 
 def _shared(statement: Statement) -> Statement:
-    """A loop whose iterations threads may share: each stores elements of its own, and no more."""
+    """A loop whose iterations threads may share: each stores only elements of its own."""
     loops: list[For] = []
     inside: Statement = statement
     while isinstance(inside, For) and len(inside.body) == 1:

@@ -17,7 +17,7 @@ _SHARED = {stage.name: stage for stage in CPU_PIPELINE.stages}
 
 
 def _inside(target: Target) -> Target:
-    """The machine for a graph inside of a loop: it shares the team of that loop."""
+    """The target for a graph inside a loop, which shares the team of that loop."""
     assert target.grid is not None
     grid = target.grid._replace(tiles=(), attention_tiles=())
     reductions = target[Reductions]._replace(most_columns=grid.largest_team)

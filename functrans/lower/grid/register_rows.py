@@ -1,10 +1,11 @@
 """Scalar expansion into registers: rows of which each thread needs only its own elements.
 
 Expects a step. Leaves one with two kinds of rows that are private to threads, and loops over them
-with as many rounds as it takes, which the printer unrolls:
+whose rounds the printer unrolls:
 
-- scratch that is written and read in loops that are dealt alike: there is nothing to wait for;
-- what several such loops read from memory, which is read once.
+- scratch that is written and read in loops that are dealt in the same way, so that no barrier is
+  needed;
+- elements that several such loops load from memory, which are loaded once.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from functrans.lower.grid.sizes import Sizes
 from functrans.lower.plan import Step
 
 WORD = 4
-"""Bytes of a register."""
+"""The bytes of a register."""
 
 _ANY = index("any")
-"""Stands for the index of whichever loop."""
+"""Stands for the index of any loop."""
 
 
 def with_register_rows(step: Step, grid: Grid) -> Step:
-    """The step with rows in registers, as far as there are some to spare."""
+    """The step with rows in registers, as far as there are enough registers."""
     if step.kernel.team <= 1 or step.kernel.private:
-        return step  # the rows of a product have their places already
+        return step  # the rows of a product have been placed already
     kernel = _Rows(step.kernel, Sizes(step.sizes, 0), grid).kernel()
     return replace(step, kernel=kernel)
 
 
 class _Rows:
-    """Finds the rows of a kernel that threads can have to themselves."""
+    """Finds the rows of a kernel that can be private to threads."""
 
     def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
         self.given = kernel
@@ -76,10 +77,10 @@ class _Rows:
         scratch = tuple(dict.fromkeys((*given.scratch, *rows)))
         return replace(given, body=body, scratch=scratch, dealt=tuple(rows))
 
-    # -- which rows -----------------------------------------------------------------------------
+    # -- private rows ---------------------------------------------------------------------------
 
     def _stops(self) -> dict[Scalar, Scalar]:
-        """Where the loops end whose indices count nothing but loops that are dealt."""
+        """The stops of the loops whose indices are only used in dealt loops."""
         plain = set(self.loops)
         stops: dict[Scalar, Scalar] = {}
         others: set[Scalar] = set()
@@ -97,7 +98,7 @@ class _Rows:
         return {counter: stop for counter, stop in stops.items() if counter not in others}
 
     def _stop_of(self, row: Buffer, stops: Mapping[Scalar, Scalar]) -> Scalar | None:
-        """Where all loops end that touch a row, if each touches the element of its iteration."""
+        """The stop of all loops that access a row, each the element of its iteration; or None."""
         found: set[Scalar | None] = set()
         for each in accesses(self.inside):
             if each.buffer is row:
@@ -130,15 +131,15 @@ class _Rows:
         values = loop.values if isinstance(loop, Reduce) else ()
         return operations_of(loop.body, self.sizes.numbers) + operations(values) + 1
 
-    # -- what is read several times -------------------------------------------------------------
+    # -- repeated loads -------------------------------------------------------------------------
 
     def _with_cached(
         self, private: Mapping[Buffer, Scalar]
     ) -> tuple[tuple[Statement, ...], dict[Buffer, Scalar]]:
-        """The statements, which read from memory once what several loops read; all private rows."""
+        """The statements, with repeated loads executed once; and all private rows."""
         rows = dict(private)
         body = list(self.inside)
-        # (loops inside of others go over what may have changed)
+        # (values that inner loops load may have changed)
         numbers = [n for n, each in enumerate(body) if each in set(self.loops)]
         readers: dict[tuple[Scalar, Scalar], list[int]] = {}
         for number in numbers:
@@ -164,7 +165,7 @@ class _Rows:
         return tuple(body), rows
 
     def _cachable(self, statement: Statement) -> dict[tuple[Scalar, Scalar], None]:
-        """Elements of arrays that only follow from where in its loop, and in the band, it is."""
+        """Loads of arrays whose indices only depend on the loop's index and on the band's."""
         assert isinstance(statement, (For, Reduce))
         counter, _, stop = bounds(statement)
         allowed = {counter, *(loop.index for loop in self.given.band)}
@@ -175,7 +176,7 @@ class _Rows:
         roots = [root for each in direct for root in expressions(each)]
         for node in always_loaded([*roots, *values]):
             leaves = [x for x in postorder(node.args) if not x.args]
-            # (an index may be read, too)
+            # (an index may itself be loaded)
             read = {x.attribute for x in postorder([node]) if x.op == "load"}
             if read <= constant and counter in leaves:
                 if all(x.op in ("const", "size") or x in allowed for x in leaves):

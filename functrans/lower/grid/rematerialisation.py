@@ -1,8 +1,8 @@
-"""Rematerialisation: a row that a team has no memory for is computed again wherever it is read.
+"""Rematerialisation: a row that does not fit into a team's memory is computed where it is read.
 
 After Briggs, Cooper and Torczon, "Rematerialization" (1992). Expects nests. Leaves them without
-long rows that only they use, in scratch or in an array of one for each iteration: where an element
-is read stands the expression that was stored there, which gives the same bits.
+long rows that only they use, in scratch or in an array with one row for each iteration: each load
+is replaced by the expression that was stored, which gives the same bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Body = tuple[Statement, ...]
 def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid) -> list[Nest]:
     """The nests without long rows that are cheap to compute.
 
-    ``lasting`` are the buffers that others than the nests use.
+    ``lasting`` are the buffers that are used outside the nests.
     """
     users = Counter(one for nest in nests for one in loaded(nest.body) | stored(nest.body))
     made = []
@@ -42,7 +42,7 @@ def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid
 
 
 def _without(body: Body, row: Buffer, grid: Grid) -> Body | None:
-    """The statements without a row, whatever loops of a band they are in; None if it is kept."""
+    """The statements without a row, in whatever loops of a band they are; None if it is needed."""
     if len(body) == 1 and isinstance(body[0], For) and is_independent(body[0]):
         inside = _without(body[0].body, row, grid)
         return None if inside is None else (replace(body[0], body=inside),)
@@ -63,14 +63,15 @@ def _without(body: Body, row: Buffer, grid: Grid) -> Body | None:
 
 
 class _Element:
-    """What a row has for elements: a value for indices that go over all of it.
+    """The elements of a row: a value for indices that cover all of it.
 
     Parameters
     ----------
     row : Buffer
     position : tuple of Scalar
     loops : mapping of Scalar to int
-        The indices that count, and how far; other parts of the position are the iteration's.
+        The indices of loops and their extents; other parts of the position are constant in an
+        iteration.
     value : Scalar
     """
 
@@ -113,7 +114,7 @@ class _Element:
         return cls(row, position, loops, value)
 
     def may_change(self, body: Body) -> bool:
-        """Whether statements change what the value is made of."""
+        """Whether statements change the operands of the value."""
         written = stored(body)
         assigned = {x for each in walk(body) if isinstance(each, Assign) for x in each.targets}
         return any(
@@ -122,7 +123,7 @@ class _Element:
         )
 
     def is_of_all_loads(self, body: Body) -> bool:
-        """Whether statements read elements of the same iteration only."""
+        """Whether statements only read elements of the same iteration."""
         return all(
             counts or mine is own
             for node in _loads(body, self.row)
@@ -130,7 +131,7 @@ class _Element:
         )
 
     def in_place(self, statements: Sequence[Statement]) -> Body:
-        """Statements with the value in the place of loads."""
+        """Statements with the value in place of the loads."""
         return tuple(
             rebuilt(
                 each,
@@ -154,7 +155,7 @@ class _Element:
 
 
 def _without_stores(writer: Statement, row: Buffer) -> Body:
-    """Loops without their stores to a row: nothing, if they have no others."""
+    """Loops without their stores to a row; nothing if they have no others."""
     if isinstance(writer, For):
         inside = tuple(x for each in writer.body for x in _without_stores(each, row))
         return (replace(writer, body=inside),) if stored(inside) else ()
@@ -169,7 +170,7 @@ def _loads(body: Sequence[Statement], row: Buffer) -> Iterator[Scalar]:
 
 
 def _reads(body: Sequence[Statement], row: Buffer, times: int) -> Iterator[int]:
-    """How many times statements read elements of a row, each with what is around it."""
+    """How often statements read elements of a row, counting the loops around each read."""
     for each in body:
         inside = times
         match each:
@@ -178,7 +179,7 @@ def _reads(body: Sequence[Statement], row: Buffer, times: int) -> Iterator[int]:
             case Reduce():
                 inside *= prod(counter.attribute[2] or 1 for counter, *_ in each.loops)
             case While():
-                inside *= row.count  # who knows?
+                inside *= row.count  # an unknown number of iterations
         own = (node for node in postorder(expressions(each)) if node.op == "load")
         yield from (inside for node in own if node.attribute is row)
         for statements in bodies(each):

@@ -16,7 +16,7 @@ from functrans.lower.plan import Step
 Position = tuple[Scalar, ...]
 
 Element = Callable[[Buffer, Position], tuple[Buffer, Position]]
-"""Where an element is instead, of which the buffer and the indices are given."""
+"""Maps a buffer and indices to the element that replaces it."""
 
 
 class Sizes:
@@ -25,9 +25,9 @@ class Sizes:
     Parameters
     ----------
     numbers : sequence of int
-        Those that there are.
+        The existing arguments.
     largest : int
-        Numbers that are no larger are constants.
+        Numbers up to this are constants.
     """
 
     def __init__(self, numbers: Sequence[int], largest: int) -> None:
@@ -43,20 +43,20 @@ class Sizes:
         return size(self.numbers.index(number))
 
     def value(self, expression: Scalar) -> int:
-        """The number that an expression of sizes and constants is."""
+        """The number to which an expression of sizes and constants evaluates."""
         leaves = [node for node in postorder([expression]) if node.op == "size"]
         return int(evaluate(expression, {leaf: self.numbers[leaf.attribute] for leaf in leaves}))
 
 
 class Rewriting:
-    """Rewrites statements: leaves of expressions replaced, elements of buffers elsewhere.
+    """Rewrites statements: replaces leaves of expressions, and relocates elements of buffers.
 
     Parameters
     ----------
     values : mapping of Scalar to Scalar
-        What stands in the place of leaves.
+        The replacements of leaves.
     element : callable
-        Is given the old indices, and gives new ones, which are left as they are.
+        Maps old indices to new ones, which are not rewritten again.
     simplify : Simplifier
     """
 
@@ -89,7 +89,7 @@ class Rewriting:
 
 
 def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
-    """The step with another kernel, which gets the sizes that it uses; all are numbered anew."""
+    """The step with another kernel; the size arguments that it uses are renumbered."""
     extents = [extent for one in kernel.buffers for extent in one.shape]
     nodes = [*scalars(kernel.body), *postorder(extents)]
     used = sorted({node.attribute for node in nodes if node.op == "size"})
@@ -102,19 +102,19 @@ def called(step: Step, kernel: Kernel, sizes: Sequence[int]) -> Step:
 
 
 def with_leaves(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
-    """A kernel with other leaves in its expressions, and in the extents of its buffers."""
+    """A kernel with leaves replaced in its expressions, and in the extents of its buffers."""
     return _rewritten(kernel, values, leaves=values)
 
 
 def with_places(kernel: Kernel, values: Mapping[Scalar, Scalar]) -> Kernel:
-    """A kernel with other leaves in what says where elements are, its loops as they are."""
+    """A kernel with leaves replaced in indices only; its loops are not changed."""
     return _rewritten(kernel, values, places=values)
 
 
 def with_products(kernel: Kernel, sizes: Sizes, width: int, least: int = 2) -> Kernel:
-    """A kernel in which sizes that elements are found by say which part of a width divides them.
+    """A kernel in which sizes in indices show which divisor of a width divides them.
 
-    Parts below the ``least`` are not worth another kernel.
+    Divisors below ``least`` are not worth another kernel.
     """
     values: dict[Scalar, Scalar] = {}
     for slot, number in enumerate(tuple(sizes.numbers)):
@@ -134,9 +134,9 @@ def _rewritten(
     leaves: Mapping[Scalar, Scalar] = _NONE,
     places: Mapping[Scalar, Scalar] = _NONE,
 ) -> Kernel:
-    """A kernel with leaves replaced in the extents of buffers, and everywhere or in places.
+    """A kernel with leaves replaced in the extents of buffers, and everywhere or in indices.
 
-    A leaf is replaced once: another one's number may be what it becomes.
+    Leaves are replaced simultaneously: the replacement of one may be another leaf.
     """
     simplify = Simplifier()
     buffers: dict[Buffer, Buffer] = {}

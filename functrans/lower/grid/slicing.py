@@ -1,11 +1,11 @@
 """Slicing of sums: the terms of a loop's sums are dealt to threads as well, besides its iterations.
 
-Expects a loop of independent iterations, each with long sums, which a team shares. Leaves two
-loops that are dealt to its threads. Where a step of a recurrent network multiplies a matrix and a
-vector, there are fewer sums than a team may have threads, and each is long: in the first loop a
-thread has a strided slice of the terms of one sum, and puts their partial sum into a row
-of shared memory; in the second a thread combines the slices of an iteration, and does the rest.
-(In products of matrices this is known as slice-K.)
+Expects a loop of independent iterations, each with long sums, which a team shares. Leaves two loops
+that are dealt to its threads. If a step of a recurrent network multiplies a matrix and a vector,
+there are fewer sums than threads in a team, and each sum is long. In the first loop, a thread adds
+a strided slice of the terms of one sum, and stores the partial sum in a row of shared memory; in
+the second, a thread combines the slices of an iteration, and executes the rest. (In matrix
+products, this is known as slice-K.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from functrans.lower.nest.linearisation import delinearised, quotient_and_rest
 Body = tuple[Statement, ...]
 
 Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
-"""Which one of an iteration's results a row of slices is for; its dtype, and its shape."""
+"""The result of an iteration to which a row of slices belongs; its dtype, and its shape."""
 
 
 class Sums(NamedTuple):
@@ -51,13 +51,13 @@ class Sums(NamedTuple):
     Parameters
     ----------
     loops : tuple of For
-        It, and those that are all that is in the one before.
+        The loop, and inner loops that are the whole body of another.
     needed : tuple of statements
-        What the sums are made of.
+        The statements on which the sums depend.
     sums : tuple of Reduce
         Each in one nest of loops.
     body : tuple of statements
-        All that is done in an iteration, the sums among them.
+        All statements of an iteration, including the sums.
     """
 
     loops: tuple[For, ...]
@@ -71,7 +71,7 @@ class Sums(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Into how many slices of two terms the sums may be cut."""
+        """The largest number of slices with at least two terms."""
         return min(extent_of_terms(each) for each in self.sums) // 2
 
     @property
@@ -84,7 +84,7 @@ class Sums(NamedTuple):
         return [target for each in self.sums for target in each.targets]
 
     def slices(self, team: int, grid: Grid) -> Iterator[int]:
-        """Into how many slices a team's threads may share the sums: powers of two."""
+        """The possible numbers of slices for a team's threads: powers of two."""
         count = 2
         while count <= min(grid.warp, self.most, team // self.iterations):
             yield count
@@ -92,7 +92,7 @@ class Sums(NamedTuple):
 
 
 def extent_of_terms(statement: Reduce) -> int:
-    """How many iterations the innermost loop of a sum has."""
+    """The trip count of the innermost loop of a sum."""
     return int(statement.loops[-1][0].attribute[2] or 0)
 
 
@@ -117,13 +117,13 @@ def _is_from_zero(start: Scalar, stop: Scalar) -> bool:
 
 
 def _is_long(statement: Reduce, grid: Grid) -> bool:
-    """Whether a sum has many terms, and its last loop can be cut."""
+    """Whether a sum has many terms, and its last loop can be divided."""
     _, *bounds = statement.loops[-1]
     return terms(statement) >= grid.shortest and _is_from_zero(*bounds)
 
 
 def _needed(before: Body, sums: Sequence[Statement]) -> Body | None:
-    """The statements that sums need; None if one sum needs another."""
+    """The statements on which sums depend; None if one sum depends on another."""
     wanted = _locals(sums)
     found: list[Statement] = []
     for each in reversed(before):
@@ -148,9 +148,9 @@ class Slicer:
     ----------
     team : int
     lengths : Reductions
-        How many terms are added one after the other.
+        The number of terms that are added sequentially.
     room : int
-        Bytes of shared memory.
+        The available bytes of shared memory.
     """
 
     def __init__(self, team: int, lengths: Reductions, room: int) -> None:
@@ -159,7 +159,7 @@ class Slicer:
         self.lengths = lengths
         self.simplify = Simplifier()
         self.rows: dict[Key, Buffer] = {}
-        """Shared memory for slices. Loops one after another have the same, if they can."""
+        """Shared memory for slices, which consecutive loops share if they can."""
 
     def has_room(self, sums: Sums, count: int) -> bool:
         """Whether there is shared memory for another loop."""
@@ -182,7 +182,7 @@ class Slicer:
         return self.rows[key]
 
     def _of_slices(self, sums: Sums, count: int, rows: Sequence[Buffer]) -> For:
-        """Each thread sums up a slice."""
+        """Each thread sums a slice."""
         thread = index("thread", sums.iterations * count)
         if _terms_are_near(sums):
             iteration, part = quotient_and_rest(thread, count, self.simplify)
@@ -199,7 +199,7 @@ class Slicer:
         return deal(thread, body, self.team)
 
     def _slice(self, statement: Reduce, part: Scalar, count: int) -> Reduce:
-        """The sum of a strided slice of the terms, so that neighbouring threads read neighbours."""
+        """The sum of a strided slice of the terms, so that adjacent threads read adjacent terms."""
         *outer, (counter, _, _) = statement.loops
         extent = extent_of_terms(statement)
         turn = index(counter.attribute[0], -(-extent // count))
@@ -218,7 +218,7 @@ class Slicer:
         )
 
     def _of_iterations(self, sums: Sums, count: int, rows: Sequence[Buffer]) -> For:
-        """Each thread combines the slices of an iteration, and does all else."""
+        """Each thread combines the slices of an iteration, and executes the rest of it."""
         own = index(sums.loops[-1].index.attribute[0], sums.iterations)
         known = delinearised([loop.index for loop in sums.loops], own, self.simplify)
         left = iter(rows)
@@ -241,12 +241,12 @@ def _targets(statement: Statement) -> tuple[Scalar, ...]:
 
 
 def odd(number: int) -> int:
-    """So many, or one more: lines of an odd length begin in different banks of shared memory."""
+    """The number, or the next one if it is even: lines of odd length begin in different banks."""
     return number | 1
 
 
 def _terms_are_near(sums: Sums) -> bool:
-    """Whether terms of a sum lie next to each other, rather than those of neighbouring sums."""
+    """Whether the terms of a sum are adjacent in memory, rather than those of adjacent sums."""
     iteration = sums.loops[-1].index
     votes = [
         lies_along(value, each.loops[-1][0], iteration)

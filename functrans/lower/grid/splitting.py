@@ -1,7 +1,7 @@
 """Reduction splitting on a grid: how many blocks keep all of its teams busy.
 
-Products in tiles are split along their terms, and sums down columns so that a team has a warp's
-threads of them. What `functrans.lower.select.split_reductions` asks is answered here.
+Tiled products are split along their terms, and sums over rows so that a team has enough of them for
+the threads of a warp. These are the rules for `functrans.lower.select.split_reductions`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.lower.select.root import Root
 from functrans.lower.select.split_reductions import Splitting, iterations, trip_count
 
 LEAST_ROWS = 128
-"""Rows of a part that are worth a team: four for each of its threads."""
+"""The fewest rows of a part that are worth a team: four for each of its threads."""
 
 
 def _blocks(root: Root, target: Target) -> int:
@@ -28,24 +28,24 @@ def _blocks(root: Root, target: Target) -> int:
     if not root.folds:
         return target[Reductions].blocks
     wanted = _wanted(root, target)
-    # one axis is cut: where all are short, into single steps, but not that which goes along memory
+    # one axis is divided; if all are short, into single steps, but not the axis that is contiguous
     longest = max(_longest(fold.args[1:]) for fold in root.folds)
     return wanted if longest >= wanted else max(_longest(fold.args[1:-1]) for fold in root.folds)
 
 
 def _longest(extents: Sequence[Scalar]) -> int:
-    """The longest of extents that are known; 1 if there is none."""
+    """The largest known extent; 1 if none is known."""
     return max((int(n.attribute) for n in extents if n.op == "const"), default=1)
 
 
 def _wanted(root: Root, target: Target) -> int:
-    """How many blocks keep all teams busy."""
+    """The number of blocks that keeps all teams busy."""
     grid, blocks = target.grid, target[Reductions].blocks
     assert grid is not None
     if root.vectorises_folds(target):
         return blocks
-    # of columns, a team does as many as a warp loads at once, and shares their rows, unless these
-    # are few: then it is threads of columns that there have to be enough of
+    # a team processes as many columns as a warp loads at once, and shares their rows, unless these
+    # are few: then the threads of columns must be enough
     dtype = max(root.folds, key=trip_count).dtype
     few = _for(blocks, grid.warp, root)
     many = _for(blocks, grid.warp * max(WIDEST // dtype.itemsize, 1), root)
@@ -54,7 +54,7 @@ def _wanted(root: Root, target: Target) -> int:
 
 
 def _for(blocks: int, columns: int, root: Root) -> int:
-    """The parts of rows that make so many teams, each of which has so many columns."""
+    """The number of parts of rows that gives so many teams, each with so many columns."""
     return -(-blocks * columns // max(iterations(root), columns))
 
 
@@ -66,9 +66,9 @@ def _is_busy(root: Root, steps: int, target: Target) -> bool:
     if root.vectorises_folds(target):
         most = limits.longest_alone * iterations(root)
         return iterations(root) > limits.few_iterations or steps <= most
-    # sums of columns are a thread's each
+    # sums over rows take a thread each
     return iterations(root) >= min((limits.few_iterations + 1) * grid.block, limits.most_columns)
 
 
 ON_A_GRID = Splitting(_blocks, _is_busy, blocks_first=True, together=64)
-"""Neighbouring threads store to neighbouring places, and load 16 bytes each."""
+"""Adjacent threads store adjacent elements, and load 16 bytes each."""

@@ -110,7 +110,7 @@ def loop_generation(draft: Draft) -> Draft:
 def _nests(
     loops: Sequence[Loop], readers: pipeline.Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
-    """The nests of loops: products in tiles, and all others."""
+    """The nests of loops: tiled products, and all others."""
     simplify = draft.chosen.puller.simplify
     for loop in loops:
         product = tiled_product(loop, readers, draft.target, simplify)
@@ -176,7 +176,7 @@ def loop_coalescing(draft: Draft) -> Draft:
     Leaves steps with fewer loops in their bands, whose buffers are reshaped.
     """
     largest = draft.target[Kernels].largest_constant
-    # (what is repeated is verified as one kernel, whose buffers are those of the program)
+    # (a loop of the host is verified as one kernel, on the buffers of the program)
     return _each_step(draft, lambda step: narrowed(coalesced(step, largest)), repeated=narrowed)
 
 
@@ -236,9 +236,9 @@ def strip_mining(draft: Draft) -> Draft:
 def _each_step(
     draft: Draft, change: Callable[[Step], Step], repeated: Callable[[Step], Step] | None = None
 ) -> Draft:
-    """Steps changed one by one; those that call the same kernel do so afterwards.
+    """The steps, transformed one by one; those that call the same kernel still do so afterwards.
 
-    What is ``repeated`` by the host may be changed in another way.
+    Steps that the host repeats may be transformed by ``repeated`` instead.
     """
     done: dict[tuple[Kernel, tuple[int, ...]], Step] = {}
     for step in draft.steps:
@@ -254,7 +254,7 @@ def _each_step(
 
 
 def _in_turns(step: Step, change: Callable[[Step], Step]) -> Step:
-    """A step changed, in whose kernel meanwhile the host's loops have indices, and not sizes."""
+    """A step, transformed while indices stand for the host's loops in its kernel, and not sizes."""
     slots = {size(len(step.sizes) + number): turn for number, turn in enumerate(step.turns)}
     kernel = replace(with_leaves(step.kernel, slots), sizes=len(step.sizes))
     given = replace(step, kernel=kernel, turns=())

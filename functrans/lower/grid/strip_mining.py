@@ -1,11 +1,11 @@
-"""Strip mining: a thread does several neighbouring iterations, with wide loads.
+"""Strip mining: a thread executes several adjacent iterations, with wide loads.
 
-Expects a step. Leaves one whose loops over neighbouring elements go in strips: each thread does a
+Expects a step. Leaves one whose loops over adjacent elements are in strips: each thread executes a
 strip of 16 bytes of the widest array, statement by statement (`unroll_and_jam.py`), so that its
-loads and stores stand side by side, where the printer makes one of them. A thread with little to
-load does several strips, a block's width apart, so that enough of its loads are under way. What is
-left at the end of an array is done one by one. Extents that strips rely on to divide are written
-as products, from which the alignment follows.
+loads and stores are adjacent in the code, where the printer merges them. A thread with few loads
+executes several strips, a block's width apart, so that enough loads are in flight. The remainder of
+an array is processed element by element. Extents that must be multiples of strips are written as
+products, from which the alignment follows.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ Body = tuple[Statement, ...]
 NONE: frozenset[Buffer] = frozenset()
 
 _LITTLE = 32
-"""Operations of an iteration that take less time than it waits for memory."""
+"""The operations of an iteration that take less time than it waits for memory."""
 
 _FEW = 4
-"""So many rounds of a row are written out, as the compiler does with the rounds of a loop."""
+"""The most rounds of a row that are unrolled, as the compiler does with the rounds of a loop."""
 
 
 def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
-    """The step in strips, where it has loops over neighbouring elements.
+    """The step in strips, if it has loops over adjacent elements.
 
     ``largest`` is the largest number that is a constant in kernels.
     """
     sizes = Sizes(step.sizes, largest)
     products = [each for each in walk(step.kernel.body) if isinstance(each, MatrixMultiply)]
     if products:
-        # its loads stand side by side already
+        # its loads are adjacent already
         each = WIDEST // max(product.dtype.itemsize for product in products)
         kernel = with_products(step.kernel, sizes, each, least=each)
         return called(step, kernel, sizes.numbers)
     if step.kernel.private or not step.kernel.team:
-        # of a tile, each thread has its place already; a library has threads of its own
+        # a tile's threads have been assigned already; a library has threads of its own
         return step
     strips = _OfThreads if step.kernel.team == 1 else _OfTeams
     kernel = strips(step.kernel, sizes, grid).kernel()
@@ -78,7 +78,7 @@ def strip_mined(step: Step, grid: Grid, largest: int) -> Step:
 
 
 class _Strips:
-    """The common parts of strips of threads, and of teams."""
+    """What strips of threads and strips of teams have in common."""
 
     def __init__(self, kernel: Kernel, sizes: Sizes, grid: Grid) -> None:
         self.given = kernel
@@ -87,11 +87,11 @@ class _Strips:
         self.simplify = Simplifier()
 
     def width(self, counter: Scalar, found: Sequence[Access], by_one: Set[Buffer] = NONE) -> int:
-        """How many iterations of a loop make a strip.
+        """The number of iterations of a strip of a loop.
 
-        All lies side by side that does not lie where data say: what neighbouring threads load and
-        store should not lie further apart than it does. What is read and written one ``by_one``,
-        in shared memory, need not be aligned.
+        All accesses must be contiguous except those whose position depends on data: adjacent
+        threads should not access elements that are further apart than before. Elements of
+        ``by_one``, in shared memory, are accessed one by one, and need not be aligned.
         """
         sides = {
             each: neighbours(each, counter, self.sizes.numbers, aligned=each.buffer not in by_one)
@@ -109,7 +109,7 @@ class _Strips:
         return min([WIDEST // widest, *(sides[each] for each in stores)])
 
     def limited(self, width: int, work: int) -> int:
-        """A narrower strip, if there is much to do for each iteration."""
+        """A narrower strip, if there are many operations in each iteration."""
         while width > 1 and width * work > self.grid.largest_strip:
             width //= 2
         return width
@@ -120,7 +120,7 @@ class _Strips:
 
 
 class _OfThreads(_Strips):
-    """Strips of the innermost loop of a band whose iterations are a thread's each."""
+    """Strips of the innermost loop of a band whose iterations are executed by one thread each."""
 
     def kernel(self) -> Kernel:
         given = self.given
@@ -131,7 +131,7 @@ class _OfThreads(_Strips):
         work = operations_of(loop.body, self.sizes.numbers)
         width = self.limited(self.width(loop.index, list(accesses(loop.body))), work)
         while len(given.band) > 1 and count % width:
-            width //= 2  # rows that do not begin at a multiple of 16 bytes
+            width //= 2  # rows that are not aligned to 16 bytes
         total = prod(self.sizes.value(each.stop) for each in given.band)
         if width == 1 or total < self.grid.shortest_in_strips:
             return given
@@ -165,11 +165,11 @@ class _OfThreads(_Strips):
         return For(made, ZERO, self.sizes.of(made.attribute[2]), inside, parallel=True)
 
     def _place(self, block: Scalar, thread: Scalar, strips: int, number: int) -> Scalar:
-        """Which strip a thread does: neighbouring threads do neighbouring strips."""
+        """The strip that a thread executes: adjacent threads execute adjacent strips."""
         return self.simplify((block * strips + number) * self.grid.block + thread)
 
     def _strips(self, loop: For, count: int, width: int, work: int) -> int:
-        """How many strips a thread does: enough bytes of loads are under way."""
+        """The number of strips of a thread, so that enough bytes of loads are in flight."""
         if len(self.given.band) > 1:
             return 1
         once = {each for each in accesses(loop.body) if not each.is_store}
@@ -192,7 +192,7 @@ class _OfThreads(_Strips):
         return Jam([{counter: lane} for lane in lanes], self.simplify).statements(body)
 
     def _one_by_one(self, loop: For, place: Scalar, width: int) -> For:
-        """The iterations of a strip that there are, one after the other."""
+        """The existing iterations of a strip, one after the other."""
         counter = index(loop.index.attribute[0], width)
         first = self.lanes(place, width)[0]
         body = substituted(loop.body, {loop.index: first + counter}, self.simplify)
@@ -202,12 +202,12 @@ class _OfThreads(_Strips):
 
 
 def _is_known(stop: Scalar) -> bool:
-    """Whether it is known at the call where a loop stops."""
+    """Whether the stop of a loop is known at the call."""
     return stop.op in ("size", "const")
 
 
 class _OfTeams(_Strips):
-    """Strips of the loops and sums that are dealt to the threads of teams."""
+    """Strips of the loops and reductions that are dealt to the threads of teams."""
 
     def kernel(self) -> Kernel:
         given = self.given
@@ -249,7 +249,7 @@ class _OfTeams(_Strips):
         return width
 
     def _count(self, counter: Scalar, stop: Scalar) -> int:
-        """How many iterations there are, or are at most."""
+        """The number of iterations, or an upper bound."""
         return self.sizes.value(stop) if _is_known(stop) else counter.attribute[2] or 0
 
     def _work(self, statement: For | Reduce) -> int:
@@ -266,10 +266,10 @@ class _OfTeams(_Strips):
         return with_bodies(statement, self._statements)
 
     def _in_rounds(self, statement: For | Reduce) -> For | Reduce:
-        """Few rounds of a row, written out: one that is summed among others, or in shared memory.
+        """A row's few rounds, unrolled: for a row reduced with others, or in shared memory.
 
-        What several rows, or rounds, need is then under way at once. (The length of rows of shared
-        memory is in the kernel anyway.)
+        The loads of several rows, or rounds, are then in flight at once. (The length of rows in
+        shared memory is a constant of the kernel anyway.)
         """
         _, start, stop = bounds(statement)
         if statement.rounds or start is not ZERO or not _is_known(stop):
@@ -285,7 +285,7 @@ class _OfTeams(_Strips):
         return replace(statement, rounds=rounds, whole=count % team == 0)
 
     def _is_moving(self, statement: For | Reduce) -> bool:
-        """Whether threads wait for memory, and do little besides."""
+        """Whether threads mostly wait for memory."""
         inside = (statement,)
         loops = any(isinstance(each, (For, Reduce, While)) for each in walk(statement.body))
         in_memory = not set(self.given.buffers).isdisjoint(loaded(inside) | stored(inside))

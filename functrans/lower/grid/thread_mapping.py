@@ -1,9 +1,9 @@
 """Thread mapping: the iterations of independent loops become threads, or teams of threads.
 
-Expects nests, whose independent loops say so: they are parallel, or have lanes. Leaves nests that
-are a kernel each (`functrans.lower.grid.distribution`). Its band is the grid. Where there is little
-inside of it, an iteration is one thread's. Else it is a team's, a warp or a block, to whose threads
-the loops and sums inside are dealt.
+Expects nests, whose independent loops are marked: they are parallel, or have lanes. Leaves nests
+that are a kernel each (`functrans.lower.grid.distribution`). Its band is the grid. An iteration
+with little work is executed by one thread, otherwise by a team, a warp or a block, to whose threads
+the loops and reductions inside are dealt.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Body = tuple[Statement, ...]
 
 
 def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
-    """One kernel, with the loops inside of its band dealt to a team.
+    """One kernel, with the loops inside its band dealt to a team.
 
-    ``lengths`` says how many terms are added one after the other.
+    ``lengths`` gives the number of terms that are added sequentially.
     """
     if nest.team or isinstance(nest.body[0], Call):
         return nest
@@ -44,7 +44,7 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     team = team_of(loops, inside, nest.scratch, spans)
     if team == 1:
         return replace(nest, body=_in_band(loops, of_one_thread(inside)), team=1)
-    # what the host repeats keeps the axes of its arrays
+    # kernels that the host repeats keep the axes of their arrays
     joined = {} if nest.turns else joined_sums(inside, nest.scratch).loops
     deal = _Deal(spans, Slicer(team, lengths, _room(inside, nest.scratch, team, grid)), joined)
     body = _in_band(loops, deal.statements(inside))
@@ -52,7 +52,7 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
 
 
 def _room(inside: Body, scratch: Sequence[Buffer], team: int, grid: Grid) -> int:
-    """Bytes of shared memory for slices: a sum of a whole team needs a number of each warp."""
+    """Bytes of shared memory for slices; a whole team's reduction needs an element per warp."""
     numbers = [x.dtype for each in walk(inside) if isinstance(each, Reduce) for x in each.targets]
     parts = team // grid.warp * sum(dtype.itemsize for dtype in numbers)
     return min(grid.slices, grid.shared - parts - sum(row.nbytes for row in scratch))
@@ -67,13 +67,13 @@ def _in_band(loops: Sequence[For], inside: Body) -> Body:
 
 
 def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans: Spans) -> int:
-    """How many threads do an iteration of a band, which has some rows to itself.
+    """The number of threads that execute an iteration of a band, given its private rows.
 
-    Where a team shares each of many steps, so many that its threads have less to do than those of a
-    smaller one: the longest loop may be that which puts a matrix into shared memory.
+    If a team shares each of many steps, it is so large that a smaller one would have more work per
+    thread: the longest loop may be the one that loads a matrix into shared memory.
     """
     grid = spans.grid
-    # a sum without lanes goes down columns, which neighbouring threads read side by side
+    # a sum without lanes is over rows, whose elements adjacent threads read
     shared = [each for each in walk(inside) if not loops or not _is_of_columns(each)]
     longest = max(map(threads, shared), default=1)
     if longest < grid.shortest and sum(row.nbytes for row in scratch) <= grid.largest_local:
@@ -95,9 +95,9 @@ def team_of(loops: Sequence[For], inside: Body, scratch: Sequence[Buffer], spans
 
 
 def _side_by_side(inside: Body, scratch: Sequence[Buffer], grid: Grid) -> Iterator[int]:
-    """For sums over several long rows, how many threads read 16 bytes each of one.
+    """For reductions of several long rows, the number of threads that read 16 bytes each of one.
 
-    More of them would read less at once; and for shorter rows, a team is one of several at once.
+    More threads would read less at once; and for shorter rows, several teams run at once.
     """
     for each, count in joined_sums(inside, scratch).loops.items():
         if count == len(each.loops):
@@ -112,14 +112,14 @@ def _side_by_side(inside: Body, scratch: Sequence[Buffer], grid: Grid) -> Iterat
 
 
 def _gains(iterations: int, team: int, inside: Body, spans: Spans) -> bool:
-    """Whether twice as many threads have less to do each, and all together are no later."""
+    """Whether twice as many threads have less work each, without more work in total."""
     less = spans.grid.gain * spans.body(inside, 2 * team) <= spans.body(inside, team)
     sooner = spans.time(iterations, 2 * team, inside) <= spans.time(iterations, team, inside)
     return less and sooner
 
 
 def _has_shared_steps(statement: Statement) -> bool:
-    """Whether a loop's iterations come one after another, and each is done by all threads."""
+    """Whether a loop is sequential, and each iteration is executed by all threads."""
     return (
         isinstance(statement, (For, While))
         and not is_independent(statement)
@@ -132,7 +132,7 @@ def _is_of_columns(statement: Statement) -> bool:
 
 
 def of_one_thread(body: Sequence[Statement]) -> Body:
-    """Statements one after the other, with nothing left to share."""
+    """Statements that one thread executes sequentially, with nothing to share."""
     return tuple(map(_serial, body))
 
 
@@ -161,9 +161,9 @@ class _Deal:
     ----------
     spans : Spans
     slicer : Slicer
-        Of the team.
+        The slicer of the team.
     joined : mapping of Reduce to int
-        How many of the last loops of sums will be one.
+        The number of last loops of reductions that will be joined.
     """
 
     def __init__(self, spans: Spans, slicer: Slicer, joined: Mapping[Reduce, int]) -> None:
@@ -178,7 +178,7 @@ class _Deal:
         return tuple(made for each in body for made in self._shared(each))
 
     def _shared(self, statement: Statement) -> Body:
-        """The share of a team's thread in a statement: two loops, where sums go in slices."""
+        """The share of a team's thread in a statement: two loops, if its sums are sliced."""
         if isinstance(statement, For):
             count, sums = self.spans.way(statement, self.team).slices, self.spans.sums(statement)
             if count > 1 and sums is not None and self.slicer.has_room(sums, count):
@@ -206,7 +206,7 @@ class _Deal:
         return statement
 
     def _dealt(self, loop: For) -> For:
-        """A loop whose iterations are dealt, with all of its perfect nest as one loop if it can."""
+        """A loop whose iterations are dealt; its perfect nest is coalesced if possible."""
         loops = perfect(loop)
         inside = of_one_thread(loops[-1].body)
         if len(loops) > 1 and not all(map(_is_from_zero, loops)):
@@ -227,7 +227,7 @@ class _Deal:
         return flat, substituted(inside, values, self.simplify)
 
     def _reduce(self, statement: Reduce) -> Reduce:
-        """A sum whose terms are dealt; a short one is done by all threads alike."""
+        """A reduction whose terms are dealt; all threads execute a short one entirely."""
         body = of_one_thread(statement.body)
         alone = replace(statement, body=body, lanes=1, whole=False)
         if terms(statement) < self.grid.shortest:

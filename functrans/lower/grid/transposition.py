@@ -1,16 +1,16 @@
-"""Transposition through shared memory: tiles of what is read across the order that it lies in.
+"""Transposition through shared memory: tiles of operands that are read across their memory order.
 
-Expects a step. Leaves the kernel of a team, if neighbouring threads would load what lies far apart,
-and another loop of the band goes along it. The band then goes over tiles of the two loops:
+Expects a step. Leaves the kernel of a team, if adjacent threads would load elements that are far
+apart, and another loop of the band is contiguous. The band then consists of tiles of the two loops:
 
     for each tile, by a team:
-        each thread: elements along the rows of memory, into tiles of shared memory
-        each thread: iterations along the rows of what is stored, which read the tiles down columns
+        each thread: load elements along the rows of memory, into tiles of shared memory
+        each thread: execute iterations along the rows of stores, which read the tiles by columns
 
-(After Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009.) Rows of a tile are an
-odd number of elements apart, so that a column of it is in as many banks as there are. Where rows
-begin at multiples of 16 bytes, a thread has as much of each at once. Beyond the edges the last
-element is loaded once more, so that no load waits for a condition.
+(After Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009.) Rows of a tile have
+an odd length, so that the elements of a column are in different banks. If rows are aligned to 16
+bytes, a thread accesses as much of each at once. Beyond the edges, the last element is loaded
+again, so that no load waits for a condition.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Body = tuple[Statement, ...]
 
 
 def transposed(step: Step, grid: Grid, largest: int) -> Step:
-    """The step with tiles in shared memory, where it reads across the order of arrays.
+    """The step with tiles in shared memory, if it reads arrays across their memory order.
 
     ``largest`` is the largest number that is a constant in kernels.
     """
@@ -68,7 +68,7 @@ def transposed(step: Step, grid: Grid, largest: int) -> Step:
 
 
 def reads_across(body: Body, grid: Grid) -> bool:
-    """Whether the statements of a kernel, all of whose extents are constants, are worth tiles."""
+    """Whether tiles are profitable for statements, whose extents are all constants."""
     kernel = Kernel(tuple(loaded(body)), 0, body)
     return _across(kernel, Sizes((), 0), grid) is not None
 
@@ -79,11 +79,11 @@ class Across(NamedTuple):
     Parameters
     ----------
     rows : For
-        The loop of the band along which that lies.
+        The loop of the band along which the operand is contiguous.
     columns : For
-        The loop along which lies what is stored.
+        The loop along which stores are contiguous.
     loads : dict of Scalar to Scalar
-        And the condition under which there is such an element.
+        The loads, with the conditions under which they are executed.
     """
 
     rows: For
@@ -92,7 +92,7 @@ class Across(NamedTuple):
 
 
 def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
-    """The strided accesses that are worth tiles; None if nothing is."""
+    """The strided accesses for which tiles are profitable; None if there are none."""
     band = kernel.band
     extents = [sizes.value(loop.stop) for loop in band]
     if len(band) < 2 or prod(extents) < grid.smallest_tiled:
@@ -119,19 +119,19 @@ def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:
 
 
 def _stores_go_along(loop: For, body: Body, sizes: Sizes) -> bool:
-    """Whether neighbouring iterations store next to each other, whatever they store."""
+    """Whether adjacent iterations store adjacent elements."""
     stores = [each for each in accesses(body) if each.is_store]
     return all(0 < _fetched(each, loop, sizes, WIDEST + 1) <= WIDEST for each in stores)
 
 
 def _fetched(access: Access, loop: For, sizes: Sizes, most: int) -> int:
-    """The bytes from one iteration's element to the next one's, or ``most`` if there are more."""
+    """The bytes from one iteration's element to the next one's, at most ``most``."""
     apart = stride(access, loop.index, sizes)
     return most if apart is None else min(abs(apart) * access.buffer.dtype.itemsize, most)
 
 
 def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
-    """Loads of each iteration before it stores there, wherever the indices of the band say.
+    """Loads that an iteration executes before it stores to their buffer, at the band's indices.
 
     No other iteration stores there: those of a band are independent.
     """
@@ -143,7 +143,7 @@ def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
 
     def is_known(*given: Scalar) -> bool:
         nodes = postorder(given)
-        # (an index, or a condition, may be read, too)
+        # (an index, or a condition, may be loaded, too)
         read = {x.attribute for x in nodes if x.op == "load"}
         return read <= as_before and all(
             x.args or x.op in ("const", "size", "index") for x in nodes
@@ -155,7 +155,7 @@ def _candidates(kernel: Kernel) -> dict[Scalar, Scalar]:
 
 
 def _loads(roots: Sequence[Scalar]) -> dict[Scalar, Scalar]:
-    """The loads in expressions, and the conditions under which they are done."""
+    """The loads in expressions, and the conditions under which they are executed."""
     found: dict[Scalar, Scalar] = {}
     seen: set[tuple[Scalar, Scalar]] = set()
     stack = [(root, TRUE) for root in roots]
@@ -192,14 +192,14 @@ def _is_cached(rows: For, columns: For, kernel: Kernel, sizes: Sizes, grid: Grid
 
 
 def _pays(node: Scalar, rows: For, columns: For, sizes: Sizes, grid: Grid) -> bool:
-    """Whether much less is fetched along one loop than along the other."""
+    """Whether much less memory is fetched along one loop than along the other."""
     access = Access(node.attribute, node.args, False)
     along, across = (_fetched(access, loop, sizes, grid.sector) for loop in (rows, columns))
     return 0 < 2 * along <= across
 
 
 class _Tiling:
-    """Makes a kernel of tiles.
+    """Generates a kernel of tiles.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class _Tiling:
         self.tall = min(area // self.wide, least_power_of_two(self.height))
         self.threads = min(grid.block, self.tall * self.wide)
         self.each = self.tall * self.wide // self.threads
-        """The elements of a tile that a thread has."""
+        """The number of elements of a tile for each thread."""
         self.row_block = index("row_tile", -(-self.height // self.tall))
         self.column_block = index("column_tile", -(-self.width // self.wide))
         self.conditions = found.loads
@@ -252,7 +252,7 @@ class _Tiling:
     # -- into shared memory -----------------------------------------------------------------------
 
     def _loaded(self) -> For:
-        """Each thread has its share of the tiles, in strips along the rows of memory."""
+        """Each thread loads its share of the tiles, in strips along the rows of memory."""
         thread = index("thread", self.threads)
         names: list[Scalar] = []
         values: list[Scalar] = []
@@ -281,7 +281,7 @@ class _Tiling:
         return deal(thread, [Let(tuple(names), tuple(values)), *stores], self.threads)
 
     def _aligned(self, node: Scalar) -> int:
-        """How many elements of a row, from a multiple of as many on, are loaded at once."""
+        """The number of elements of a row that are loaded at once, at multiples of that number."""
         if self.conditions[node] is not TRUE:
             return 1
         access = Access(node.attribute, node.args, False)
@@ -289,20 +289,20 @@ class _Tiling:
         return _divisor(strip, self.height, self.each, self.tall)
 
     def _there(self, block: Scalar, within: Scalar, side: int, strip: int, extent: int) -> Scalar:
-        """The number of a row or column, or of a strip of them: the last one beyond the edge."""
+        """The index of a row or column, or of a strip of them; beyond the edge, the last one."""
         number = block * (side // strip) + within
         if extent % side:
             number = minimum(number, self.sizes.of(extent // strip) - 1)
         return self.simplify(number)
 
     def _place(self, thread: Scalar, number: Scalar | int, inner: int) -> tuple[Scalar, Scalar]:
-        """Which strip of which row a thread does: neighbours do what is side by side."""
+        """A thread's strip, and its row: adjacent threads process adjacent strips."""
         return quotient_and_rest(thread + number * self.threads, inner, self.simplify)
 
     # -- from shared memory -----------------------------------------------------------------------
 
     def _strip(self) -> int:
-        """How many neighbouring iterations a thread does together."""
+        """The number of adjacent iterations that a thread executes together."""
         stores = [each for each in accesses(self.inside) if each.is_store]
         least = min(neighbours(each, self.columns.index, self.sizes.numbers) for each in stores)
         strip = _divisor(max(least, 1), self.width, self.each, self.wide)
@@ -318,7 +318,7 @@ class _Tiling:
         return operations_of(self.inside, self.sizes.numbers)
 
     def _computed(self, strip: int) -> For:
-        """Each thread has its share of the iterations, in strips along the rows of memory."""
+        """Each thread executes its share of the iterations, in strips along the rows of stores."""
         thread = index("thread", self.threads)
         count = self.each // strip
         number = index("strip", count)
@@ -355,7 +355,7 @@ class _Tiling:
         return Jam(lanes, self.simplify).statements(self.inside)
 
     def _is_there(self, thread: Scalar, number: Scalar, strip: int) -> Scalar:
-        """Whether there are the iterations of a thread's strip."""
+        """Whether the iterations of a thread's strip exist."""
         row, first = self._place(thread, number, self.wide // strip)
         conditions = []
         if self.height % self.tall:
@@ -366,7 +366,7 @@ class _Tiling:
         return self._all(conditions)
 
     def _is_whole(self) -> Scalar:
-        """Whether all of a tile is inside of the array."""
+        """Whether every tile is completely inside the array."""
         conditions = []
         if self.height % self.tall:
             conditions.append((self.row_block + 1) * self.tall <= self.rows.stop)

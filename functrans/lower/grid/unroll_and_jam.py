@@ -1,7 +1,7 @@
 """Unroll and jam: several iterations of a loop as one, statement by statement.
 
-The iterations are independent: what the first statement does for all of them comes before the
-second, so that loads of neighbouring elements stand side by side.
+The iterations are independent: the first statement is executed for all of them before the second,
+so that loads of adjacent elements are adjacent in the code.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Body = tuple[Statement, ...]
 
 
 class NotUniform(Exception):
-    """The iterations would not do the same statements."""
+    """The iterations would execute different statements."""
 
 
 class Jam:
-    """Does statements for several iterations.
+    """Executes statements for several iterations.
 
     Parameters
     ----------
     lanes : sequence of mapping
-        For each iteration, what stands in it for an index.
+        For each iteration, the substitute for an index.
     simplify : Simplifier
     """
 
@@ -40,7 +40,7 @@ class Jam:
         Raises
         ------
         NotUniform
-            If the iterations do different things, or a different number of times.
+            If the iterations execute different statements, or loops with different trip counts.
         """
         return tuple(each for statement in body for each in self._statement(statement))
 
@@ -86,14 +86,14 @@ class Jam:
         return replace(statement, targets=targets, ops=ops, values=values, loops=loops, body=body)
 
     def _declared(self, targets: Sequence[Scalar]) -> tuple[Scalar, ...]:
-        """Locals of each iteration for those of one."""
+        """The locals of each iteration, for those of one."""
         for lane in self.lanes:
             lane.update({one: local(one.dtype, one.attribute[0]) for one in targets})
         return self._known(targets)
 
     def _known(self, targets: Sequence[Scalar]) -> tuple[Scalar, ...]:
         if any(one not in lane for lane in self.lanes for one in targets):
-            raise NotUniform  # an iteration leaves something for the next
+            raise NotUniform  # an iteration passes a value to the next
         return tuple(lane[one] for lane in self.lanes for one in targets)
 
     def _alike(self, expressions: Sequence[Scalar]) -> list[Scalar]:

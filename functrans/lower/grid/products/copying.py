@@ -11,12 +11,12 @@ from functrans.lower.select.root import extent_of
 
 
 def is_copied(operand: Scalar, loops: Sequence[Scalar], counters: Sequence[Scalar]) -> bool:
-    """Whether an operand of a product consists of pieces of 16 bytes, at multiples of these.
+    """Whether an operand of a product consists of aligned pieces of 16 bytes.
 
     Parameters
     ----------
     operand : Scalar
-        What is multiplied, as an expression of loops.
+        The operand, as an expression of loops.
     loops, counters : sequence of Scalar
         The loops of its side, and those of the terms.
     """

@@ -13,7 +13,7 @@ from functrans.lower.select.root import Elements, Root
 
 
 def epilogues(target: Target) -> Rule:
-    """The rule: a product in tiles begins a nest, which only its epilogue joins."""
+    """The rule: a tiled product begins a nest, which only its epilogue joins."""
     grid = target.grid
     assert grid is not None
     largest = grid.largest_epilogue
@@ -31,7 +31,7 @@ def epilogues(target: Target) -> Rule:
 def _is_epilogue(
     root: Root, product: Root, nest: Loop, tile: ProductTile | WarpTile, largest: int
 ) -> bool:
-    """Whether a root is made, element by element, of those of a product that goes in tiles."""
+    """Whether a root is computed elementwise from those of a tiled product."""
     if not isinstance(root, Elements):
         return False
     others = nest.node_count - product.node_count + root.node_count

@@ -1,9 +1,10 @@
 """Matrix products among roots: sums of terms of two operands, each with axes of its own.
 
-A root is one if it sums, for each row and each column, over terms of which each load knows either
-the row or the column: a contraction, but as well the distances between two sets of points. On a
-grid such a root is computed in tiles (`functrans.lower.grid.products.register_tiling`): what is
-loaded for a row is used for all columns of the tile, and the other way round.
+A root is a product if, for each row and each column, it sums over terms whose loads each depend
+either on the row or on the column: a contraction, but also the distances between two sets of
+points. On a grid, such a root is computed in tiles
+(`functrans.lower.grid.products.register_tiling`): an element that is loaded for a row is used for
+all columns of the tile, and vice versa.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 Tile = TypeVar("Tile", ProductTile, WarpTile)
 
 _IMPURE = frozenset({"guard", "unlikely", "checked", "required", "fold", "load"})
-"""Operations that cannot be computed from tiles: where they read, or whether, is not known."""
+"""Operations that cannot be computed from tiles, because which elements they read is unknown."""
 
 
 class Product(NamedTuple):
@@ -42,15 +43,15 @@ class Product(NamedTuple):
     fold : Scalar
         The sum, in the root's expression.
     batch, rows, columns : tuple of Scalar
-        The root's loops: those that both operands know, and those of one of them.
+        The root's loops: those on which both operands depend, and those of one of them.
     left, right : tuple of Scalar
-        What is computed for rows, and for columns, once for a tile.
+        The values that are computed for rows, and for columns, once for a tile.
     term : Scalar
-        What is summed, made of these.
+        The term that is summed, in terms of these.
     padded : bool
-        Whether terms of zeros change nothing.
+        Whether the operands may be padded with zeros.
     tile : ProductTile or WarpTile
-        The second one if the sums are made by tensor cores.
+        A `WarpTile` if tensor cores multiply.
     """
 
     fold: Scalar
@@ -71,29 +72,29 @@ class Product(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """How many terms there are at most."""
+        """The number of terms, or an upper bound."""
         return extents(self.counters)
 
     @property
     def blocks(self) -> int:
-        """How many tiles the result has."""
+        """The number of tiles of the result."""
         rows, columns = extents(self.rows), extents(self.columns)
         return extents(self.batch) * _tiles(rows, columns, self.tile)
 
     def parts(self, grid: Grid) -> int:
-        """Into how many parts the sum is cut, so that there are tiles for the whole machine."""
+        """The number of parts of the sum that gives enough tiles for the whole machine."""
         wanted = grid.blocks // max(self.blocks, 1)
         parts = max(min(wanted, self.longest // grid.least_part), 1)
         if not isinstance(self.tile, WarpTile) or not self.tile.is_copied:
             return parts
-        # parts that are pieces of 16 bytes can be copied, too
+        # parts that are multiples of 16 bytes can be copied asynchronously
         piece = WIDEST // self.left[0].dtype.itemsize
         fewer = max(n for n in range(1, parts + 1) if n == 1 or self.longest % (n * piece) == 0)
         return fewer if 2 * fewer >= parts else parts
 
 
 class _Sides(NamedTuple):
-    """The loops that both operands know, and those of one of them."""
+    """The loops on which both operands depend, and those of one of them."""
 
     batch: tuple[Scalar, ...]
     rows: tuple[Scalar, ...]
@@ -101,13 +102,13 @@ class _Sides(NamedTuple):
 
 
 def extents(loops: Sequence[Scalar]) -> int:
-    """How many iterations loops have together."""
+    """The number of iterations of loops together."""
     return prod(map(extent_of, loops))
 
 
 @cached(256)
 def product_of(root: Root, target: Target) -> Product | None:
-    """The product that a root is, if it is one and worth tiles."""
+    """The product that a root computes, if tiles are profitable; else None."""
     grid = target.grid
     if not isinstance(root, Elements):
         return None
@@ -138,7 +139,7 @@ def _on_tensor_cores(
     right: Sequence[Scalar],
     target: Target,
 ) -> Product | None:
-    """The product as sums of fragments, if its operands are of a kind that tensor cores take."""
+    """The product as a sum of fragments, if tensor cores support its operands."""
     grid = target.grid
     assert grid is not None
     if not _is_padded(fold, (left, right)) or fold.attribute[0] != "add":
@@ -150,7 +151,7 @@ def _on_tensor_cores(
         return None
     size = factors[0].dtype.itemsize
     counters = fold.attribute[1]
-    # float32 numbers are copied before they are rounded
+    # float32 elements are copied before they are rounded
     plain = (left[0], right[0]) if factors[0].dtype == SINGLE else factors
     fitting: list[WarpTile] = []
     if fold.args[1].op == "const" and all(
@@ -174,10 +175,11 @@ def _on_tensor_cores(
 def _for_fragments(
     fold: Scalar, left: Scalar, right: Scalar, target: Target
 ) -> tuple[Scalar, Scalar] | None:
-    """Factors of one dtype, whose products tensor cores add up in float32; None if they do not.
+    """Factors of one dtype, whose products tensor cores add in float32; None if they cannot.
 
-    Half floats of either kind are taken as they are, though they have been made float32 before:
-    their products are the same. Other float32 numbers lose bits, and are taken on demand.
+    Half floats of either kind are used directly, even if they have been widened to float32, since
+    their products are the same. Other float32 numbers would lose bits, and are used only if the
+    target permits it.
     """
     if fold.dtype != SINGLE:
         return None
@@ -190,7 +192,7 @@ def _for_fragments(
 
 
 def before_widening(x: Scalar) -> Scalar | None:
-    """The half float (of 5 or 8 bits of exponent) that a number was, if it was one."""
+    """The half float (with 5 or 8 bits of exponent) from which a number was widened, if it was."""
     if x.dtype == HALF:
         return x
     for node in postorder([x]):
@@ -207,7 +209,7 @@ def _by_threads(
     right: Sequence[Scalar],
     grid: Grid,
 ) -> Product | None:
-    """The product as sums that threads have in registers."""
+    """The product with accumulators in the registers of threads."""
     term: Scalar = fold.args[0]
     size, operands = term.dtype.itemsize, len(left) + len(right)
     fitting = [
@@ -223,7 +225,7 @@ def _by_threads(
 
 
 def _sides(value: Scalar, loops: Sequence[Scalar]) -> _Sides | None:
-    """The loops that both operands know, and those of each: columns are next to each other."""
+    """The loops on which both operands depend, and those of each: columns are contiguous."""
     *_, last = loops
     with_last: set[Scalar] = set()
     others: set[Scalar] = set()
@@ -245,7 +247,7 @@ def _sides(value: Scalar, loops: Sequence[Scalar]) -> _Sides | None:
 def operands_of(
     value: Scalar, rows: Set[Scalar], columns: Set[Scalar]
 ) -> tuple[list[Scalar], list[Scalar]] | None:
-    """The largest parts of a term that know no column, and no row; None if that is not all."""
+    """The largest subterms without columns, and without rows; None if others remain."""
     nodes = postorder([value])
     known: dict[Scalar, Set[Scalar]] = {}
     varies: set[Scalar] = set()
@@ -275,7 +277,7 @@ def operands_of(
 
 
 def _is_padded(fold: Scalar, operands: tuple[Sequence[Scalar], Sequence[Scalar]]) -> bool:
-    """Whether a sum is one of products of two numbers, so that zeros change nothing."""
+    """Whether a sum is one of products of two numbers, so that padding with zeros is harmless."""
     left, right = operands
     if len(left) != 1 or len(right) != 1:
         return False
@@ -300,7 +302,7 @@ def _tiles(rows: int, columns: int, tile: ProductTile | WarpTile) -> int:
 
 
 def count_of(product: Product) -> Scalar:
-    """How many terms there are, as an expression of the loops of the batch."""
+    """The number of terms, as an expression of the loops of the batch."""
     _, first, *inner = product.fold.args
     factor = prod(int(extent.attribute) for extent in inner)
     return first if factor == 1 else Scalar("mul", (first, const(factor, INDEX)), INDEX)

@@ -1,19 +1,19 @@
 """Tiled matrix products: a team computes a tile, from tiles of the operands in shared memory.
 
-Expects a nest of a product (`functrans.lower.grid.products.recognition`) and of what is computed of
-its elements one by one. Leaves the kernel of a team, whose band goes over the tiles of the result:
+Expects a nest of a product (`functrans.lower.grid.products.recognition`) and of its elementwise
+epilogue. Leaves the kernel of a team, whose band is over the tiles of the result:
 
     for each tile of the result, by a team:
-        tiles of both operands, for the first terms
+        load tiles of both operands, for the first terms
         for each stretch of terms:
-            each thread: the operands' elements for the next stretch, into registers
-                         this stretch's terms, added to the thread's sums, which are registers
-                         what is in registers, into the other tiles
-        each thread: its elements of the result
+            each thread: load the operands' elements for the next stretch into registers
+                         add this stretch's terms to the thread's accumulators (registers)
+                         store the elements in registers to the other pair of tiles
+        each thread: compute and store its elements of the result
 
 (Register tiling, software pipelining and double buffering, as in the matrix products of libraries.)
-Operands are computed where they are loaded, so they may be expressions, of arrays in any order;
-what is computed of the sums is computed with them in registers. Beyond the edges there are zeros.
+Operands are computed when they are loaded, so they may be expressions, of arrays in any order; the
+epilogue is computed in registers. Beyond the edges, operands are zero.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ Values = dict[Scalar, Scalar]
 
 
 class Side:
-    """One operand: its loops, the block of them that a team has, and its tile in shared memory.
+    """One operand: its loops, the block of them for a team, and its tile in shared memory.
 
     Parameters
     ----------
     label : str
     loops : tuple of Scalar
     length : int
-        How many rows, or columns, a tile has.
+        The number of rows, or columns, of a tile.
     operands : tuple of Scalar
-        What is loaded, as expressions of the loops.
+        The values that are loaded, as expressions of the loops.
     product : Product
     """
 
@@ -83,18 +83,18 @@ class Side:
         ]
 
     def lines(self, product: Product, number: int) -> tuple[int, int]:
-        """How an operand lies in shared memory: lines of a term each, and numbers in these."""
+        """The layout of an operand in shared memory: a line for each term, and their length."""
         tile = product.tile
         assert isinstance(tile, ProductTile)
         return tile.depth, self.length + tile.padding
 
     def number(self, within: Scalar) -> Scalar:
-        """Which row, or column, of the result one of the tile is."""
+        """The index in the result of a row, or column, of the tile."""
         return self.block * self.length + within
 
 
 class _Place(NamedTuple):
-    """A row or column of the result: names of its indices, and whether it is one."""
+    """A row or column of the result: names of its indices, and whether it exists."""
 
     known: Values
     declared: Let
@@ -102,13 +102,13 @@ class _Place(NamedTuple):
 
 
 class Tiling:
-    """Makes the statements of a tiled product.
+    """Generates the statements of a tiled product.
 
     Parameters
     ----------
     product : Product
     roots : sequence of Elements
-        The product's, and those that are computed of its elements.
+        The root of the product, and those of its epilogue.
     kept : sequence of Elements
         Those that are stored.
     simplify : Simplifier
@@ -116,7 +116,7 @@ class Tiling:
     """
 
     operand: type[Side] = Side
-    """The class of an operand."""
+    """The class that represents an operand."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Tiling:
         self.blocks: tuple[Scalar, ...] = (self.left.block, self.right.block)
         """The loops over tiles of the result."""
         self.count = simplify(count_of(product))
-        """How many terms there are."""
+        """The number of terms."""
         self.stretches = simplify(
             Scalar("idiv", (self.count + (tile.depth - 1), as_index(tile.depth)), INDEX)
         )
@@ -148,7 +148,7 @@ class Tiling:
         self.in_turn = self._in_turn()
 
     def _in_turn(self) -> Buffer | None:
-        """The sums, where rows of a thread are gone through in a loop."""
+        """The accumulators in memory, if a thread's rows are processed in a loop."""
         tile = self.tile
         if (
             sum(root.node_count for root in self.roots[1:]) * tile.sums
@@ -185,7 +185,7 @@ class Tiling:
     # -- loading ----------------------------------------------------------------------------------
 
     def _start(self) -> tuple[Statement, ...]:
-        """Sums of nothing, and the tiles for the first stretch of terms."""
+        """Initialise the accumulators, and load the tiles for the first stretch of terms."""
         thread = index("thread", self.tile.threads)
         body = self._no_sums(thread)
         names, values = self._loaded(thread, ZERO)
@@ -193,7 +193,7 @@ class Tiling:
         return (deal(thread, body, self.tile.threads),)
 
     def _no_sums(self, thread: Scalar) -> list[Statement]:
-        """Stores of sums of nothing."""
+        """Stores of zeros in all accumulators."""
         op = self.product.fold.attribute[0]
         nothing = const(identity(op, self.sums.dtype), self.sums.dtype)
         return [
@@ -204,16 +204,16 @@ class Tiling:
     def _loaded(
         self, thread: Scalar, stretch: Scalar
     ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
-        """A thread's share of the operands' elements for a stretch of terms, and names for them."""
+        """A thread's share of the operands' elements for a stretch of terms, bound to names."""
         values = []
         for side, number, operand in self._operands():
             for own, term in self._share(thread, side, number):
                 place = stretch * self.tile.depth + term
                 inside = self.simplify(place < self.count)
                 if self.count.op == "const":
-                    # one that there is, rather than a branch
+                    # an existing term, rather than a branch
                     place = minimum(place, self.count - 1)
-                # rows and columns behind the last one are of no result
+                # rows and columns beyond the last one do not affect the result
                 known = delinearised(
                     side.loops, minimum(side.number(own), side.extent - 1), self.simplify
                 )
@@ -241,7 +241,7 @@ class Tiling:
         ]
 
     def _share(self, thread: Scalar, side: Side, number: int) -> list[tuple[Scalar, Scalar]]:
-        """Which elements of a tile a thread loads, so that neighbours load what is side by side."""
+        """The elements of a tile that a thread loads; adjacent threads load adjacent elements."""
         inner = self.tile.depth if side.sums_are_near[number] else side.length
         found = []
         for start in range(0, side.length * self.tile.depth, self.tile.threads):
@@ -253,13 +253,13 @@ class Tiling:
         return quotient_and_rest(x, by, self.simplify)
 
     def _half(self, stretch: Scalar) -> Scalar:
-        """Which of the tiles a stretch of terms is in."""
+        """Which of the two tiles holds a stretch of terms."""
         return self.simplify(Scalar("irem", (stretch, as_index(self.tile.stages)), INDEX))
 
     # -- summing ----------------------------------------------------------------------------------
 
     def _stretches(self) -> tuple[Statement, ...]:
-        """The terms, a stretch at a time, the next one being loaded meanwhile."""
+        """The loop over stretches of terms, each loaded while the previous one is multiplied."""
         most = -(-self.product.longest // self.tile.depth)
         stretch = index("stretch", most)
         thread = index("thread", self.tile.threads)
@@ -273,7 +273,7 @@ class Tiling:
         return (For(stretch, ZERO, self.stretches, (deal(thread, body, self.tile.threads),)),)
 
     def _terms(self, thread: Scalar, stretch: Scalar) -> tuple[Statement, ...]:
-        """The terms of a stretch, added to the sums of a thread."""
+        """The terms of a stretch, added to the accumulators of a thread."""
         term = index("term", self.tile.depth)
         half = self._half(stretch)
         rows, columns = self._places(thread)
@@ -303,7 +303,7 @@ class Tiling:
         return (For(term, ZERO, stop, tuple(statements)),)
 
     def _places(self, thread: Scalar) -> tuple[list[Scalar], list[Scalar]]:
-        """The rows and the columns of the tile that a thread has: groups that are apart."""
+        """The rows and columns of the tile that belong to a thread, in groups with gaps."""
         tile = self.tile
         assert isinstance(tile, ProductTile)
         across = tile.columns // tile.thread_columns
@@ -324,7 +324,7 @@ class Tiling:
     # -- results ----------------------------------------------------------------------------------
 
     def _results(self) -> tuple[Statement, ...]:
-        """A thread's elements of the result, and what is computed of them."""
+        """The epilogue for a thread's elements of the result."""
         thread = index("thread", self.tile.threads)
         rows, columns = (
             [self._named(side, place) for place in places]
@@ -343,7 +343,7 @@ class Tiling:
     def _rows_in_turn(
         self, thread: Scalar, columns: Sequence[_Place], in_turn: Buffer
     ) -> list[Statement]:
-        """A loop over a thread's rows, whose sums are in memory of its own so that they can be."""
+        """A loop over a thread's rows, whose accumulators are in local memory to be indexed."""
         tile = self.tile
         assert isinstance(tile, ProductTile)
         numbers = [const(number, INDEX) for number in range(tile.sums)]
@@ -368,7 +368,7 @@ class Tiling:
     def _row(
         self, row: _Place, columns: Sequence[_Place], totals: Sequence[Scalar]
     ) -> Sequence[Statement]:
-        """A thread's elements of one row, of which the sums are given."""
+        """The epilogue for a thread's elements of one row, given their sums."""
         body: list[Statement] = []
         for column, total in zip(columns, totals, strict=True):
             total = convert(total, self.product.fold.dtype)
@@ -405,14 +405,14 @@ class Tiling:
         return _Place(names, declared, self.simplify(number < side.extent))
 
     def _element(self, known: Values, total: Scalar) -> list[Statement]:
-        """Statements for one element of each root, of which the product's is a sum."""
+        """The statements for one element of each root, given the sum of the product."""
         statements: list[Statement] = []
         made: dict[Buffer, Scalar] = {}
         first = self.roots[0]
         for root in self.roots:
             ((position, value),) = root.elements
             replaced: Values = {self.product.fold: total} if root is first else {}
-            # what the roots before have made is read at the same indices
+            # the values of previous roots are read at the same indices
             for node in postorder([value], known=replaced):
                 if node.op == "load" and node.attribute in made:
                     replaced[node] = made[node.attribute]
@@ -429,7 +429,7 @@ class Tiling:
 
 
 def where_inside(place: _Place, body: Sequence[Statement]) -> Sequence[Statement]:
-    """Statements about a row or column, which may be behind the last one."""
+    """Statements for a row or column, which may be beyond the last one."""
     if place.inside.op == "const":
         return body if place.inside.attribute else ()
     return [If(place.inside, tuple(body))]

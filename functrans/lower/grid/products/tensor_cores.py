@@ -1,21 +1,22 @@
 """Tiled products on tensor cores: each warp of a team multiplies fragments, from shared memory.
 
 The loops are those of `functrans.lower.grid.products.register_tiling`: tiles of the operands are in
-shared memory, and the next ones on their way meanwhile. Operands are computed where they are
-loaded, and then rounded to what tensor cores take. What differs:
+shared memory, while the next ones are being loaded. Operands are computed when they are loaded, and
+then rounded for tensor cores. The differences are:
 
-- a thread loads numbers that lie side by side, as many as 16 bytes have, and an operand lies in
-  shared memory as it does in the array that it is read from: fragments are read either way;
-- the terms are added by `MatrixMultiply`, to sums in the registers of a warp's threads;
-- operands that are copied as they are come asynchronously, several stretches of terms ahead:
+- a thread loads as many adjacent elements as 16 bytes hold, and an operand has the same layout in
+  shared memory as in the array from which it is loaded: fragments can be read from either layout;
+- `MatrixMultiply` adds the terms to accumulators in the registers of a warp's threads;
+- operands that need no computation are copied asynchronously, several stretches of terms ahead:
 
       for each stretch of terms, each thread:
-          copies of a stretch further on, where the last one was, begin
-          this stretch's terms, added to the thread's sums
-          the next stretch's copies are waited for
+          start the copies of a later stretch, into the tile of the previous one
+          add this stretch's terms to the thread's accumulators
+          wait for the next stretch's copies
 
-- the sums go through shared memory, a strip of 16 rows of each warp at a time: what is computed of
-  them is written once for a strip, in a loop, and neighbouring threads store what is side by side.
+- the accumulators are transferred to shared memory, a strip of 16 rows of each warp at a time: the
+  code of the epilogue is generated once for a strip, in a loop, and adjacent threads store adjacent
+  elements.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ from functrans.lower.select.root import Elements, extent_of
 
 
 def _bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """As what numbers are loaded with which nothing is computed: half floats as their bits."""
+    """The dtype as which elements are loaded unchanged: the bits of half floats."""
     return np.dtype(np.uint16) if dtype.itemsize == 2 else dtype
 
 
 _TOGETHER = 4
-"""Sums that a thread reads from shared memory at once: 16 bytes."""
+"""The number of accumulators that a thread reads from shared memory at once: 16 bytes."""
 
 
 class _WarpSide(Side):
-    """One operand, in lines of terms, or of rows, as it lies in memory."""
+    """One operand, in lines of terms or of rows, as in memory."""
 
     def lines(self, product: Product, number: int) -> tuple[int, int]:
         itemsize = self.operands[number].dtype.itemsize
@@ -72,21 +73,21 @@ class _WarpSide(Side):
 
     @property
     def near(self) -> bool:
-        """Whether the terms of a row are side by side."""
+        """Whether the terms of a row are contiguous."""
         return self.sums_are_near[0]
 
     def strides(self) -> tuple[int, int]:
-        """By how many numbers rows, and terms, are apart in shared memory."""
+        """The distances of rows and of terms in shared memory, in elements."""
         line = self.rows[0].extents[-1]
         return (line, 1) if self.near else (1, line)
 
     def place(self, half: Scalar, row: Scalar, term: Scalar) -> tuple[Scalar, ...]:
-        """Where a number is in shared memory."""
+        """The position of an element in shared memory."""
         return (half, row, term) if self.near else (half, term, row)
 
 
 class WarpTiling(Tiling):
-    """Makes the statements of a product on tensor cores; its parameters are those of `Tiling`."""
+    """Generates the statements of a product on tensor cores; parameters are those of `Tiling`."""
 
     operand = _WarpSide
 
@@ -109,14 +110,15 @@ class WarpTiling(Tiling):
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
 
     def _in_turn(self) -> Buffer | None:
-        # whatever is computed of the sums, they go through shared memory, a strip at a time
+        # the accumulators are transferred to shared memory in strips, whatever the epilogue is
         return None
 
     def _blocks(self) -> tuple[Scalar, ...]:
-        """The loops over tiles of the result, near each other if they are computed at a time.
+        """The loops over tiles of the result; those that are computed at a time are close together.
 
-        A machine goes through rows of several tiles, column by column. So these read fewer rows and
-        columns of the operands, which the L2 cache then has for all of them.
+        The machine processes several rows of tiles column by column (tile swizzling). So these
+        tiles read fewer rows and columns of the operands, which the L2 cache then holds for all of
+        them.
         """
         count = extent_of(self.left.block)
         together = max(n for n in range(1, self.grid.tiles_together + 1) if count % n == 0)
@@ -147,18 +149,18 @@ class WarpTiling(Tiling):
         thread = index("thread", self.tile.threads)
         ahead = self.simplify(stretch + (self.tile.stages - 1))
         first, *others = self._terms(thread, stretch)
-        # what is copied goes where the terms before these were: all threads have passed a barrier
-        # since. (Products come first, which need not wait for addresses.)
+        # the copies overwrite earlier terms; all threads have passed a barrier since these were
+        # read. (Products come first, because they need not wait for addresses.)
         copied = self._copied(thread, ahead) if stretch.attribute[2] >= self.tile.stages else ()
         body = (first, *copied, *others, self._await())
         return (For(stretch, ZERO, self.stretches, (deal(thread, body, self.tile.threads),)),)
 
     def _await(self) -> Await:
-        """The next stretch has to be there, those behind it need not."""
+        """Wait for the next stretch, but not for later ones."""
         return Await(self.tile.stages - 2)
 
     def _copied(self, thread: Scalar, stretch: Scalar) -> Sequence[Statement]:
-        """A thread's share of the operands' elements on their way into shared memory."""
+        """A thread's share of the asynchronous copies of a stretch of terms."""
         whole = int(self.count.attribute) % self.tile.depth == 0
         exists = self.simplify(stretch < self.stretches)
         if exists.op == "const" and not exists.attribute:
@@ -174,15 +176,15 @@ class WarpTiling(Tiling):
                     place = tuple(map(self.simplify, side.place(half, own, at)))
                     value = self._or_zero(bitcast(value, _bits(tile.dtype)), inside)
                     body.append(Store(tile, place, bitcast(value, tile.dtype), late=True))
-        # (of terms that do not exist, zeros are copied)
+        # (terms that do not exist are filled with zeros)
         return [If(exists, tuple(body))] if whole and exists.op != "const" else body
 
     def _loaded(
         self, thread: Scalar, stretch: Scalar
     ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
-        """A thread's share of the operands' elements, as bits if that is all that is done to them.
+        """A thread's share of the operands' elements; as bits if they are not changed.
 
-        Without terms beyond the last one, what is loaded last is not needed, and is there.
+        If there are no terms beyond the last one, the last loads are not needed, but exist.
         """
         whole = self.count.op == "const" and int(self.count.attribute) % self.tile.depth == 0
         if whole:
@@ -207,13 +209,13 @@ class WarpTiling(Tiling):
         term: Scalar,
         whole: bool,
     ) -> Iterator[tuple[Scalar, Scalar | None]]:
-        """Neighbouring elements of an operand, and whether their terms exist."""
+        """Adjacent elements of an operand, and whether their terms exist."""
         width = self._width(side)
         place = self.simplify(stretch * self.tile.depth + term)
         inside = None if whole else self.simplify(place < self.count)
         if not whole and self.count.op == "const":
             place = minimum(place, int(self.count.attribute) - (width if side.near else 1))
-        # rows and columns behind the last one are of no result
+        # rows and columns beyond the last one do not affect the result
         first = minimum(side.number(row), side.extent - (1 if side.near else width))
         for number in range(width):
             own, at = (first, place + number) if side.near else (first + number, place)
@@ -242,7 +244,7 @@ class WarpTiling(Tiling):
         return found
 
     def _runs(self, thread: Scalar, side: _WarpSide) -> list[tuple[Scalar, Scalar]]:
-        """The first row and term of each run that a thread loads; neighbours have the next ones."""
+        """The first row and term of each run of a thread; adjacent threads load adjacent runs."""
         width, inner = self._width(side), self.tile.depth if side.near else side.length
         found = []
         for start in range(0, side.length * self.tile.depth // width, self.tile.threads):
@@ -252,9 +254,9 @@ class WarpTiling(Tiling):
         return found
 
     def _width(self, side: _WarpSide) -> int:
-        """How many elements a thread loads at once: no run has some that are there, and some not.
+        """The elements that a thread loads at once: either all elements of a run exist, or none.
 
-        That is so if runs divide the one loop that goes along neighbouring elements.
+        That holds if the run's length divides the loop that goes along contiguous elements.
         """
         loops = self.product.counters if side.near else side.loops
         most = WIDEST // side.rows[0].dtype.itemsize
@@ -269,7 +271,7 @@ class WarpTiling(Tiling):
         half, corner = self._half(stretch), self._corner(thread)
         lengths = self.tile.warp_rows, self.tile.warp_columns
         sums = Address(self.sums, (thread, ZERO))
-        # what is copied has not been computed with
+        # copied elements have not been rounded
         rounded = self.tile.is_copied and self.left.rows[0].dtype.itemsize > 2
 
         def product(term: int) -> MatrixMultiply:
@@ -286,7 +288,7 @@ class WarpTiling(Tiling):
         return tuple(product(term) for term in range(0, self.tile.depth, each))
 
     def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
-        """The first row, and column, of the tile that a thread's warp has."""
+        """The first row, and column, in the tile of the warp to which a thread belongs."""
         warp, _ = self._divided(thread, fragments.WARP)
         down, across = self._divided(warp, self.tile.warps[1])
         return (
@@ -303,7 +305,7 @@ class WarpTiling(Tiling):
         return tuple(found)
 
     def _written(self, strip: int) -> For:
-        """A strip of sums, put into shared memory."""
+        """A strip of accumulators, stored in shared memory."""
         thread = index("thread", self.tile.threads)
         _, lane = self._divided(thread, fragments.WARP)
         quotient, rest = self._divided(lane, 4)
@@ -325,7 +327,7 @@ class WarpTiling(Tiling):
         return deal(thread, body, self.tile.threads)
 
     def _stored(self, strip: int) -> For:
-        """The epilogue of a strip of sums: a thread has a strided share of its elements."""
+        """The epilogue of a strip: each thread processes a strided share of its elements."""
         thread = index("thread", self.tile.threads)
         width = self._side_by_side()
         across, threads = self.tile.columns // width, self.tile.threads
@@ -340,7 +342,7 @@ class WarpTiling(Tiling):
         of_column = self._named(self.right, columns[0])
         named = [of_column.known]
         if width > 1:
-            # (of expressions it is known that they are neighbours)
+            # (expressions of constants show that they are adjacent)
             (loop,) = self.right.loops
             named = [{loop: self.simplify(self.right.number(each))} for each in columns]
         totals = tuple(local(self.sums.dtype, "total") for _ in columns)
@@ -355,9 +357,9 @@ class WarpTiling(Tiling):
         return deal(thread, [*declared, *where_inside(of_column, [turns])], threads)
 
     def _side_by_side(self) -> int:
-        """How many neighbours of a row a thread stores at once, of which all are there or none.
+        """The adjacent elements of a row that a thread stores at once: all of them exist, or none.
 
-        They are written out; a long epilogue is written once for a strip.
+        Their code is unrolled; that of a long epilogue is generated once for a strip.
         """
         nodes = sum(root.node_count for root in self.roots[1:])
         if len(self.right.loops) > 1 or self.right.extent % _TOGETHER:
@@ -367,6 +369,6 @@ class WarpTiling(Tiling):
 
 
 def _stores_last(elements: Sequence[Sequence[Statement]]) -> list[Statement]:
-    """The statements of several elements, all that is computed first: no element reads another."""
+    """The statements of several elements, with all computations first: no element reads another."""
     every = [statement for own in elements for statement in own]
     return sorted(every, key=lambda each: isinstance(each, Store))

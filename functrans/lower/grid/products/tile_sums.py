@@ -1,10 +1,10 @@
 """Sums over products, tile by tile: elements are summed while they are in registers.
 
-Expects roots. Leaves them, and roots of partial sums, one number for each tile of a product, in the
-place of sums over its rows and columns. The kernel of the tiles makes these of the sums that its
-threads have in registers (`functrans.lower.grid.products.register_tiling`), and the product is
-never in memory: so it goes with the squared norms of the gradients of a layer that is applied at
-each place of a sequence.
+Expects roots. Leaves them, and roots of partial sums, with one element for each tile of a product,
+in place of sums over its rows and columns. The kernel of the tiles computes these from the
+accumulators of its threads (`functrans.lower.grid.products.register_tiling`), and the product is
+never stored: for example, for the squared norms of the gradients of a layer that is applied at each
+position of a sequence.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from functrans.lower.grid.products.recognition import Product, product_of
 from functrans.lower.select.root import Elements, Root, extent_of
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-"""Sums of other numbers are as they are written."""
+"""Sums of other dtypes are not changed."""
 
 Loops = Callable[[Sequence[int]], tuple[Scalar, ...]]
 
 
 class _Summed(NamedTuple):
-    """A fold over all rows and columns of a product, and its counters of these."""
+    """A fold over all rows and columns of a product, and its counters for these."""
 
     fold: Scalar
     root: Root
@@ -43,7 +43,7 @@ class _Summed(NamedTuple):
 def tile_sums(
     roots: Sequence[Root], loops: Loops, target: Target, simplify: Simplifier
 ) -> list[Root]:
-    """The roots, with sums over the elements of products made of the sums over tiles."""
+    """The roots, with sums over the elements of products replaced by sums over tiles."""
     grid = target.grid
     assert grid is not None
     if not grid.tiles:
@@ -74,7 +74,7 @@ def tile_sums(
 
 
 def _summed(reader: Root, root: Root, product: Product) -> _Summed | None:
-    """The fold over all of a product's elements, if that is all that its reader does with them."""
+    """The fold over all of a product's elements, if its reader does nothing else with them."""
     *batch, first, second = root.loops
     if not isinstance(root, Elements):
         return None

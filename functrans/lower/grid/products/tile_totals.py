@@ -1,7 +1,8 @@
 """Tile totals: sums over all elements of a product's tile, taken in registers.
 
-Each thread adds up the terms that it makes of its sums, and a reduction over the team adds up those
-of all threads (`functrans.lower.grid.products.tile_sums` says which sums are made so).
+Each thread adds up the terms that it computes from its accumulators, and a reduction over the team
+adds up those of all threads (`functrans.lower.grid.products.tile_sums` decides which sums are
+computed in this way).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functrans.lower.select.root import Elements
 
 
 class Element(NamedTuple):
-    """One of a thread's sums: its value, names of its indices, and whether it is in the result."""
+    """A thread's accumulator: its value, the names of its indices, and whether it exists."""
 
     total: Scalar
     known: dict[Scalar, Scalar]
@@ -39,13 +40,13 @@ def totals_of_tile(
     ----------
     roots : sequence of Elements
     source : Buffer
-        The product, whose elements are read in what is summed.
+        The product, whose elements the terms read.
     elements : sequence of Element
     declared : sequence of statements
         Declare the names of indices.
     thread : Scalar
     place : tuple of Scalar
-        Which tile it is.
+        The position of the tile.
     simplify : Simplifier
     """
     summands = [root.summand for root in roots if root.summand is not None]
@@ -72,6 +73,6 @@ def totals_of_tile(
 
 
 def _pairwise(terms: Sequence[Scalar]) -> Scalar:
-    """The sum of numbers, by halves."""
+    """The pairwise sum of numbers."""
     half = len(terms) // 2
     return terms[0] if half == 0 else _pairwise(terms[:half]) + _pairwise(terms[half:])

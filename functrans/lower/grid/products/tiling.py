@@ -31,7 +31,7 @@ def tiled_product(
     simplify : Simplifier
     """
     product = product_of(next(iter(loop.roots)), target)
-    # what statements compute joins no nest
+    # emitted statements do not join a nest
     roots = [root for root in loop.roots if isinstance(root, Elements)]
     if product is None or not _read_in_place([root for root in roots if root.summand is None]):
         return None
@@ -46,9 +46,9 @@ def tiled_product(
 
 
 def _read_in_place(roots: Sequence[Elements]) -> bool:
-    """Whether roots read of those before only the element at their own indices.
+    """Whether roots read from earlier ones only the element at their own indices.
 
-    Such as share a loop over a stack alone may read a matrix across.
+    Roots that only share a loop over a stack may read a matrix at other indices.
     """
     places: dict[Buffer, tuple[Scalar, ...]] = {}
     for root in roots:
