@@ -1,8 +1,8 @@
-"""The functions that printed CUDA kernels call: for each, its device code and its meaning.
+"""The functions that printed CUDA kernels call: a table of their typing rules and device code.
 
-A kernel is compiled with `names`, and emulated with `meanings`; both are made of one table, so
-that neither knows a name that the other does not. Half floats are uint16 in memory and float32
-numbers in expressions, each rounded to what a half float can be; bool is uint8 in memory.
+Half floats are uint16 in memory, and in expressions float32 numbers that are rounded to half
+floats; bool is uint8 in memory. What each function computes is defined, for an emulator, in
+`tests/emit/cuda/meanings.py`; a test compares the names there with these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from functrans.caches import once
 from functrans.emit.cuda import asynchronous, memory, numbers, teams, tensor_cores
-from functrans.emit.cuda import meanings as meaning_of
 from functrans.emit.cuda.site import Site, numba_type
 
 FLOATS = ("float32", "float64")
@@ -35,9 +34,6 @@ class Name(NamedTuple):
     parameters: str
     rule: Rule
     code: numbers.Code
-    meaning: meaning_of.Meaning | None
-    """None if it concerns the running thread: then the emulator's thread has a method of that
-    name."""
     literal: bool = False
     """Whether its operands must be literals."""
 
@@ -153,12 +149,12 @@ def _dynamic(dtype: Any, start: Any) -> str | None:
     return f"{dtype}*" if fine and start % np.dtype(dtype).itemsize == 0 else None
 
 
-def _two(rule: Rule, code: numbers.Code, meaning: meaning_of.Meaning) -> Name:
-    return Name("x y", rule, code, meaning)
+def _two(rule: Rule, code: numbers.Code) -> Name:
+    return Name("x y", rule, code)
 
 
-def _one(rule: Rule, code: numbers.Code, meaning: meaning_of.Meaning) -> Name:
-    return Name("x", rule, code, meaning)
+def _one(rule: Rule, code: numbers.Code) -> Name:
+    return Name("x", rule, code)
 
 
 _ANY, _INTEGER, _FLOAT = _alike(*NUMBERS), _alike(*INTEGERS), _alike(*FLOATS)
@@ -166,115 +162,72 @@ _WIDTHS = (2, 4, 8, 16)
 _ATOMIC = ("add", "mul", "min", "max", "and", "or", "xor")
 
 TABLE: dict[str, Name] = {
-    "where": Name("condition x y", _where, numbers.where, meaning_of.where),
-    "min": _two(_ANY, numbers.extremum("<"), meaning_of.smaller),
-    "max": _two(_ANY, numbers.extremum(">"), meaning_of.larger),
-    "half_min": _two(_FLOAT, numbers.extremum("<="), meaning_of.first_smaller),
-    "half_max": _two(_FLOAT, numbers.extremum(">="), meaning_of.first_larger),
-    "checked": Name("position extent flag", _checked, numbers.checked, meaning_of.checked),
-    "required": Name(
-        "condition value status flag", _required, numbers.required, meaning_of.required
-    ),
-    "fma": Name("x y z", _FLOAT, numbers.fma, meaning_of.fma),
-    "sqrt": _one(_FLOAT, numbers.llvm("sqrt"), meaning_of.square_root),
-    "copysign": _two(_FLOAT, numbers.llvm("copysign"), meaning_of.copysign),
-    "idiv": _two(_INTEGER, numbers.division, meaning_of.division),
-    "irem": _two(_alike(*INTEGERS, *FLOATS), numbers.remainder, meaning_of.remainder),
-    "shl": _two(_INTEGER, numbers.shift("shl"), meaning_of.shift_left),
-    "shr": _two(_INTEGER, numbers.shift("ashr"), meaning_of.shift_right),
-    "lshr": _two(_INTEGER, numbers.shift("lshr"), meaning_of.logical_shift_right),
-    "as_int64": _one(_of("int64", *FLOATS), numbers.truncated, meaning_of.integer(np.int64)),
-    "as_int32": _one(_of("int32", *FLOATS), numbers.truncated, meaning_of.integer(np.int32)),
-    "as_uint64": _one(_of("uint64", *FLOATS), numbers.as_uint64, meaning_of.as_uint64),
-    "half": Name("bits", _of("float32", "uint16"), numbers.half, meaning_of.half),
-    "half_bits": _one(_of("uint16", "float32"), numbers.half_bits, meaning_of.half_bits),
-    "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half, meaning_of.rounded_to_half),
-    "as_tf32": _one(_of("float32", "float32"), tensor_cores.as_tf32, meaning_of.as_tf32),
-    "half_of_double": _one(
-        _of("float32", "float64"), numbers.rounded_to_half, meaning_of.rounded_to_half
-    ),
-    "floor": _one(_FLOAT, numbers.llvm("floor"), np.floor),
-    "ceil": _one(_FLOAT, numbers.llvm("ceil"), np.ceil),
-    "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc"), np.trunc),
-    "rint": _one(_FLOAT, numbers.libdevice("__nv_rint"), np.rint),
-    **{
-        f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as, meaning_of.bits_as(np.dtype(name)))
-        for name in SIZED
-    },
-    "read": Name("x position", _read, memory.read, meaning_of.read),
-    **{
-        f"load{n}": Name("x position", _load(n), memory.load(n), meaning_of.load(n))
-        for n in _WIDTHS
-    },
-    **{
-        f"read{n}": Name(
-            "x position", _load(n), memory.load(n, constant=True), meaning_of.load_constant(n)
-        )
-        for n in _WIDTHS
-    },
+    "where": Name("condition x y", _where, numbers.where),
+    "min": _two(_ANY, numbers.extremum("<")),
+    "max": _two(_ANY, numbers.extremum(">")),
+    "half_min": _two(_FLOAT, numbers.extremum("<=")),
+    "half_max": _two(_FLOAT, numbers.extremum(">=")),
+    "checked": Name("position extent flag", _checked, numbers.checked),
+    "required": Name("condition value status flag", _required, numbers.required),
+    "fma": Name("x y z", _FLOAT, numbers.fma),
+    "sqrt": _one(_FLOAT, numbers.llvm("sqrt")),
+    "copysign": _two(_FLOAT, numbers.llvm("copysign")),
+    "idiv": _two(_INTEGER, numbers.division),
+    "irem": _two(_alike(*INTEGERS, *FLOATS), numbers.remainder),
+    "shl": _two(_INTEGER, numbers.shift("shl")),
+    "shr": _two(_INTEGER, numbers.shift("ashr")),
+    "lshr": _two(_INTEGER, numbers.shift("lshr")),
+    "as_int64": _one(_of("int64", *FLOATS), numbers.truncated),
+    "as_int32": _one(_of("int32", *FLOATS), numbers.truncated),
+    "as_uint64": _one(_of("uint64", *FLOATS), numbers.as_uint64),
+    "half": Name("bits", _of("float32", "uint16"), numbers.half),
+    "half_bits": _one(_of("uint16", "float32"), numbers.half_bits),
+    "as_half": _one(_of("float32", "float32"), numbers.rounded_to_half),
+    "as_tf32": _one(_of("float32", "float32"), tensor_cores.as_tf32),
+    "half_of_double": _one(_of("float32", "float64"), numbers.rounded_to_half),
+    "floor": _one(_FLOAT, numbers.llvm("floor")),
+    "ceil": _one(_FLOAT, numbers.llvm("ceil")),
+    "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc")),
+    "rint": _one(_FLOAT, numbers.libdevice("__nv_rint")),
+    **{f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as) for name in SIZED},
+    "read": Name("x position", _read, memory.read),
+    **{f"load{n}": Name("x position", _load(n), memory.load(n)) for n in _WIDTHS},
+    **{f"read{n}": Name("x position", _load(n), memory.load(n, constant=True)) for n in _WIDTHS},
     **{
         f"store{n}": Name(
             " ".join(["x", "position", *(f"value{i}" for i in range(n))]),
             _store(n),
             memory.store(n),
-            meaning_of.store(n),
         )
         for n in _WIDTHS
     },
+    **{f"atomic_{op}": Name("x position value", _atomic(op), memory.atomic(op)) for op in _ATOMIC},
+    "copy": Name("x position y start", _copy, asynchronous.copy()),
+    "copy_if": Name("x position y start condition", _copy_where, asynchronous.copy("if")),
+    "copy_or_zero": Name("x position y start condition", _copy_where, asynchronous.copy("or_zero")),
+    "await_copies": Name("behind", _await, asynchronous.await_copies, literal=True),
+    "shared": Name("dtype count", _space, memory.shared, literal=True),
+    "dynamic_shared": Name("dtype start", _dynamic, memory.dynamic_shared, literal=True),
+    "local": Name("dtype count", _space, memory.local, literal=True),
+    "thread": Name("", _no_operands("int64"), teams.special_register("tid.x")),
+    "threads": Name("", _no_operands("int64"), teams.special_register("ntid.x")),
+    "block": Name("", _no_operands("int64"), teams.special_register("ctaid.x")),
+    "blocks": Name("", _no_operands("int64"), teams.special_register("nctaid.x")),
+    "barrier": Name("", _no_operands("none"), teams.barrier),
+    "warp_barrier": Name("", _no_operands("none"), teams.warp_barrier),
+    "shuffle": Name("value lane", _shuffle, teams.shuffle(teams.INDEX)),
+    "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN)),
+    "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR)),
+    "matrices": Name("x position", _matrices, tensor_cores.matrices(transposed=False)),
+    "matrices_transposed": Name("x position", _matrices, tensor_cores.matrices(transposed=True)),
     **{
-        f"atomic_{op}": Name(
-            "x position value", _atomic(op), memory.atomic(op), meaning_of.atomic(op)
-        )
-        for op in _ATOMIC
-    },
-    "copy": Name("x position y start", _copy, asynchronous.copy(), None),
-    "copy_if": Name("x position y start condition", _copy_where, asynchronous.copy("if"), None),
-    "copy_or_zero": Name(
-        "x position y start condition", _copy_where, asynchronous.copy("or_zero"), None
-    ),
-    "await_copies": Name("behind", _await, asynchronous.await_copies, None, literal=True),
-    "shared": Name("dtype count", _space, memory.shared, None, literal=True),
-    "dynamic_shared": Name("dtype start", _dynamic, memory.dynamic_shared, None, literal=True),
-    "local": Name("dtype count", _space, memory.local, None, literal=True),
-    "thread": Name("", _no_operands("int64"), teams.special_register("tid.x"), None),
-    "threads": Name("", _no_operands("int64"), teams.special_register("ntid.x"), None),
-    "block": Name("", _no_operands("int64"), teams.special_register("ctaid.x"), None),
-    "blocks": Name("", _no_operands("int64"), teams.special_register("nctaid.x"), None),
-    "barrier": Name("", _no_operands("none"), teams.barrier, None),
-    "warp_barrier": Name("", _no_operands("none"), teams.warp_barrier, None),
-    "shuffle": Name("value lane", _shuffle, teams.shuffle(teams.INDEX), None),
-    "shuffle_down": Name("value count", _shuffle, teams.shuffle(teams.DOWN), None),
-    "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR), None),
-    "matrices": Name("x position", _matrices, tensor_cores.matrices(transposed=False), None),
-    "matrices_transposed": Name(
-        "x position", _matrices, tensor_cores.matrices(transposed=True), None
-    ),
-    **{
-        f"mma_{dtype}": Name(
-            "c0 c1 c2 c3 a0 a1 a2 a3 b0 b1", _mma(dtype), tensor_cores.mma(dtype), None
-        )
+        f"mma_{dtype}": Name("c0 c1 c2 c3 a0 a1 a2 a3 b0 b1", _mma(dtype), tensor_cores.mma(dtype))
         for dtype in tensor_cores.SHAPES
     },
 }
 
 NAMES = frozenset(TABLE)
 """The names in `names`: no variable of a printed kernel has one of these."""
-
-EXCHANGES = {
-    "shuffle": meaning_of.shuffle,
-    "shuffle_down": meaning_of.shuffle_down,
-    "shuffle_xor": meaning_of.shuffle_xor,
-    "mma_float16": meaning_of.mma_float16,
-    "mma_bfloat16": meaning_of.mma_bfloat16,
-    "mma_float32": meaning_of.mma_float32,
-}
-"""Functions from the operands of all threads of a warp to the results of each."""
-
-MATRICES = {
-    "matrices": meaning_of.matrices,
-    "matrices_transposed": meaning_of.matrices_transposed,
-}
-"""The same, for operands that are addresses of rows of 8 elements."""
 
 
 @once
@@ -283,14 +236,6 @@ def names() -> dict[str, Any]:
     from numba.cuda.extending import intrinsic
 
     return {name: intrinsic(typed(name)) for name in TABLE}
-
-
-def meanings(thread: Any) -> dict[str, Any]:
-    """The functions by their names, for the emulator; some are methods of a thread."""
-    return {
-        name: getattr(thread, name) if entry.meaning is None else entry.meaning
-        for name, entry in TABLE.items()
-    }
 
 
 def typed(name: str) -> Any:

@@ -2,8 +2,7 @@
 
 They use `ldmatrix` and `mma` of NVIDIA's PTX, for compute capability 8.0 and later, which all
 threads of a warp execute together. The chapters "ldmatrix" and "Matrix fragments for mma" of the
-PTX ISA define which thread holds which elements; `meanings.matrices` and `meanings.mma` follow
-them.
+PTX ISA define which thread holds which elements.
 """
 
 from __future__ import annotations

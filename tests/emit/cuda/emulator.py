@@ -13,10 +13,11 @@ from functools import partial
 
 import numpy as np
 
-from functrans.emit.cuda.names import EXCHANGES, MATRICES, TABLE
+from functrans.emit.cuda.names import TABLE
 from functrans.emit.cuda.site import WARP
 from tests.emit.cuda.emulated_memory import History, Memory, Mistake, Stamp, poisoned
 from tests.emit.cuda.kernel_text import FILENAME, compiled
+from tests.emit.cuda.meanings import EXCHANGES, MATRICES
 
 
 class KernelError(Exception):

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from functrans.emit.cuda.names import EXCHANGES, MATRICES, TABLE, meanings
+from functrans.emit.cuda.names import TABLE
 from tests.emit.cuda.emulated_memory import Memory, Mistake
+from tests.emit.cuda.meanings import EXCHANGES, MATRICES, MEANINGS, meanings
 
 FILENAME = "<kernel>"
 WAITING = {"barrier", "warp_barrier", *EXCHANGES, *MATRICES}
@@ -227,7 +228,7 @@ _OPERATORS = {
 
 def _namespace(machine):
     found = {
-        name: function if TABLE[name].meaning is None else checked(name, function)
+        name: checked(name, function) if name in MEANINGS else function
         for name, function in meanings(machine).items()
     }
     return {"__builtins__": {}, **_OPERATORS, **found}

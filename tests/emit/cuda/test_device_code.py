@@ -11,6 +11,7 @@ import pytest
 from functrans.emit.cuda.names import FLOATS, NUMBERS, TABLE, typed
 from functrans.loop.failures import OUT_OF_BOUNDS
 from tests.emit.cuda.emulated_memory import Memory
+from tests.emit.cuda.meanings import MEANINGS
 from tests.emit.cuda.special import assert_same, needs_compiler, pairs
 
 pytestmark = needs_compiler
@@ -19,9 +20,8 @@ OF_NVIDIA = {"trunc", "rint", "half_bits", "as_half", "half_of_double"}
 IN_MEMORY = ("read", "load", "store", "atomic")
 SCALAR = sorted(
     name
-    for name, entry in TABLE.items()
-    if entry.meaning is not None
-    and name not in OF_NVIDIA | {"checked", "required", "where", "fma"}
+    for name in MEANINGS
+    if name not in OF_NVIDIA | {"checked", "required", "where", "fma"}
     and not name.startswith(IN_MEMORY)
 )
 
@@ -66,7 +66,7 @@ def test_operations_on_numbers(dtype):
         for (name, count), result in zip(names, results, strict=True):
             operands = (x, y)[:count]
             rows = zip(*operands, strict=True)
-            expected = np.array([TABLE[name].meaning(*row) for row in rows], result.dtype)
+            expected = np.array([MEANINGS[name](*row) for row in rows], result.dtype)
             assert_same(result, expected, f"{name} of {dtype}")
 
 
@@ -81,7 +81,7 @@ def test_fma_and_where(dtype):
     o, p = np.empty_like(x), np.empty_like(x)
     compiled(text, "fma", "where")(x, y, o, p)
     rows = zip(x, y, x, strict=True)
-    assert_same(o, np.array([TABLE["fma"].meaning(*row) for row in rows]))
+    assert_same(o, np.array([MEANINGS["fma"](*row) for row in rows]))
     assert_same(p, np.where(x < y, x, y))
 
 
@@ -186,7 +186,7 @@ def test_atomic_operations(dtype):
         expected = Memory(x.copy(), "x")
         with np.errstate(all="ignore"):
             for i, value in enumerate(y):
-                TABLE[f"atomic_{op}"].meaning(expected, np.int64(i), value)
+                MEANINGS[f"atomic_{op}"](expected, np.int64(i), value)
         assert_same(found, expected.array, f"{op} of {dtype}")
         assert not space[start + len(x) :].any()
 

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 from functrans.emit import names as cpu_names
-from functrans.emit.cuda.names import FLOATS, INTEGERS, NAMES, NUMBERS, SIZED, TABLE
+from functrans.emit.cuda.names import FLOATS, INTEGERS, NAMES, NUMBERS, SIZED
 from functrans.loop.failures import OUT_OF_BOUNDS
+from tests.emit.cuda.meanings import MEANINGS
 from tests.emit.cuda.special import assert_same, pairs, values
 
 
 def mapped(name, *columns):
     with np.errstate(all="ignore"):
-        return np.array([TABLE[name].meaning(*row) for row in zip(*columns, strict=True)])
+        return np.array([MEANINGS[name](*row) for row in zip(*columns, strict=True)])
+
+
+def test_all_of_them_have_device_code():
+    assert {*MEANINGS} <= NAMES
 
 
 def test_every_name_of_the_cpu_is_one_here():
@@ -136,14 +141,14 @@ def test_bits_are_reinterpreted(target):
 
 def test_an_index_out_of_bounds_raises_the_flag():
     flag = np.zeros(1, np.int64)
-    checked = TABLE["checked"].meaning
+    checked = MEANINGS["checked"]
     assert checked(np.int64(2), np.int64(3), flag) == 2
     assert flag[0] == 0
     for position in (3, -1):
         assert checked(np.int64(position), np.int64(3), flag) == 0
         assert flag[0] == OUT_OF_BOUNDS
         flag[0] = 0
-    assert TABLE["required"].meaning(np.bool_(False), 7.0, np.int64(5), flag) == 7.0
+    assert MEANINGS["required"](np.bool_(False), 7.0, np.int64(5), flag) == 7.0
     assert flag[0] == 5
 
 

@@ -13,6 +13,7 @@ from functrans.loop.statements import Address, MatrixMultiply, Panel, buffer
 from functrans.run.cuda.compile import compile_cubin, missing
 from functrans.run.cuda.driver import driver
 from tests.emit.cuda.emulator import emulate
+from tests.emit.cuda.meanings import MEANINGS
 from tests.emit.cuda.special import assert_same, needs_compiler, pairs
 
 
@@ -67,7 +68,7 @@ def defined(dtype):
     """The names of functions of numbers of one dtype, and how many they take."""
     for name, entry in TABLE.items():
         count = len(entry.parameters.split())
-        if entry.meaning is not None and entry.rule is not None and 1 <= count <= 3:
+        if name in MEANINGS and 1 <= count <= 3:
             try:
                 result = entry.rule(*[dtype] * count)
             except TypeError:  # of what is no number
@@ -103,7 +104,7 @@ def test_operations_on_special_numbers(run, dtype):
     with np.errstate(all="ignore"):
         for (name, count, result), found in zip(names, results, strict=True):
             rows = zip(*(x, y, x)[:count], strict=True)
-            expected = np.array([TABLE[name].meaning(*row) for row in rows], result)
+            expected = np.array([MEANINGS[name](*row) for row in rows], result)
             if name == "half_bits":  # of a NaN, which bits are set is not said
                 found, expected = found.view(np.float16), expected.view(np.float16)
             if name == "as_tf32":  # nor what is in bits that tensor cores do not look at
@@ -310,7 +311,7 @@ def test_a_warp_rounds_what_it_multiplies(run, near):
     given[0][5], given[1][7] = 1 + 2.0**-11 - 2.0**-23, -1 - 2.0**-11 + 2.0**-23
     out = np.zeros(256, np.float32)
     run(product_of_a_warp(dtype, near, rounded=True), [flag(), *given, out], 1, 32)
-    rounded = [np.array([TABLE["as_tf32"].meaning(each) for each in one]) for one in given]
+    rounded = [np.array([MEANINGS["as_tf32"](each) for each in one]) for one in given]
     assert rounded[0][5] == 1 == -rounded[1][7]
     assert not np.array_equal(rounded[0], given[0])
     x, y = (each.reshape(16, 8).astype(np.float64) for each in rounded)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.emit.cuda.names import SIZED, TABLE
 from functrans.loop.failures import OUT_OF_BOUNDS
 
 Meaning = Callable[..., Any]
@@ -335,3 +336,61 @@ def _with_sums(sums: Sequence[Any], products: Any) -> list[tuple[Any, ...]]:
         )
         for lane in range(32)
     ]
+
+
+_WIDTHS = (2, 4, 8, 16)
+
+MEANINGS: dict[str, Meaning] = {
+    "where": where,
+    "min": smaller,
+    "max": larger,
+    "half_min": first_smaller,
+    "half_max": first_larger,
+    "checked": checked,
+    "required": required,
+    "fma": fma,
+    "sqrt": square_root,
+    "copysign": copysign,
+    "idiv": division,
+    "irem": remainder,
+    "shl": shift_left,
+    "shr": shift_right,
+    "lshr": logical_shift_right,
+    "as_int64": integer(np.int64),
+    "as_int32": integer(np.int32),
+    "as_uint64": as_uint64,
+    "half": half,
+    "half_bits": half_bits,
+    "as_half": rounded_to_half,
+    "as_tf32": as_tf32,
+    "half_of_double": rounded_to_half,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    **{f"bits_as_{name}": bits_as(np.dtype(name)) for name in SIZED},
+    "read": read,
+    **{f"load{n}": load(n) for n in _WIDTHS},
+    **{f"read{n}": load_constant(n) for n in _WIDTHS},
+    **{f"store{n}": store(n) for n in _WIDTHS},
+    **{f"atomic_{op}": atomic(op) for op in _COMBINED},
+}
+"""The functions of `functrans.emit.cuda.names` that do not concern the running thread."""
+
+EXCHANGES = {
+    "shuffle": shuffle,
+    "shuffle_down": shuffle_down,
+    "shuffle_xor": shuffle_xor,
+    "mma_float16": mma_float16,
+    "mma_bfloat16": mma_bfloat16,
+    "mma_float32": mma_float32,
+}
+"""Functions from the operands of all threads of a warp to the results of each."""
+
+MATRICES = {"matrices": matrices, "matrices_transposed": matrices_transposed}
+"""The same, for operands that are addresses of rows of 8 elements."""
+
+
+def meanings(thread: Any) -> dict[str, Any]:
+    """All functions by their names; the other ones are methods of the emulator's thread."""
+    return {name: MEANINGS.get(name) or getattr(thread, name) for name in TABLE}
