@@ -46,7 +46,7 @@ class Fault(Exception):
 
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The arrays with equal numbers of axes: loops that are entered later are further right."""
+    """The arrays with as many axes each: a loop that is entered later is an axis further right."""
     ndim = max(array.ndim for array in arrays)
     result = [array.reshape(array.shape + (1,) * (ndim - array.ndim)) for array in arrays]
     if prod(broadcast_shape(*(array.shape for array in result))) > LARGEST:
@@ -55,7 +55,7 @@ def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 
 
 def broadcast(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The arrays, `aligned` and broadcast (`numpy.broadcast_arrays` takes at most 32 axes)."""
+    """The arrays, `aligned`, in one shape (`numpy.broadcast_arrays` has no more than 32 axes)."""
     result = aligned(*arrays)
     shape = broadcast_shape(*(array.shape for array in result))
     return [np.broadcast_to(array, shape) for array in result]

@@ -100,7 +100,7 @@ def _rebuilt(loop: Loop) -> Eqn:
 
 
 def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
-    """Equations that are computed for all steps at once, and the scan without them."""
+    """Equations for all steps at once, and the scan without them."""
     loop = Loop(eqn)
     consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
     free: set[Atom] = {*consts, *xs}
