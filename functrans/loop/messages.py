@@ -28,7 +28,7 @@ class Message(NamedTuple):
     Parameters
     ----------
     kind : str
-        One of `KINDS`.
+        ``allreduce``, ``allgather``, ``reducescatter``, ``alltoall``, ``sendrecv`` or ``rank``.
     operation : str
     code : str
         The elements' dtype in NumPy's notation: ``f8``.
@@ -45,9 +45,6 @@ class Message(NamedTuple):
     def symbol(self) -> str:
         """The name by which code calls it."""
         return "_".join((PREFIX, *self))
-
-
-KINDS = ("allreduce", "allgather", "reducescatter", "alltoall", "sendrecv", "rank")
 
 
 def message_of(symbol: str) -> Message | None:

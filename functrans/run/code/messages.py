@@ -22,9 +22,6 @@ from functrans.run.code.modules import joined
 TEXT = Path(__file__).with_name("messages.ll")
 EXTREMES = TEXT.with_name("extremes.ll")
 
-WORDS = 6
-"""Of a record; ``messages.ll`` says what they are."""
-
 
 class Link(Protocol):
     """Processes that are connected, as MPI knows them."""

@@ -43,8 +43,3 @@ def kept_float(x: float, dtype: np.dtype[Any], there: Driver) -> DeviceArray:
         found = kept(np.asarray(x, dtype), there)
         _placed.remember(key, found)
     return found
-
-
-def forget() -> None:
-    """Let all of them go."""
-    _placed.clear()
