@@ -1,7 +1,7 @@
-"""Library calls for Fourier transforms: long ones, and lengths with large prime factors.
+"""Long Fourier transforms become those of a library, where a target has one.
 
-The library's memory layout of complex numbers is that of a complex array, so no data is moved; the
-normalisation is fused with the operations that follow.
+A complex array and the library agree on how numbers lie in memory, so that nothing is moved, and
+the number that a transform is divided by is fused with what comes next.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from functrans.trace.stage import Environment
 
 
 class LibraryTransforms(NamedTuple):
-    """Which Fourier transforms a library computes. Not measured."""
+    """Fourier transforms that are a library's. Not measured."""
 
     library: int = 2048
-    """The number of points from which on a transform is a library call, if there is a library.
-    Longer transforms do not fit into a block of threads, so that our own kernels, too, would
-    pass through memory twice and fuse with nothing in between."""
+    """Points from which on a transform is a library's, where there is one: beyond what a block of
+    threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
     most_calls: int = 64
-    """The largest number of calls for an array whose lines are not evenly spaced."""
+    """Calls at most for one array, whose lines are not evenly spaced."""
 
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
@@ -55,7 +54,7 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     if not target.libraries or eqn.primitive not in SORTS or 0 in eqn.inputs[0].aval.shape:
         return False
     points, shape, axis = _points(eqn), eqn.inputs[0].aval.shape, eqn.params["axis"]
-    # if the lines are not evenly spaced, each takes a call of its own
+    # lines that are not evenly spaced are a call each
     calls = min(prod(shape[:axis]), prod(shape[axis + 1 :]))
     limits = target[LibraryTransforms]
     is_long = points >= limits.library and calls <= limits.most_calls

@@ -1,14 +1,13 @@
 """Loop-invariant code motion and loop distribution for scans.
 
-Moved before the loop, and computed for all steps at once: contractions of scanned operands with
-constants (the input's part of a recurrent network), and linear algebra that does not depend on the
-carry. Moved after the loop: contractions that only compute stacked results, and sums over the
-steps. A carry that only accumulates contractions (the gradient of a weight) becomes a single
-contraction over all steps. One that only accumulates scatters (the gradient of an embedding)
-becomes a single scatter.
+Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
+input's part of a recurrent network), and equations of linear algebra that do without the carry.
+After the loop are done: contractions that only make results, and sums over the steps. A carry that
+only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
+that only adds up what is scattered (the gradient of an embedding) becomes one scatter.
 
-So a few large calls of BLAS, which threads share, replace many small ones, and a step does not
-touch a whole table to add a few rows to it.
+A few large calls of BLAS, which threads share, take the place of many small ones, and a step
+touches no more of a table than what it adds.
 """
 
 from __future__ import annotations
