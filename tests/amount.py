@@ -2,13 +2,14 @@
 
 Each value of each parameter of a test is tried once, and of a long list of samples one of each
 kind. The rest has the marker `full`. Of the calls of a test that are still several, the quick set
-has every other one. The other half has the marker `other_half` as well, and so have single tests
-that take several seconds: `.ci/run` tries them with each change all the same. Tests of the same
-values leave out different ones.
+has every other one. The other half has the marker `other_half` as well, and so have tests that are
+marked `dear`, and a part of the rest that says most of whether numbers are right: `.ci/run` tries
+them with each change all the same. Tests of the same values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -21,6 +22,12 @@ SEVERAL = 3
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
+
+NUMBERS = tuple(f"tests/{name}/" for name in ("composition", "numpy", "primitives", "properties"))
+"""Folders whose tests compare numbers, all of them alike."""
+
+PARTS = 3
+"""One of so many parts of what they draw finer is tried with each change."""
 
 
 def examples(count: int) -> int:
@@ -49,8 +56,6 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("other_half"):
-            item.add_marker("full")
         if hasattr(item, "callspec") and not any(map(item.get_closest_marker, ELSEWHERE)):
             by_test.setdefault((item.parent, item.originalname), []).append(item)
     for alike in by_test.values():
@@ -60,7 +65,23 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         if few := alike[0].get_closest_marker("few"):
             for item in alike[few.args[0] :]:
                 item.add_marker("full")
-        _halve([item for item in alike if not item.get_closest_marker("full")])
+        _halve([item for item in alike if not any(map(item.get_closest_marker, ("full", "dear")))])
+    for item in items:
+        if item.get_closest_marker("full"):
+            with_each_change = is_in_part(item.nodeid)
+        else:
+            with_each_change = item.get_closest_marker("dear") is not None
+        if with_each_change and not any(map(item.get_closest_marker, ELSEWHERE[1:])):
+            item.add_marker("full")
+            item.add_marker("other_half")
+
+
+def is_in_part(name: str) -> bool:
+    """Whether a test of numbers that is drawn finer is tried with each change.
+
+    Its name decides: a period would leave out the same values of an inner parameter each time.
+    """
+    return name.startswith(NUMBERS) and crc32(name.encode()) % PARTS == 0
 
 
 def _halve(items: list[Any]) -> None:

@@ -33,8 +33,14 @@ def test_many(n):
 def test_few(n):
     pass
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_that_takes_seconds():
+    pass
+
+@pytest.mark.dear
+@pytest.mark.few(1)
+@pytest.mark.parametrize("n", range(2))
+def test_each_takes_seconds(n):
     pass
 """
 
@@ -57,16 +63,18 @@ COVERING = {
     "test_many": range(9),
     "test_few": range(2),
 }
-HALF = {"test_that_takes_seconds"} | {
+HALF = {"test_that_takes_seconds", "test_each_takes_seconds[0]"} | {
     f"{name}[{call}]"
     for name, calls in COVERING.items()
     if len(calls) >= amount.SEVERAL
     for call in calls[sum(map(ord, name)) % 2 :: 2]
 }
 QUICK = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls} - HALF
-FINER = {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"} | {
-    f"test_kinds[{n}]" for n in range(3, 8)
-}
+FINER = (
+    {"test_two[2-3-x]", "test_two[0-1-y]", "test_two[2-3-z]", "test_finer"}
+    | {f"test_kinds[{n}]" for n in range(3, 8)}
+    | {"test_each_takes_seconds[1]"}
+)
 
 
 def test_each_value_once_or_all(tmp_path):
@@ -74,6 +82,17 @@ def test_each_value_once_or_all(tmp_path):
     assert set(collected(tmp_path, "--full")) == QUICK | FINER | HALF
     assert set(collected(tmp_path, "--full", "-m", "full")) == FINER | HALF
     assert set(collected(tmp_path, "--full", "-m", "other_half")) == HALF
+
+
+def test_a_part_of_the_numbers_with_each_change():
+    """Of all values of each parameter, wherever they come in the list."""
+    calls = [(n, dtype) for n in range(30) for dtype in ("float32", "float64")]
+    names = {call: f"tests/primitives/test_x.py::test_y[{call[0]}-{call[1]}]" for call in calls}
+    part = [call for call, name in names.items() if amount.is_in_part(name)]
+    assert 10 <= len(part) <= 30
+    assert {dtype for _, dtype in part} == {"float32", "float64"}
+    assert {n % 3 for n, _ in part} == {0, 1, 2}
+    assert not any(amount.is_in_part(name.replace("primitives", "api")) for name in names.values())
 
 
 def test_how_many_examples(monkeypatch):

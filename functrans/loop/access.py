@@ -108,10 +108,12 @@ class Access:
         private = {axis: extents[axis] for axis in extra}
         kept = {axis for axis, n in enumerate(self.elements.shape) if n > 1} | private.keys()
         mask, times = self._when(kept, private)
-        arrays = [self.elements, times, np.asarray(True) if mask is None else mask]
+        arrays = [self.elements, times]
         arrays += [along(axis, np.arange(extent), axis + 1) for axis, extent in private.items()]
-        elements, times, chosen, *iterations = broadcast(*arrays)
-        return tuple(x[chosen] for x in (elements, times, *iterations))
+        if mask is None:
+            return tuple([x.reshape(-1) for x in broadcast(*arrays)])
+        *arrays, chosen = broadcast(*arrays, mask)
+        return tuple([x[chosen] for x in arrays])
 
     def _when(self, kept: Container[int], private: Mapping[int, int]) -> tuple[Array | None, Array]:
         """Whether, and when first, the access happens in each iteration of some of the loops."""
@@ -121,12 +123,15 @@ class Access:
             extent = max(_extent_along(masked, axis), private.get(axis, 1))
             if axis in kept:
                 extent = max(extent, _extent_along(self.elements.shape, axis))
-            times, step = aligned(times, along(axis, np.arange(extent) * span, axis + 1))
-            times = times + step
+            if extent != 1:
+                times, step = aligned(times, along(axis, np.arange(extent) * span, axis + 1))
+                times = times + step
         if self.mask is None:
             return None, times
-        gone = tuple(axis for axis, n in enumerate(masked) if n > 1 and axis not in kept)
+        gone = tuple([axis for axis, n in enumerate(masked) if n > 1 and axis not in kept])
         mask, times = broadcast(self.mask, times)
+        if not gone:
+            return mask, times
         first = np.where(mask, times, NEVER).min(axis=gone, keepdims=True)
         return np.asarray(mask.any(axis=gone, keepdims=True)), np.asarray(first)
 

@@ -47,9 +47,15 @@ class Fault(Exception):
 
 def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """The arrays with as many axes each: a loop that is entered later is an axis further right."""
-    ndim = max(array.ndim for array in arrays)
-    result = [array.reshape(array.shape + (1,) * (ndim - array.ndim)) for array in arrays]
-    if prod(broadcast_shape(*(array.shape for array in result))) > LARGEST:
+    ndim = max([array.ndim for array in arrays])
+    result = [
+        array if array.ndim == ndim else array.reshape(array.shape + (1,) * (ndim - array.ndim))
+        for array in arrays
+    ]
+    # those of one element count for nothing, and often there is one shape beside them
+    shapes = {array.shape for array in result if array.size != 1}
+    count = prod(broadcast_shape(*shapes)) if len(shapes) > 1 else max([x.size for x in result])
+    if count > LARGEST:
         raise TooLarge
     return result
 
@@ -57,8 +63,15 @@ def aligned(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 def broadcast(*arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """The arrays, `aligned`, in one shape (`numpy.broadcast_arrays` has no more than 32 axes)."""
     result = aligned(*arrays)
-    shape = broadcast_shape(*(array.shape for array in result))
-    return [np.broadcast_to(array, shape) for array in result]
+    shape = broadcast_shape(*{array.shape for array in result})
+    return [array if array.shape == shape else _filled(shape, array) for array in result]
+
+
+def _filled(shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy, which takes a fifth of the time of `numpy.broadcast_to` for few elements."""
+    result = np.empty(shape, values.dtype)
+    result[...] = values
+    return result
 
 
 class Values:

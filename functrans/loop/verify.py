@@ -121,29 +121,33 @@ def _check_apart(given: IndependentLoop, one: Buffer, own: Sequence[Access]) -> 
     total = size * prod(given.extents[d] for d in outer)
     if total > LARGEST:
         raise TooLarge
-    first = np.full(total, NEVER)
+    # Numbers above 0, and 0 for none: the system hands out zeros for nothing, and few are touched.
+    first = np.zeros(total, np.int64)
     written: dict[str | None, tuple[Array, Array]] = {}
     flat = [(access, _keys(access, size, outer, given.extents, (axis,))) for access in own]
     for access, (keys, times, iteration) in flat:
         if access.writes:
-            fresh = np.full(total, NEVER), np.full(total, -1)
-            low, high = written.setdefault(access.atomic, fresh)
-            np.minimum.at(low, keys, iteration)
-            np.maximum.at(high, keys, iteration)
-            np.minimum.at(first, keys, times)
+            fresh = np.zeros(total, np.int64), np.zeros(total, np.int64)
+            from_end, from_start = written.setdefault(access.atomic, fresh)
+            np.maximum.at(from_end, keys, given.extents[axis] - iteration)
+            np.maximum.at(from_start, keys, iteration + 1)
+            if given.loop.repeatable:
+                np.maximum.at(first, keys, NEVER - times)
     label = given.loop.index.attribute[0]
     kind = "parallel loop" if given.loop.parallel else f"loop of {given.loop.lanes} lanes"
     for access, (keys, times, iteration) in flat:
         met = np.zeros(len(keys), bool)
-        for how, (low, high) in written.items():
+        for how, (from_end, from_start) in written.items():
             if how is None or how != access.atomic:
-                met |= (high[keys] >= 0) & ((low[keys] != iteration) | (high[keys] != iteration))
+                others = from_end[keys] + iteration != given.extents[axis]
+                others |= from_start[keys] != iteration + 1
+                met |= others & (from_start[keys] > 0)
         if met.any():
             element = int(keys[met][0]) % size
             verb = "write" if access.writes else "read and write"
             raise Fault(f"iterations of the {kind} over {label} {verb} element {element} of {one}")
-        if given.loop.repeatable and not access.writes and (first[keys] != NEVER).any():
-            if (times < first[keys])[first[keys] != NEVER].any():
+        if given.loop.repeatable and not access.writes:
+            if ((first[keys] > 0) & (NEVER - times > first[keys])).any():
                 raise Fault(
                     f"an iteration over {label} that may be done twice reads what it "
                     f"overwrites of {one}"

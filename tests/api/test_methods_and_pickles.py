@@ -125,7 +125,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_functions_of_a_script_go_to_other_processes_by_value(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

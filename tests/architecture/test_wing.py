@@ -108,7 +108,7 @@ def test_without_the_wing_every_other_module_is_imported(without_the_wing):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_without_the_wing_programs_are_compiled_for_a_cpu(without_the_wing):
     done = run(PROGRAMS, without_the_wing)
     assert done.returncode == 0, done.stderr

@@ -96,6 +96,7 @@ def test_what_everybody_pays_is_measured():
     assert str(row).startswith("one number of 8 kB closed over")
 
 
+@pytest.mark.dear
 def test_watching_is_measured():
     found = list(rows(1, blocks=1))
     assert len(found) == len(WORK) * len(WATCHES)

@@ -174,7 +174,7 @@ PEAK = """
 """
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is of Unix")
 @pytest.mark.parametrize("engine", ["threads", pytest.param("serial", marks=pytest.mark.full)])
 def test_memory_does_not_grow_with_the_data(engine, tmp_path):
@@ -220,6 +220,7 @@ LIMITED = """
 """
 
 
+@pytest.mark.dear
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is of Linux")
 def test_per_sample_gradients_of_ten_times_as_much_as_may_be_allocated(tmp_path):
     path = tmp_path / "x.bin"

@@ -26,7 +26,7 @@ def started(count, *command, limit=180, **variables):
 
 
 QUICK = "gradients or differ or own or extremes or order"
-LESS = pytest.param(2, QUICK, marks=pytest.mark.other_half)
+LESS = pytest.param(2, QUICK, marks=pytest.mark.dear)
 MORE = [pytest.param(2, "", marks=pytest.mark.full), pytest.param(3, "", marks=pytest.mark.full)]
 MORE += [pytest.param(4, "two_axes", marks=pytest.mark.full)]
 FILES = [f"tests/distributed/{name}.py" for name in ("on_ranks", "on_ranks_compiled")]

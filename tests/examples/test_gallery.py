@@ -44,7 +44,7 @@ def test_lens_design():
     np.testing.assert_allclose(from_the_back, 10.0, rtol=1e-3)
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_meta_learning():
     _, (before, after) = solution("meta_learning")
     assert before > 1.0

@@ -73,7 +73,7 @@ def hour(tmp_path_factory):
     return done, rows, folder
 
 
-@pytest.mark.full
+@pytest.mark.dear
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are used on Linux")
 def test_each_row_is_right_or_says_why_it_cannot_run_here(hour):
     done, rows, _ = hour
@@ -89,7 +89,7 @@ def test_each_row_is_right_or_says_why_it_cannot_run_here(hour):
         assert all(f"  {row['case']}" in done.stdout for row in each)
 
 
-@pytest.mark.full
+@pytest.mark.dear
 @pytest.mark.skipif(sys.platform != "linux", reason="GPUs are used on Linux")
 def test_the_tools_of_nvidia_are_read(hour):
     _, rows, folder = hour

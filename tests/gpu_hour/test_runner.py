@@ -25,7 +25,7 @@ def rows():
     return {row["case"]: row for row in rows_of()}
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_each_case_has_a_row(rows):
     assert {name: row["outcome"] for name, row in rows.items()} == {
         "first": "right",
@@ -62,6 +62,7 @@ def test_what_is_left_when_the_time_is_up_is_said_to_be():
     assert rows[0]["said"] == "the time was up"
 
 
+@pytest.mark.dear
 def test_what_still_runs_then_is_given_up(monkeypatch):
     worker = runner.Worker(PART, Here(stand_in=True))
     assert isinstance(worker.answer(runner.STARTING), list)
@@ -71,12 +72,14 @@ def test_what_still_runs_then_is_given_up(monkeypatch):
     assert worker.process.returncode == -9
 
 
+@pytest.mark.dear
 def test_several_at_a_time():
     rows = rows_of(lambda case: case.name in ("sleeps", "last", "first"), workers=3)
     assert sorted(row["case"] for row in rows) == ["first", "last", "sleeps"]
     assert all(row["outcome"] == "right" for row in rows)
 
 
+@pytest.mark.dear
 def test_a_part_that_is_none_is_one_row():
     (row,) = rows_of(part="tests.gpu_hour.nothing")
     assert row["outcome"] == "crashed"

@@ -78,7 +78,7 @@ def test_loops_whose_extents_depend_on_others(outer):
     assert operations_of(triangles(outer)) == expected
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_more_steps_than_are_looked_at_together():
     i, j = index("i", 3 * AT_ONCE), index("j", 10)
     inner = (For(j, ZERO, irem(i, TEN), (SQUARE,)),)

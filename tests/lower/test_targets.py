@@ -268,6 +268,7 @@ def test_sums_have_one_accumulator_where_a_target_has_no_more():
     assert found("accumulators") == [1]
 
 
+@pytest.mark.dear
 def test_a_grid_takes_several_loops():
     counts = {machine: {len(each.band) for each in kernels(machine)} for machine in TARGETS}
     assert counts["CPU"] == counts["small"] == {0, 1}

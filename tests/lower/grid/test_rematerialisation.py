@@ -52,6 +52,7 @@ def cross_entropy(x, labels):
 LABELS = np.arange(17)[::-1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [17, 300])
 @pytest.mark.parametrize(
     ("function", "others"),
@@ -95,6 +96,7 @@ def test_in_the_place_of_the_operand():
     np.testing.assert_allclose(emulated(made, [x])[0], softmax(x), rtol=1e-5)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     "function",
     [

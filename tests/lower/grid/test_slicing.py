@@ -140,6 +140,7 @@ def test_the_gradient_of_an_lstm_is_one_kernel_each_way():
     assert all(kernel.team >= 256 for kernel in persistent)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("steps", "batch", "n"), [(2, 2, 17), (3, 1, 1), (1, 2, 5)])
 def test_gradients_of_an_lstm(steps, batch, n):

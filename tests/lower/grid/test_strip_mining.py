@@ -147,6 +147,7 @@ def test_sums_over_rows_of_rows_have_loads_of_several_under_way():
     assert lines[loop].index("for") + 4 == len(lines[load]) - len(lines[load].lstrip())
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     "shape", [(4, 3, 1000), (5, 3, 1023), (3, 2, 4, 260), (2, 2, 64), (7, 1, 8)]
 )

@@ -91,6 +91,7 @@ def test_programs_read_through_reshapes(shape):
     assert jit(np.max)(x) == x.max()
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(17, 3, 3), (300, 2, 5)])
 def test_numba_takes_arrays_with_one_axis(shape):

@@ -157,7 +157,7 @@ def test_numbers_are_those_of_numpy(blocks, side):
     options=st.sampled_from([SMALL_BLOCKS, IN_BLOCKS, LARGE_BLOCKS]),
     data=st.data(),
 )
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_any_sizes_and_diagonals(rows, columns, terms, k, stack, options, data):
     a, b = array(*stack, rows, terms), array(*stack, terms, columns)
     for one in (a, b):

@@ -291,6 +291,7 @@ def test_parts_of_long_sums(name, terms, monkeypatch):
         np.testing.assert_array_equal(found[0], other)
 
 
+@pytest.mark.dear
 def test_equal_parts_of_a_narrow_sum_are_a_kernel():
     def text(terms, columns):
         x, y = array(20, terms), array(terms, columns)
@@ -350,6 +351,7 @@ def test_a_single_tile_reads_a_large_right_operand_where_it_is(rows, monkeypatch
     check(lambda x, w: x @ w.T, x, w.T.copy())
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("shape", [(40, 70, 33), (41, 300, 64), (17, 30, 300), (300, 30, 9)])
 def test_large_right_operands_are_packed_block_by_block(shape, monkeypatch):
     take_host_for(

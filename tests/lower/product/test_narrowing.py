@@ -142,6 +142,7 @@ def test_dtypes_and_sides(function):
     assert is_narrowed(of_other_side, *arrays(*sizes), ~mask, -np.inf)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("sizes", [(70, 70), (41, 100)])
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("nothing", [-np.inf, -1e9, np.finfo(np.float64).min])
@@ -253,6 +254,7 @@ def test_a_product_that_overflows_where_nothing_is_looked_at():
     compare(gradient, q, k, v, weights, MASKS["causal"](70, 70), -np.inf)
 
 
+@pytest.mark.dear
 def test_scores_below_what_stands_for_nothing():
     """The other side of the choice is the largest score of a row."""
     q, k, v, weights = arrays(70, 70)

@@ -221,6 +221,7 @@ def test_every_primitive_keeps_to_the_bound(derivative):
         check_graph(graph)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["conv net, max", "products so far", "stencils of integers, 8"])
 def test_what_is_kept_changes_no_result(name):
     function, *args = PROGRAMS[name]

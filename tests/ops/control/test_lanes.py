@@ -37,6 +37,7 @@ def no_python_loop(monkeypatch):
 LENGTHS = [1, 2, 17, 300]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("lanes", LENGTHS)
 def test_gradients_of_lanes(lanes, no_python_loop):
     x = np.random.default_rng(lanes).uniform(-0.5, 3, lanes)
@@ -95,6 +96,7 @@ def test_other_numbers_of_steps_at_the_next_call(no_python_loop):
         np.testing.assert_allclose(f(x), one_by_one(grad(decayed), x), rtol=1e-12)
 
 
+@pytest.mark.dear
 def test_one_lane_that_is_much_longer_is_given_no_room_in_all():
     """The room would be that of the longest lane, in each."""
     x = np.full(300, -1.0)

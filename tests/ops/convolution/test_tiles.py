@@ -157,7 +157,7 @@ def test_sums_have_as_many_parts_as_fit():
         assert parts_of(found, CPU[Convolutions]._replace(largest_parts=limit)) == parts
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("images", [2, 3, 5])
 @pytest.mark.parametrize("features", [(70, 100), (61, 129), (65, 64)])
@@ -182,6 +182,7 @@ def test_bits_do_not_depend_on_threads(size, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.dear
 @pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
@@ -226,6 +227,7 @@ def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
         )
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("shape", [(3, 8, 11, 9), (2, 128, 20, 20)])
 def test_groups_are_found_without_divisions(shape):
     """A channel that is a group, and one of it, has the same place: inside and outside."""
@@ -252,6 +254,7 @@ def test_a_single_image_with_zeros_before_it(size, strides):
     agrees(lambda x, k: lax.conv(x, k, strides, [(4, 4), (0, 0)]), x, k)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("images", "channels", "features", "groups", "size", "taps"),
     [
@@ -367,7 +370,7 @@ def test_infinite_weights_of_few_features_at_margins():
         np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-10)
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_a_single_image_of_many_channels():
     """Sums that are longer than there are places; but not where weights are used for a few."""
     x, k = rng.normal(size=(1, 128, 10, 9)), rng.normal(size=(12, 128, 3, 3))

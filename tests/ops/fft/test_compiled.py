@@ -149,7 +149,7 @@ def calls_numpy(function, *args):
     return "call NumPy" in jit(function).lower(*args).schedule()
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_which_are_numpys():
     for n in (1, 8, 13, 360, 4096, 2310):
         z = signal((n,))
@@ -171,7 +171,7 @@ def test_convolutions_are_padded_to_short_factors(n):
     assert 2 * n - 1 <= padded(n) <= 2.6 * n + 16 and max(factors(padded(n))) <= 5
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((3, 17), 1), ((17, 5), 0), ((2, 34, 3), 1), ((300, 101), 1), ((101, 37), 0)],

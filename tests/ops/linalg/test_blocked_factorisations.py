@@ -101,6 +101,7 @@ def test_stacks(leading):
         np.testing.assert_allclose(found[at], symmetric_cotangent(factor[at], a[at]), atol=1e-11)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [300, 517])
 def test_bits_do_not_depend_on_the_number_of_threads(n, monkeypatch):
     a, b = positive_definite(n, float), np.random.default_rng(0).normal(size=(n, n - 9))
@@ -129,6 +130,7 @@ def test_what_is_not_positive_definite(n):
         np.testing.assert_array_equal(cholesky(a), np.linalg.cholesky(a))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [9, 65])
 def test_triangles_with_a_zero_on_the_diagonal(n):
     a = np.eye(n)
@@ -154,6 +156,7 @@ def test_ill_conditioned_matrices_have_small_residuals():
     assert (abs(factor @ x - b) <= n * np.finfo(float).eps * size).all()
 
 
+@pytest.mark.dear
 def test_against_more_digits():
     n = 40
     a = positive_definite(n, float)

@@ -271,6 +271,7 @@ def test_under_vmap_a_stack_is_one_loop():
     assert jit(vmap(np.linalg.eigvals)).lower(a).schedule().count("zgeev") == 1
 
 
+@pytest.mark.dear
 def test_matrices_that_do_not_fit_on_the_stack():
     a = matrices(3, 100, 100)
     for name in ("eigh", "svd", "qr", "eig", "schur", "cholesky", "inv"):

@@ -53,7 +53,7 @@ def test_solutions_and_determinants(n, dtype):
     )
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("n", [17, 64])
@@ -69,7 +69,7 @@ def test_singular_matrices(n):
                 jit(solve)(a)
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.usefixtures("ours")
 def test_pivots_of_all_sizes():
     n = 40

@@ -92,6 +92,7 @@ def cases_of(dtype):
     yield "one below", alone
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_columns_of_all_sizes(dtype):
     for name, a in cases_of(dtype):
@@ -132,7 +133,7 @@ def test_stacks(shape, monkeypatch):
         check_factors(a[at], q[at], r[at])
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     a = normal((317, 300))
     found = []

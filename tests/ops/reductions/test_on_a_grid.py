@@ -179,6 +179,7 @@ def test_what_is_added_to_a_block_is_behind_what_is_equal_to_it(name):
         check(SORTS[name], last, axis=0)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(

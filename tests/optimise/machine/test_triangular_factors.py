@@ -37,6 +37,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_zeros_are_written_out_for_products(name):
     function, wanted = PRODUCTS[name]

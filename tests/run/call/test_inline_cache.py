@@ -314,7 +314,7 @@ def test_methods_see_their_instance():
             np.testing.assert_array_equal(scale(x), x * value)
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_no_reference_is_lost_or_kept():
     unpack = jit(lambda p, k: Pair([p.first * k, p.first], {"b7": p.second["w7"], "n": None}))
     pick = jit(lambda a, i: a[i] * 2.0)

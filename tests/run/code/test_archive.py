@@ -22,7 +22,7 @@ print(fingerprint.of_programs().hexdigest())
 """
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_the_library_works_from_an_archive_and_notices_another(tmp_path):
     package = os.path.dirname(functrans.__file__)
     archive = tmp_path / "library.zip"

@@ -187,7 +187,7 @@ print("done")
 """
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_waits_until_nobody_is_in_llvm(tmp_path):

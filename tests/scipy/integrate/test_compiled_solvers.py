@@ -36,7 +36,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_values_and_slopes_are_those_of_the_evaluated_program(name):
     solver = SOLVERS[name]
@@ -49,7 +49,7 @@ def test_values_and_slopes_are_those_of_the_evaluated_program(name):
     np.testing.assert_allclose(slope, difference, rtol=1e-4)
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 def test_derivatives_of_a_compiled_solver():
     check_grads(jit(by_solve_ivp), (1.3,), order=1, rtol=1e-4)
 

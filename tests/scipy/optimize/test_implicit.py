@@ -104,6 +104,7 @@ def test_a_linear_solver_of_the_users():
                                   np.eye(2) / 2)  # fmt: skip
 
 
+@pytest.mark.dear
 def test_many_unknowns():
     """A chain of springs with a sparse Hessian: sums of the products are right, and quick."""
     n = 2000

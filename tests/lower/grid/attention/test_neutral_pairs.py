@@ -83,7 +83,7 @@ def test_masks(function, mask, sizes):
     check(function, *arrays(*sizes), mask(*sizes))
 
 
-@pytest.mark.other_half
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("mask", "visited"), [(causal, 15), (window, 12)])
 def test_tiles_that_nobody_sees_are_left_out(tiles, mask, visited):

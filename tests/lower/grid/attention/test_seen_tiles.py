@@ -188,6 +188,7 @@ FORMS = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form):
@@ -264,6 +265,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_go_over_all_tiles(name):
     check(OTHERS[name], *operands(9, 17), causal(9, 17), narrowed=False)

@@ -83,6 +83,7 @@ def test_several_warps(dtype):
     assert check(attention, operands(20, 70, 32, 65, dtype), FOUR_WARPS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
 def test_as_it_is_printed(dtype):
     assert check(masked, operands(17, 40, 32, 40, dtype), ONE_WARP, emulated)
@@ -124,6 +125,7 @@ def test_scores_that_a_gradient_makes_again_are_made_in_the_same_way():
     assert not products(replace(made, steps=tuple(pairs)))
 
 
+@pytest.mark.dear
 @needs_compiler
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
 def test_machine_code_without_spills(dtype):

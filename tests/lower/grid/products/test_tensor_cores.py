@@ -126,6 +126,7 @@ def is_copied(made):
     return bool(late)
 
 
+@pytest.mark.dear
 @pytest.mark.few(5)
 @pytest.mark.parametrize(("m", "n", "k", "dtype"), COPIED)
 def test_operands_in_pieces_of_16_bytes_are_copied(m, n, k, dtype):
@@ -176,6 +177,7 @@ def test_other_operands_come_by_way_of_registers(function, shapes):
     check(function, x, y)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("together", [3, 1, 2, 16])
 def test_tiles_near_each_other_are_computed_at_a_time(together):
