@@ -302,10 +302,7 @@ class Accesses:
             if taken:
                 with self.values.scope():
                     self._statements(body)
-            self.mask, self.clock = (
-                outer,
-                clock + 1 + self._durations(statement.body),
-            )
+            self.mask, self.clock = outer, clock + 1 + self._durations(statement.body)
             self._forget_assigned(body)
 
     def _while(self, statement: While) -> None:
@@ -461,9 +458,9 @@ class Accesses:
                 # it may be any element
                 value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
                 extra += 1
-            elif inside:
+            elif inside and not _is_within(value, extent):
                 used = value if mask is None else masked_by(value, mask)
-                if used.size and not 0 <= used.min() <= used.max() < extent:
+                if not _is_within(used, extent):
                     raise Fault(
                         f"index {axis} of {one} goes from {used.min()} to {used.max()}, "
                         f"and the extent is {extent}"
@@ -497,3 +494,7 @@ class Accesses:
         owners[where[unowned]] = thread[unowned]
         if (owners[where] != thread).any():
             raise Fault(f"{one} is private to threads, and one touches what is another's")
+
+
+def _is_within(values: Array, extent: int) -> bool:
+    return not values.size or bool(0 <= values.min() and values.max() < extent)
