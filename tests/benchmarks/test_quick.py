@@ -85,6 +85,7 @@ def test_memory_before_and_after():
     assert 0.5 < memory(40).ratio < 2.0
 
 
+@pytest.mark.dear
 def test_what_everybody_pays_is_measured():
     names = [row.name for row in solvers()]
     assert names == [

@@ -95,6 +95,7 @@ def test_sparsity_pattern():
     np.testing.assert_allclose(path.y[:, -1], dense.y[:, -1], atol=1e-4)
 
 
+@pytest.mark.dear
 def test_tomography():
     image, measured, found = solution("tomography")
     assert measured.shape == (18, 32)

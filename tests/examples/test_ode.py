@@ -37,6 +37,7 @@ def test_sensitivities_are_those_of_the_variational_equations(derivative):
     close(found, (by_start, by_rates), 1e-5)
 
 
+@pytest.mark.dear
 def test_several_times_are_a_scan_of_while_loops():
     times = np.array([0.0, 0.7, 1.0, 2.5])
 

@@ -180,6 +180,7 @@ def test_samples_that_underflow_have_no_slope():
     assert np.isfinite(grad(lambda a: random.loggamma(KEY, a))(1e-5))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("bound", "tolerance"), [(-1e3, 1e-10), (-1e6, 1e-11)])
 def test_a_bound_far_out_moves_the_numbers_with_it(bound, tolerance):
     """Below ``b`` they are ``b`` less an exponential number by ``-b``: the slope is about 1."""

@@ -36,6 +36,7 @@ def test_attention_is_one_kernel(form):
     assert made.arena == 0
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3), (bfloat16, 2e-5)]

@@ -249,6 +249,7 @@ def test_halves_of_symmetric_products_that_are_read(monkeypatch):
         check(lambda x, read=read: read(read(x) @ read(x).T), x)
 
 
+@pytest.mark.dear
 def test_conditions_that_are_bands():
     i, k, simplify = index("i", 50), index("k", 60), Simplifier()
 

@@ -230,6 +230,7 @@ def test_nothing_is_left_out_that_is_not_finite(function, number, where):
         args[where][1, row, 2] = 0.5
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stack", [(), (2,)])
 @pytest.mark.parametrize("name", ["causal", "window", "padding", "scattered", "none"])
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -298,6 +299,7 @@ def test_a_test_that_reads_what_is_computed_after_the_last_nest_of_rows():
         compare(chain, q, k, v, MASKS["causal"](70, 70))
 
 
+@pytest.mark.dear
 def test_as_many_columns_as_numbers_of_a_row():
     args = *arrays(70, 70, size=70), MASKS["causal"](70, 70), -np.inf
     compare(gradient, *args)
@@ -311,6 +313,7 @@ def test_every_access_is_proved(function):
     assert verify(plan) == 0
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stack", [(), (HEADS,)])
 @pytest.mark.parametrize("nothing", [-np.inf, -1.0])
 def test_bits_do_not_depend_on_the_number_of_threads(stack, nothing, monkeypatch):

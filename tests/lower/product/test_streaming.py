@@ -107,6 +107,7 @@ def test_every_access_is_proved(function):
     assert verify(planned(function, *arrays(4, 13, 9, 5))) == 0
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("sizes", [(150, 150, 5), (203, 90, 5), (301, 17, 4)])
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("function", FUNCTIONS)

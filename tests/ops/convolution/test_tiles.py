@@ -74,6 +74,7 @@ def test_lines_that_leave_vectors_empty_are_gone_through_as_one():
         assert (found.pitch, found.lanes) == (pitch, 32)
 
 
+@pytest.mark.dear
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("size", "taps", "padding", "dilation"),
@@ -95,6 +96,7 @@ def test_margins_of_joined_lines(size, taps, padding, dilation):
     )  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("size", [(57, 33), (19, 41)])
 def test_blocks_of_lines_that_are_no_divisor(size):
     """Many channels, of which few lines fit into a cache, and fewer into the last block."""
@@ -111,6 +113,7 @@ def test_infinite_weights_at_margins_of_joined_lines():
         np.testing.assert_allclose(apply(x, k), lax.conv(x, k, (1, 1), "SAME"), atol=1e-11)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "taps", "features", "padding"),
@@ -136,6 +139,7 @@ def test_kernels_of_many_channels():
     assert not planned(accumulation, x, k, wrt=1).along_taps
 
 
+@pytest.mark.dear
 def test_several_images_in_a_block():
     """Weights, and sums of their derivatives, beyond the nearest caches are read for two images."""
     x, k = rng.normal(size=(8, 64, 13, 14)), rng.normal(size=(128, 64, 3, 3))
@@ -246,6 +250,7 @@ def test_groups_are_found_without_divisions(shape):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("size", [(300, 1), (300, 3), (2600, 1)])
 @pytest.mark.parametrize("strides", [(1, 1), (1, 2), (2, 1)])
 def test_a_single_image_with_zeros_before_it(size, strides):

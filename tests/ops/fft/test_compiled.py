@@ -110,6 +110,7 @@ def test_threads_share_without_changing_a_bit(shape, axis, monkeypatch):
     np.testing.assert_array_equal(found[0], found[2])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("seed", range(6))
 def test_other_machines(seed):
     draws = np.random.default_rng(seed)
@@ -193,6 +194,7 @@ def test_large_primes_along_any_axis(shape, axis, norm):
         np.testing.assert_allclose(jit(function)(given), expected, rtol=0, atol=1e-14 * size)
 
 
+@pytest.mark.dear
 def test_one_point_of_a_large_prime_number_gives_an_even_spectrum():
     x = np.zeros(1009)
     x[0] = 1

@@ -143,6 +143,7 @@ def test_triangles_with_a_zero_on_the_diagonal(n):
         np.testing.assert_array_equal(x, np.ones((n, 3)))
 
 
+@pytest.mark.dear
 def test_ill_conditioned_matrices_have_small_residuals():
     n = 100
     i = np.arange(n)
@@ -212,6 +213,7 @@ def test_derivatives_to_third_order(compiled):
     assert (third * DIRECTION).sum() == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.dear
 def test_derivatives_of_stacks_and_in_loops():
     a = positive_definite(N, float, 3)
     wanted = np.stack([grad(weighted)(each) for each in a])

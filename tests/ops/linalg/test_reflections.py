@@ -124,6 +124,7 @@ def test_numbers_that_are_not_finite(bad):
         assert not np.isfinite(q[:, column:]).any()
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("shape", [(3, 50, 20), (2, 2, 20, 50), (1, 33, 33), (9, 5, 5), (0, 9, 9)])
 def test_stacks(shape, monkeypatch):
     take_host_for(monkeypatch, elimination=ALWAYS)

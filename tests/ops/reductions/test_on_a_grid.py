@@ -104,6 +104,7 @@ WARPS = target(CUDA, grid={"threads": 4, "busy": 8, "block": 64, "largest_team":
 """The same, with warps that the emulator knows, for lines of hundreds of numbers."""
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shape", [(4, 256), (4, 700), (3, 1025), (2, 512), (1, 513)])
 def test_tiles_as_they_are_printed(shape, reverse):
@@ -163,6 +164,7 @@ def test_sorting_runs_that_become_longer_than_a_block(name):
     check(SORTS[name], drawn((100,), np.float64), on=GRIDS["small"], axis=0)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SORTS)

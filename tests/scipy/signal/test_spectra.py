@@ -63,6 +63,7 @@ def test_along_another_axis(name):
     close(jit(lambda x: call(x, axis=0, **options))(columns), call(columns, axis=0, **options))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["csd", "coherence"])
 @pytest.mark.parametrize(("x", "y"), [(X, Y), (X, Y[:40]), (ROWS, Y)])
 def test_of_two_signals(name, x, y):

@@ -233,6 +233,7 @@ def test_queries_that_see_nothing_are_nan():
     assert np.isfinite(found[:12]).all()
 
 
+@pytest.mark.dear
 def test_a_softmax_that_asks_for_its_largest():
     def guarded(q, k, v, mask):
         s = np.where(mask, scores(q, k), -np.inf)
@@ -243,6 +244,7 @@ def test_a_softmax_that_asks_for_its_largest():
     check(guarded, *operands(17, 17), padding(17, 17))
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float16, 4e-3)])
 def test_narrow_floats(dtype, tolerance):

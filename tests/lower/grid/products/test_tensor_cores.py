@@ -443,6 +443,7 @@ def test_no_tile_spills_more_than_a_few_addresses(size, dtype, architecture):
     assert blocks >= (1 if size % 2 or size == 4096 else 2)
 
 
+@pytest.mark.dear
 @needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("size", "few"), [(4096, 1), (2048, 2), (1000, 4), (520, 4)])
