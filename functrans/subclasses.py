@@ -17,6 +17,9 @@ MASKED = (
 )
 
 
+_OURS = "functrans."
+
+
 def lost(x: Any) -> str:
     """What a message says of an array that a plain one does not stand for; else nothing."""
     kind = type(x)
@@ -28,4 +31,11 @@ def lost(x: Any) -> str:
         return ""
     if isinstance(x, np.ma.MaskedArray):
         return MASKED
-    return "a np.matrix: pass np.asarray(x), and multiply by @" if isinstance(x, np.matrix) else ""
+    if isinstance(x, np.matrix):
+        return "a np.matrix: pass np.asarray(x), and multiply by @"
+    if kind.__array_ufunc__ is np.ndarray.__array_ufunc__ or kind.__module__.startswith(_OURS):
+        return ""
+    return (
+        f"a {kind.__name__}, whose own arithmetic (__array_ufunc__) would be lost: pass "
+        "np.asarray(x)"
+    )

@@ -20,11 +20,19 @@ class Quantity(np.ndarray):
     unit = "km"
 
 
+class Counting(np.ndarray):
+    """With an arithmetic of its own."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        return ufunc.__name__
+
+
 QUANTITY = W.view(Quantity)
 LOST = {
     "masked": (MASKED, "a masked array, whose mask would be lost: pass its data and its mask as "),
     "matrix": (MATRIX, "a np.matrix: pass np.asarray"),
     "quantity": (QUANTITY, "a Quantity, whose unit would be lost"),
+    "ufuncs": (W.view(Counting), "a Counting, whose own arithmetic"),
 }
 
 

@@ -185,7 +185,8 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
     # the names of a container that can also make an array of itself would be lost by that
     plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
-    if plain_kind is None and (probe(x, "__array__") or probe(x, "__dlpack__")) is not None:
+    makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
+    if plain_kind is None and makes_arrays and not isinstance(x, type):
         return as_array(_of_another_library(x, name, *place), name, *place)
     hint = ""
     if plain_kind is not None:

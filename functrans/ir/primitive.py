@@ -68,6 +68,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
 ``always_strong``
     whether the result of an elementwise primitive has a dtype that does not yield, even if all its
     operands stand for Python numbers: it is a conversion.
+``makes_numbers``
+    whether the result stands for a Python number wherever the operand has no axes, as that of
+    ``x.item()`` does.
 ``collective``
     what the result of a primitive along a named axis is: ``"invariant"``, equal in all lanes of the
     axis that its parameter ``name`` says, or ``"varying"``. None: it varies if an operand does.
@@ -216,6 +219,7 @@ class Primitive:
     elementwise: bool = False
     steep: bool = False
     always_strong: bool = False
+    makes_numbers: bool = False
     collective: str | None = None
     quotient: int | None = None
     stores: bool = False
@@ -255,7 +259,9 @@ class Primitive:
         return tuple(result) if self.several else (result,)
 
     def gives_weak(self, avals: Sequence[Aval]) -> bool:
-        """Whether the result stands for a Python number, as all operands do."""
+        """Whether the result stands for a Python number, as a rule because all operands do."""
+        if self.makes_numbers and avals[0].ndim == 0:
+            return True
         if not self.elementwise or self.always_strong or not avals or not avals[0].weak:
             return False
         return all(aval.weak for aval in avals)

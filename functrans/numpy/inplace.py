@@ -19,7 +19,7 @@ from functrans.numpy.reductions import truth
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.elementwise.choice import maximum, select
 from functrans.ops.indexing.gather import gather
-from functrans.ops.indexing.index import setitem
+from functrans.ops.indexing.index import converted, setitem
 from functrans.ops.indexing.positions import open_mesh
 from functrans.ops.reductions.cumulative import cumsum
 from functrans.trace.assignable import Assignable, become_traced
@@ -67,7 +67,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assign to elements by their positions in the flat array."""
     check_assignable(a, "np.put")
     positions = within(flat(array(ind)), a.size, mode)
-    values = resize(in_dtype(v, a.dtype), positions.shape)
+    values = resize(converted(v, a.dtype), positions.shape)
     assign(a, reshape(setitem(flat(a), positions, values), shape=a.shape), "put")
 
 
@@ -75,7 +75,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """Assign to the elements for which a mask holds the values at the same places."""
     check_assignable(a, "np.putmask")
-    new = reshape(resize(in_dtype(values, a.dtype), (a.size,)), shape=a.shape)
+    new = reshape(resize(converted(values, a.dtype), (a.size,)), shape=a.shape)
     assign(a, select(truth(mask), new, a), "np.putmask")
 
 
@@ -83,7 +83,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Assign to the elements for which a mask holds one value after the other."""
     check_assignable(arr, "np.place")
-    values = flat(in_dtype(vals, arr.dtype))
+    values = flat(converted(vals, arr.dtype))
     if values.size == 0:
         refuse("np.place of no values", "give one at the least")
     chosen = flat(truth(mask))
@@ -113,7 +113,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("All dimensions of input must be of equal length")
     if wrap and a.ndim == 2:
         places = np.arange(0, a.size, a.shape[1] + 1)
-        new = setitem(flat(a), places, resize(in_dtype(val, a.dtype), places.shape))
+        new = setitem(flat(a), places, resize(converted(val, a.dtype), places.shape))
         return assign(a, reshape(new, shape=a.shape), "np.fill_diagonal")
     size = min(a.shape)
-    a[(counting(size),) * a.ndim] = resize(in_dtype(val, a.dtype), (size,))
+    a[(counting(size),) * a.ndim] = resize(converted(val, a.dtype), (size,))

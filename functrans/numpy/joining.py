@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, in_dtype, known, shape_of
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known, shape_of
 from functrans.numpy.define import answers, refuse
 from functrans.numpy.shapes import at_least
 from functrans.ops.arrays import shape as ops
@@ -19,6 +19,7 @@ from functrans.ops.arrays.shape import read_along
 from functrans.ops.arrays.structural import expand_axes
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather
+from functrans.ops.indexing.index import converted
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete",
@@ -302,7 +303,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         where = np.flatnonzero(where)
     elif where.size == 0:
         where = where.astype(INDEX)
-    values = in_dtype(values, x.dtype)
+    values = converted(values, x.dtype)
     count = where.size
     if count == 1:  # one position takes all values that there are along the axis
         values = expand_axes(values, tuple(range(x.ndim - values.ndim)))

@@ -79,8 +79,8 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
     powers = raise_to(select(nothing, 1, size), ord)
     of_nothing = 0 if ord > 0 else np.inf
     total = sum(select(nothing, of_nothing, powers), axes, keepdims=keepdims)
-    empty = equal(total, 0)
-    return select(empty, 0, raise_to(select(empty, 1, total), 1 / ord))
+    nothing = equal(total, 0)
+    return select(nothing, of_nothing, raise_to(select(nothing, 1, total), 1 / ord))
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

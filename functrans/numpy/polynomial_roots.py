@@ -83,10 +83,9 @@ def poly(seq_of_zeros: Any) -> Any:
     if not x.size:
         return 1.0
     result: Any = np.ones(1, x.dtype)
-    nothing = np.zeros(1, x.dtype)
     for i in range(x.size):
-        longer = concatenate([result, nothing], axis=0)
-        result = longer - x[i] * concatenate([nothing, result], axis=0)
+        inner = result[1:] - x[i] * result[:-1]
+        result = concatenate([result[:1], inner, -x[i] * result[-1:]], axis=0)
     return real(result) if comes_from_real or _come_in_pairs(x) else result
 
 

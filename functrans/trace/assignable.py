@@ -229,22 +229,26 @@ def become_traced(x: Assignable) -> None:
     """Let an array, with all its views, be traced from now on."""
     array = _owner_of(x)
     _check_made_here(array)
+    is_shared = _references(array) != _ALONE
+    memory = np.asarray(array).base
+    assert memory is not None  # `_check_made_here` has looked
     views = [v for v in getattr(array, "_views", {}).values() if v is not array]
-    if _references(array) != _ALONE or any(v.dtype != array.dtype for v in views):
+    if is_shared or any(v.dtype != memory.dtype for v in (array, *views)):
         _refuse(
             "other arrays share its memory, and would not see the assignment.\n"
             "Make them after it, or begin with a copy: a = np.array(a)."
         )
-    memory = np.asarray(array).base
-    assert memory is not None  # `_check_made_here` has looked
+    if (array.shape, array.strides) != (memory.shape, memory.strides):
+        views.append(array)  # ``array.shape = ...`` has made it a view of its memory
     numbers = np.empty_like(memory, dtype=np.int64)
     numbers[...] = np.arange(memory.size).reshape(memory.shape)
     places = [_elements(view, memory, numbers.ravel("K")) for view in views]
     writeable = [view.flags.writeable for view in views]
     tracer = protocols.operators["traced"](np.array(memory))
-    _become_proxy(array, tracer, memory)
     for view, own, is_writeable in zip(views, places, writeable, strict=True):
         _become_proxy(view, _view_of(tracer, own, is_writeable), memory)
+    if type(array) is Assignable:
+        _become_proxy(array, tracer, memory)
     if memory.dtype.kind in "fc":
         memory.fill(np.nan)  # for whoever has found a way to share it that leaves no trace
 

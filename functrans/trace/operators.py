@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
 
+_OF_NO_NUMBER = {"equal": False, "not_equal": True}
+"""What comparisons give for each element beside None or a string."""
+
 
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
     # (a form notes the line of its caller's caller, so each operator asks for it itself)
@@ -55,6 +58,10 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
 
 def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
     if not is_operand(other):
+        if name == "multiply" and isinstance(other, (list, tuple)) and _is_one_integer(self):
+            return other * self.__index__()
+        if name in _OF_NO_NUMBER and (other is None or isinstance(other, (str, bytes))):
+            return np.full(self.shape, _OF_NO_NUMBER[name])[()]
         other = _taken(other)
         if other is NotImplemented:
             return other
@@ -75,6 +82,11 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return operator
 
 
+def _is_one_integer(x: Tracer) -> bool:
+    """Whether a list times ``x`` is a longer list, as it is with NumPy's scalars."""
+    return x.ndim == 0 and x.dtype.kind in "iu"
+
+
 def is_operand(x: Any) -> bool:
     """Whether a value can stand beside a tracer in an operation."""
     return (
@@ -93,7 +105,7 @@ def _taken(x: Any) -> Any:
             f"a {type(x).__name__} meets a traced value{located(user_source())}: NumPy makes an "
             "array of objects of them, which have no derivatives.\nWrite float(number)."
         )
-    if isinstance(x, (list, tuple, memoryview)) or _is_left_to_numpy(type(x)):
+    if isinstance(x, (list, tuple, range, memoryview)) or _is_left_to_numpy(type(x)):
         return protocols.operators["asarray"](x)
     return NotImplemented
 

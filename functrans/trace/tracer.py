@@ -83,9 +83,23 @@ class Tracer(Operators):
     def shape(self) -> Shape:
         return self._variable.aval.shape
 
+    @shape.setter
+    def shape(self, value: Any) -> NoReturn:
+        self._refuse_layout("shape", "x = x.reshape(shape)")
+
     @property
     def dtype(self) -> np.dtype[Any]:
         return self._variable.aval.dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> NoReturn:
+        self._refuse_layout("dtype", "x = x.astype(dtype), which converts the numbers")
+
+    def _refuse_layout(self, name: str, instead: str) -> NoReturn:
+        raise MutationError(
+            f"x.{name} = ...{located(user_source())}: a traced array cannot change its {name} in "
+            f"place.\nWrite {instead}."
+        )
 
     @property
     def ndim(self) -> int:

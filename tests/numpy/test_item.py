@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, vmap
+from functrans import grad, jit, vjp, vmap
 
 X = np.array([1.0, 2.0, 3.0])
 FORMS = [(2,), (-1,), ((1,),)]
@@ -35,6 +35,13 @@ def test_its_dtype_yields_as_that_of_python_numbers_does(dtype, other):
     x = np.array([1], dtype)
     for found, expected in zip(jit(function)(x), function(x), strict=True):
         assert found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_so_it_does_where_the_value_is_known(dtype):
+    value, pullback = vjp(lambda x: x.item() * np.ones(2, "f4"), np.ones(1, dtype))
+    assert value.dtype == np.float32
+    np.testing.assert_array_equal(pullback(value)[0], [2])
 
 
 def test_what_numpy_refuses():

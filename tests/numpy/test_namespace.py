@@ -8,10 +8,11 @@ import scipy.special
 
 import functrans as ft
 import functrans.numpy as fnp
-from functrans import grad, vmap
+from functrans import grad, jit, vmap
 from functrans.errors import (
     FunctransError,
     TracerConversionError,
+    TracerIndexError,
     UnsupportedAttributeError,
     UnsupportedNumPyError,
 )
@@ -371,6 +372,27 @@ def test_a_list_of_traced_values_beside_an_array():
     np.testing.assert_allclose(gradient, [2 * x[0], 2 * x[1], 1])
 
 
+def test_a_list_times_one_integer_is_a_longer_list():
+    assert grad(lambda a: len([0.0] * np.argmax(a)) * a.sum())(x)[0] == np.argmax(x)
+    for call in (lambda n: [0.0] * n, lambda n: n * (0.0, 1.0)):
+        with pytest.raises(TracerIndexError, match="make the argument static"):
+            jit(call)(3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: a == None,  # noqa: E711
+        lambda a: (a != None) + 0,  # noqa: E711
+        lambda a: a == "a",
+        lambda a: a[0] != b"a",
+        lambda a: a + range(len(a)),
+    ],
+)
+def test_what_is_no_number_beside_an_array(call):
+    np.testing.assert_array_equal(jit(call)(x), call(x))
+
+
 def test_round():
     assert grad(lambda a: round(a, 1) * a)(1.26) == 1.3
     assert grad(lambda a: round(a) * a)(2.5) == 2.0
@@ -383,3 +405,15 @@ def test_ufuncs_of_the_namespace_take_lists_of_traced_values():
     np.testing.assert_array_equal(grad(summed)(x), [2.0, 0.0, 0.0])
     assert fnp.maximum is np.maximum
     assert list(map(fnp.negative, [1.0, 2.0])) == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize("order", [-1, -2, -0.5, 0.5, 3])
+@pytest.mark.parametrize("numbers", [[], [np.inf, -np.inf], [0.0, np.inf], [0.0, 2.0], [3.0, -4.0]])
+def test_norms_of_nothing_and_of_infinities(order, numbers):
+    a = np.array(numbers)
+    np.testing.assert_allclose(jit(lambda a: np.linalg.norm(a, order))(a), np.linalg.norm(a, order))
+
+
+def test_a_root_that_is_no_number_leaves_the_first_coefficient():
+    roots = np.array([1.0, np.nan, np.inf])
+    np.testing.assert_array_equal(jit(np.poly)(roots), np.poly(roots))

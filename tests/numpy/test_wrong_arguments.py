@@ -111,6 +111,26 @@ def test_integers_that_do_not_fit(name, dtype, number):
         np.testing.assert_array_equal(jit(call)(x), expected, strict=True)
 
 
+ASSIGNED = ["put", "place", "putmask", "fill_diagonal", "insert", "an element", "elements"]
+
+
+@pytest.mark.parametrize("name", ASSIGNED)
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(np.int8, np.nan), (np.int64, np.inf), (np.int8, 1j), (float, 2j)]
+)
+def test_numbers_of_python_that_no_element_can_be(name, dtype, number):
+    def call(x):
+        y = x.copy()
+        result = OF_NUMBERS[name](y, number)
+        return y if result is None else result
+
+    x = np.array([[1, 2], [3, 4]], dtype)
+    with pytest.raises((TypeError, ValueError, OverflowError)) as numpys:
+        call(x)
+    with pytest.raises(numpys.type):
+        jit(call)(x)
+
+
 @pytest.mark.parametrize("order", ["K", "A"])
 def test_the_layout_of_a_traced_array_is_not_known(order):
     for flat in (

@@ -176,6 +176,18 @@ def other_makers(x):
     return arrays
 
 
+def of_another_shape(x):
+    a, b, c = np.arange(6.0), np.arange(6.0), np.zeros((2, 3))
+    tail = b[2:]
+    a.shape = b.shape = (2, 3)
+    c.shape = 6
+    c.shape = (2, 3)
+    a[0] = x[0]
+    tail[1:] = x
+    c.T[0] = x[1]
+    return [a, b, tail, c]
+
+
 def nothing(x):
     a = np.zeros((0, 3))
     a[:] = x
@@ -192,7 +204,8 @@ def converted(x):
 PROGRAMS = [
     by_element, by_slice, by_mask, by_list, recurrence, added, with_out, by_functions, by_methods,
     through_temporary_views, through_earlier_views, through_flat, by_parts, rows_of_a_loop,
-    of_fortran_order, aliased, without_axes, of_arithmetic, other_makers, nothing, converted,
+    of_fortran_order, aliased, without_axes, of_arithmetic, other_makers, of_another_shape, nothing,
+    converted,
 ]  # fmt: skip
 
 

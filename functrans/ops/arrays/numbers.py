@@ -17,7 +17,8 @@ from functrans.ops.samples import cases, integers
 
 as_number: Primitive = primitive(
     "as_number",
-    infer=lambda x, *, dtype: Aval(x.shape, dtype, weak=x.weak or x.ndim == 0),
+    infer=lambda x, *, dtype: Aval(x.shape, dtype),
+    makes_numbers=True,
     numpy=cast.numpy,
     linear=LINEAR,
     transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],

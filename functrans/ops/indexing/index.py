@@ -425,9 +425,9 @@ def setitem(x: Any, index: Any, value: Any) -> Any:
 
 def _setitem(x: Any, index: Any, value: Any) -> Any:
     if isinstance(value, Selected):
-        full = _converted(_whole_of(value, x, index), x.dtype)
+        full = converted(_whole_of(value, x, index), x.dtype)
         return _choice(index, fitted(full, x.shape), x)
-    value = _converted(value, x.dtype)
+    value = converted(value, x.dtype)
     if _is_mask(index):
         selected = _set_where(x, index, value)
         if selected is not None:
@@ -436,10 +436,15 @@ def _setitem(x: Any, index: Any, value: Any) -> Any:
     return write(x, plan, fitted(value, plan.result_shape))
 
 
-def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
-    """As NumPy's assignment converts: to the array's dtype, whatever is lost."""
-    if hasattr(type(value), "__float__") and not hasattr(type(value), "__array__"):
-        return np.asarray(value if isinstance(value, int) else float(value), dtype)
+def converted(value: Any, dtype: np.dtype[Any]) -> Any:
+    """As NumPy's assignment converts: to the array's dtype, which Python's numbers must fit."""
+    if not hasattr(type(value), "__array__"):
+        if isinstance(value, (int, complex)):
+            return np.asarray(value, dtype)
+        if hasattr(type(value), "__float__"):
+            return np.asarray(float(value), dtype)
+        if isinstance(value, (list, tuple)) and isinstance(asarray(value), np.ndarray):
+            return np.asarray(value, dtype)
     if isinstance(value, Tracer):
         # it may become the array's value as it is: a view has to be up to date
         value._refresh()
