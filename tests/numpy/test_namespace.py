@@ -407,6 +407,7 @@ def test_ufuncs_of_the_namespace_take_lists_of_traced_values():
     assert list(map(fnp.negative, [1.0, 2.0])) == [-1.0, -2.0]
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("order", [-1, -2, -0.5, 0.5, 3])
 @pytest.mark.parametrize("numbers", [[], [np.inf, -np.inf], [0.0, np.inf], [0.0, 2.0], [3.0, -4.0]])
 def test_norms_of_nothing_and_of_infinities(order, numbers):
