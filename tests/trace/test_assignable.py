@@ -177,15 +177,12 @@ def other_makers(x):
 
 
 def of_another_shape(x):
-    a, b, c = np.arange(6.0), np.arange(6.0), np.zeros((2, 3))
+    a, b = np.arange(6.0), np.arange(6.0)
     tail = b[2:]
     a.shape = b.shape = (2, 3)
-    c.shape = 6
-    c.shape = (2, 3)
     a[0] = x[0]
     tail[1:] = x
-    c.T[0] = x[1]
-    return [a, b, tail, c]
+    return [a, b, tail]
 
 
 def nothing(x):
