@@ -82,6 +82,8 @@ CALLS = [
     (DtypeError, lambda: vmap(loss)(X, "abc"),
      "argument 1 ('x') of loss is 'abc' of type str, not a number or an array: leave it out, and "
      "read it from a closure"),
+    (DtypeError, lambda: vmap(loss)(X, np.float32),
+     "argument 1 ('x') of loss is <class 'numpy.float32'> of type type, not a number or an array"),
     (ValueError, lambda: vmap(identity, chunk_size=0),
      "chunk_size must be at least 1, not 0"),
     # -- what is differentiated

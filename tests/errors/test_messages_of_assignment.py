@@ -25,6 +25,12 @@ def stores_for_the_enclosing_function(x):
     return grad(inner)(x).sum() + y.sum()
 
 
+def changes_its_shape(x):
+    y = 2 * x
+    y.shape = (3, 1)  # here
+    return y.sum()
+
+
 def stores_in_an_array_of_another_trace(x):
     y = kept_from_another_trace()
     y[0] = x[0]  # here
@@ -38,6 +44,13 @@ def kept_from_another_trace():
 
 
 REFUSED = [
+    (
+        changes_its_shape,
+        X,
+        MutationError,
+        "x.shape = ...{here}: a traced array cannot change its shape in place.\n"
+        "Write x = x.reshape(shape).",
+    ),
     (
         stores_in_shared_memory,
         X,
