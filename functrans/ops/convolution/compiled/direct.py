@@ -79,9 +79,7 @@ class _Direct:
         self.x, self.x_labels = at.operand(0), params["x_labels"]
         self.out, self.out_labels = at.result(), params["out"]
         self.dtype = self.out.dtype
-        self.kept: Labels = tuple(
-            label for label in self.x_labels if label in {axis.label for axis in tiles.summed}
-        )
+        self.kept: Labels = tuple(axis.label for axis in tiles.summed)
         lengths = dict(zip((axis.label for axis in tiles.places), tiles.block, strict=True))
         self.regions = {}
         for label, length in lengths.items():
@@ -162,7 +160,8 @@ class _Direct:
             where = loops | {column.label: panel.first + lane}
             value = load(y, [self.at.simplify(where[label]) for label in y_labels])
             store = Store(packed, (panel.number, *loops.values(), lane), value)
-            return nest([*loops.values()], vectorised(lane, store, self.at.target))
+            inner = [loops[label] for label in y_labels if label in loops]
+            return nest(inner, vectorised(lane, store, self.at.target))
 
         body = in_tiles(column.extent, side, copied)
         self.at.call(body, work=packed.count, writes=(packed,))
@@ -222,7 +221,7 @@ class _Direct:
             def one(block: _Block) -> Body:
                 if tiles.pitch:
                     return self._around(nest, 2, self._joined(block, nest, panel))
-                if not tiles.features_last:
+                if not tiles.along_features:
                     return self._around(nest, 1, self._along_places(block, nest, panel))
                 body = in_tiles(
                     tiles.places[-1].extent,

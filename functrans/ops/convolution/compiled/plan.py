@@ -31,6 +31,8 @@ class Convolutions(NamedTuple):
     fewest_rows_in_tiles: int = 32
     """With fewer images and places, and longer sums, copies of weights would be most of the work.
     """
+    fewest_channels_last: int = 16
+    """So many channels, where features fill a pair of vectors, are copied side by side."""
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     fewest_sums_in_registers: int = 8

@@ -46,12 +46,12 @@ class Tiles(NamedTuple):
     column : Axis
         The features.
     summed : tuple of Axis
-        Channels and taps, in the order of ``x``.
+        Channels and taps, in the order of what a block sees: that of ``x``, or channels last.
     lanes : int
         The length of vectors.
     height : int
         So many vectors are a tile.
-    features_last : bool
+    along_features : bool
         Whether vectors go along the features, and neighbouring places are a tile. Else it is the
         other way around.
     pitch : int
@@ -68,13 +68,13 @@ class Tiles(NamedTuple):
     summed: tuple[Axis, ...]
     lanes: int
     height: int
-    features_last: bool
+    along_features: bool
     pitch: int = 0
     images: int = 1
 
     def step(self, window: Window) -> int:
         """How many phases there are of what a window sees: vectors of places go along each."""
-        return 1 if self.features_last else window.stride
+        return 1 if self.along_features else window.stride
 
     @property
     def pieces(self) -> int:
@@ -94,7 +94,7 @@ class Tiles(NamedTuple):
     @property
     def side(self) -> int:
         """How many features are in a panel."""
-        return self.lanes if self.features_last else self.height
+        return self.lanes if self.along_features else self.height
 
     @property
     def rows(self) -> int:
@@ -130,38 +130,42 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         columns = [1 + max(sizes)]
         sizes[columns[0]] = 1
     column, last = columns[-1], places[-1]
-    features_last = out[-1] == column
-    dtype = eqn.outputs[0].aval.dtype
-    if features_last:
+    dtype, limits = eqn.outputs[0].aval.dtype, target[Convolutions]
+    registers = target.lanes(dtype.itemsize)
+    channels = prod(sizes[label] for label in found.summed)
+    wide = sizes[column] >= 2 * registers and channels >= limits.fewest_channels_last
+    channels_last = out[-1] != column and out[-1] == last and wide
+    along_features = out[-1] == column or channels_last
+    if along_features:
         along, across = sizes[column], sizes[last]
     elif out[-1] == own[-1] == last and _have_phases(windows.values(), target):
         along, across = sizes[last], sizes[column]
     else:
         return None
-    limits = target[Convolutions]
     summed = [label for label in own if label in found.summed or label in windows]
+    if channels_last:
+        summed = [*places, *(label for label in own if label in found.summed)]
     outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
     length = length_of(
         [windows[label] for label in places],
-        prod(taps[label] for label in found.summed),
+        channels,
         2 * target.cache // limits.part_of_cache // dtype.itemsize,
     )
-    if length is None or (features_last and len(places) == 1 and sizes[last] % length):
+    if length is None or (along_features and len(places) == 1 and sizes[last] % length):
         # neighbours of a tile are counted before
         return None
-    registers = target.lanes(dtype.itemsize)
     widest = registers * max(2, limits.fewest_sums_in_registers // across)
     lanes, pitch = lanes_of(along, widest, limits), 0
-    if not features_last and _are_rows(own, places):
+    if not along_features and _are_rows(own, places):
         rows = length if len(places) == 2 else sizes[places[-2]]
-        wide = pitch_of(windows[last], x[own.index(last)])
-        flat = (rows - 1) * wide + along
+        apart = pitch_of(windows[last], x[own.index(last)])
+        flat = (rows - 1) * apart + along
         by_lines = rows * _registers(along, lanes, registers)
         if lanes > registers:
             # pairs of registers already, for each of which fewer weights are loaded
             by_lines *= 1 - limits.terms_of_a_copy / term_count
         if _registers(flat, widest, registers) <= by_lines:
-            lanes, pitch = widest, wide
+            lanes, pitch = widest, apart
     if 2 * lanes < registers:
         return None
     return Tiles(
@@ -172,7 +176,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         tuple(Axis(label, taps[label]) for label in summed),
         lanes,
         height_of(across, most_sums(target, dtype.itemsize, lanes)),
-        features_last,
+        along_features,
         pitch,
         _images(eqn, found, length, target),
     )
