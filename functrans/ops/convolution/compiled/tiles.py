@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,12 +133,23 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     dtype, limits = eqn.outputs[0].aval.dtype, target[Convolutions]
     registers = target.lanes(dtype.itemsize)
     channels = prod(sizes[label] for label in found.summed)
-    wide = sizes[column] >= 2 * registers and channels >= limits.fewest_channels_last
-    channels_last = out[-1] != column and out[-1] == last and wide
-    along_features = out[-1] == column or channels_last
+    length = length_of(
+        [windows[label] for label in places],
+        channels,
+        2 * target.cache // limits.part_of_cache // dtype.itemsize,
+    )
+    if length is None:
+        return None
+    # neighbours of a tile are counted before
+    neighbours = len(places) > 1 or sizes[last] % length == 0
+    by_places = out[-1] == own[-1] == last and _have_phases(windows.values(), target)
+    channels_last = out[-1] == last and out[-1] != column and neighbours
+    if by_places:
+        channels_last &= _suits_features(sizes[column], channels, windows[last], dtype, target)
+    along_features = channels_last or (out[-1] == column and neighbours)
     if along_features:
         along, across = sizes[column], sizes[last]
-    elif out[-1] == own[-1] == last and _have_phases(windows.values(), target):
+    elif by_places:
         along, across = sizes[last], sizes[column]
     else:
         return None
@@ -146,14 +157,6 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     if channels_last:
         summed = [*places, *(label for label in own if label in found.summed)]
     outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
-    length = length_of(
-        [windows[label] for label in places],
-        channels,
-        2 * target.cache // limits.part_of_cache // dtype.itemsize,
-    )
-    if length is None or (along_features and len(places) == 1 and sizes[last] % length):
-        # neighbours of a tile are counted before
-        return None
     widest = registers * max(2, limits.fewest_sums_in_registers // across)
     lanes, pitch = lanes_of(along, widest, limits), 0
     if not along_features and _are_rows(own, places):
@@ -180,6 +183,23 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         pitch,
         _images(eqn, found, length, target),
     )
+
+
+def _suits_features(
+    features: int, channels: int, window: Window, dtype: np.dtype[Any], target: Target
+) -> bool:
+    """Whether vectors of features, of channels copied side by side, are better than of places.
+
+    These are as good where lines fill them, and the elements that one place sees are few: vectors
+    of places are not aligned, and those of two channels lie far apart.
+    """
+    limits, pair = target[Convolutions], 2 * target.lanes(dtype.itemsize)
+    if features < pair or channels < limits.fewest_channels_last:
+        return False
+    if window.places < pair or window.stride > 1:
+        return True
+    filled = features >= limits.well_filled * pair * -(-features // pair)
+    return filled and channels * dtype.itemsize >= limits.channel_bytes
 
 
 def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
