@@ -7,6 +7,7 @@ there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -243,11 +244,22 @@ class _Direct:
 
     def _along_places(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
         """A vector of places for each of the features of a panel, summed up together."""
-        last = self.tiles.places[-1].label
+        loop = nest.loops[self.tiles.places[-1].label]
         columns = [const(n, INDEX) for n in range(panel.height)]
-        loop, stop = nest.loops[last], nest.stops[last]
-        body = self._of_tile(block, panel, [(nest.loops, lane) for lane in columns])
-        return (For(loop, ZERO, stop, body, loop_lanes(self.tiles.lanes, loop.attribute[2])),)
+
+        def vectors(start: Scalar, stop: Scalar, lanes: int) -> For:
+            body = self._of_tile(block, panel, [(nest.loops, lane) for lane in columns])
+            return For(loop, start, stop, body, lanes)
+
+        lanes, extent = self.tiles.lanes, loop.attribute[2]
+        stop, rest = nest.stops[self.tiles.places[-1].label], extent % lanes
+        if not rest or extent < lanes or stop.op != "const":
+            return (vectors(ZERO, stop, loop_lanes(lanes, extent)),)
+        # what is left is a shorter vector, which may overlap: masks would take the registers
+        short = 1 << (rest - 1).bit_length()
+        whole = const(extent - rest, INDEX)
+        left = replace(vectors(const(extent - short, INDEX), stop, short), whole=True)
+        return replace(vectors(ZERO, whole, lanes), whole=True), left
 
     def _along_features(self, block: _Block, nest: _Nest, panel: Tile, tile: Tile) -> Body:
         """A vector of the features of a panel for each of a few neighbours, summed up together."""
