@@ -46,7 +46,7 @@ class Tiles(NamedTuple):
     column : Axis
         The features.
     summed : tuple of Axis
-        Channels and taps, in the order of what a block sees: that of ``x``, or channels last.
+        Channels and taps, in the order of what a block sees: what vectors go along is last.
     lanes : int
         The length of vectors.
     height : int
@@ -142,24 +142,27 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         return None
     # neighbours of a tile are counted before
     neighbours = len(places) > 1 or sizes[last] % length == 0
-    by_places = out[-1] == own[-1] == last and _have_phases(windows.values(), target)
-    channels_last = out[-1] == last and out[-1] != column and neighbours
-    if by_places:
-        channels_last &= _suits_features(sizes[column], channels, windows[last], dtype, target)
-    along_features = channels_last or (out[-1] == column and neighbours)
+    by_places = _have_phases(windows.values(), target)
+    if out[-1] == column:
+        few = sizes[column] < limits.well_filled * registers and sizes[last] >= registers
+        along_features = neighbours and not (few and by_places)
+    elif out[-1] == last:
+        suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
+        along_features = neighbours and (suits or not by_places)
+    else:
+        return None
     if along_features:
         along, across = sizes[column], sizes[last]
     elif by_places:
         along, across = sizes[last], sizes[column]
     else:
         return None
-    summed = [label for label in own if label in found.summed or label in windows]
-    if channels_last:
-        summed = [*places, *(label for label in own if label in found.summed)]
+    seen = [label for label in own if label in found.summed]
+    summed = [*places, *seen] if along_features else [*seen, *places]
     outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
     widest = registers * max(2, limits.fewest_sums_in_registers // across)
     lanes, pitch = lanes_of(along, widest, limits), 0
-    if not along_features and _are_rows(own, places):
+    if not along_features and len(places) > 1:
         rows = length if len(places) == 2 else sizes[places[-2]]
         apart = pitch_of(windows[last], x[own.index(last)])
         flat = (rows - 1) * apart + along
@@ -222,11 +225,6 @@ def images_of(extent: int, most: int, limits: Convolutions) -> int:
     """How many images are in a block: a divisor, so that there are enough blocks, or one."""
     most = min(most, extent // limits.fewest_blocks)
     return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
-
-
-def _are_rows(own: Labels, places: Sequence[int]) -> bool:
-    """Whether the last two axes of places are lines of images."""
-    return len(places) > 1 and own[-2:] == tuple(places[-2:])
 
 
 def _have_phases(windows: Iterable[Window], target: Target) -> bool:
