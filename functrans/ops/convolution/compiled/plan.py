@@ -40,6 +40,9 @@ class Convolutions(NamedTuple):
     """The same, in bytes, if vectors of places are full."""
     well_filled: float = 0.9
     """So much of vectors of features is filled then."""
+    worth_skipping: float = 0.96
+    """Taps of which less than this part see elements: those beside the image are left out, where
+    that is known for a line of places."""
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     fewest_sums_in_registers: int = 8
