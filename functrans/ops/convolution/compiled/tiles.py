@@ -7,7 +7,7 @@ copied first, with the zeros around it, so that a sum has no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from functrans.ops.convolution.compiled.plan import (
     fits,
     places_are_few,
 )
-from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
+from functrans.ops.convolution.convolution import Roles, extents, roles
 from functrans.ops.convolution.windows import Window
 
 
@@ -141,22 +141,21 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     if length is None:
         return None
     # neighbours of a tile are counted before
-    neighbours = len(places) > 1 or sizes[last] % length == 0
-    by_places = _have_phases(windows.values(), target)
+    across_lines = len(places) > 1 or sizes[last] % length == 0
+    along_lines = _have_phases(windows.values(), target)
     if out[-1] == column:
         few = sizes[column] < limits.well_filled * registers and sizes[last] >= registers
-        along_features = neighbours and not (few and by_places)
+        along_features = across_lines and not (few and along_lines)
     elif out[-1] == last:
         suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
-        along_features = neighbours and (suits or not by_places)
+        along_features = across_lines and (suits or not along_lines)
     else:
         return None
-    if along_features:
-        along, across = sizes[column], sizes[last]
-    elif by_places:
-        along, across = sizes[last], sizes[column]
-    else:
+    if not along_features and not along_lines:
         return None
+    along, across = sizes[column], sizes[last]
+    if not along_features:
+        along, across = across, along
     seen = [label for label in own if label in found.summed]
     summed = [*places, *seen] if along_features else [*seen, *places]
     outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
