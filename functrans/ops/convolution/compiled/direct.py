@@ -321,8 +321,8 @@ class _Direct:
         here = nest.loops | {rows: ZERO, columns: place}
         members = [(here, const(n, INDEX)) for n in range(panel.height)]
         first = vector * tiles.lanes
-        lines = idiv(first, tiles.pitch), idiv(first + (tiles.lanes - 1), tiles.pitch)
-        fold = self._summed(block, panel, members, sums, {rows: lines})
+        spanned = idiv(first, tiles.pitch), idiv(first + (tiles.lanes - 1), tiles.pitch)
+        fold = self._summed(block, panel, members, sums, {rows: spanned})
         kept = (Store(self.made, (block.part, const(n, INDEX), place), total)
                 for n, total in enumerate(sums))  # fmt: skip
         width = const(tiles.lanes, INDEX)
