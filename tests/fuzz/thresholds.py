@@ -30,7 +30,7 @@ LOW = {
         "small_part": (0, 100_000),
     },
     "vectors": {"largest_copied": (0, 1500), "narrow_body": (0, 48), "chained": (2, 4)},
-    "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5)},
+    "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5), "long_piece": (0.0, 0.5)},
     "tiling": {
         "block": (2, 16),
         "long_block": (4, 32),
@@ -106,6 +106,10 @@ LOW = {
     },
     "convolutions": {
         "fewest_columns": (2, 3),
+        "fewest_channels_last": (1, 6),
+        "channel_bytes": (1, 256),
+        "well_filled": (0.1, 0.9),
+        "worth_skipping": (0.1, 1.1, 0.96),
         "most_sums_in_registers": (2, 5, 12),
         "filled": (0.1, 1.0, 0.6),
         "terms_of_a_copy": (0, 8),

@@ -39,7 +39,7 @@ CUDA = Target(
     ),
     Fusion(worth_a_kernel=1, unrelated_rows=True),
     Vectors(wide_columns=1),
-    Pieces(most_pieces=1),
+    Pieces(most_pieces=1, long_piece=2),
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
     Transforms(long=2048, wide=1, largest_tile=24 << 10),

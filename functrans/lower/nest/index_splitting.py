@@ -23,7 +23,9 @@ class Pieces(NamedTuple):
     shortest_row: int = 16
     """Shorter rows do not get a loop of their own: they would not fill a vector."""
     most_pieces: int = 5
-    """The greatest number of pieces of a loop."""
+    """The greatest number of pieces of a loop in which every condition is decided."""
+    long_piece: float = 0.5
+    """The part of a loop that is worth a piece without conditions, if there are more."""
 
 
 def pieces(
@@ -45,8 +47,12 @@ def pieces(
         if node.op in ("lt", "le", "eq", "ne") and node.args[0].dtype == INDEX:
             cuts.update(cut for cut in _cuts(node, index, simplify) if 0 < cut < extent)
     ordered = sorted(cuts)
-    if not 2 < len(ordered) <= target[Pieces].most_pieces + 1:
-        return [(0, extent)]
+    if len(ordered) > target[Pieces].most_pieces + 1:
+        # one long piece without conditions, and short ones around it that keep them
+        start, stop = max(pairwise(ordered), key=lambda piece: piece[1] - piece[0])
+        if stop - start < target[Pieces].long_piece * extent:
+            return [(0, extent)]
+        ordered = sorted({0, start, stop, extent})
     return list(pairwise(ordered))
 
 

@@ -68,7 +68,13 @@ def test_several_conditions():
 
 def test_too_many_pieces_are_none():
     assert len(cut(*(P < 10 * n for n in range(1, 5)))) == 5
-    assert cut(*(P < 10 * n for n in range(1, 6))) == [(0, EXTENT)]
+    assert cut(*(P < 10 * n for n in range(1, 7))) == [(0, EXTENT)]
+
+
+def test_of_too_many_pieces_a_long_one_is_kept():
+    """Most of the taps of a long filter are inside, and all conditions are decided there."""
+    taps = [*(P < n for n in range(1, 5)), *(number(94) < P + n for n in range(4))]
+    assert cut(*taps) == [(0, 4), (4, 92), (92, EXTENT)]
 
 
 def test_divisors():

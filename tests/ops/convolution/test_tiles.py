@@ -213,7 +213,7 @@ def test_strides_in_phases(size, taps, strides, padding, dilation, dtype):
 
     graph = trace(apply)(x, k)
     (eqn,) = (eqn for eqn in graph.eqns if eqn.primitive.name == "convolution")
-    assert not tiles(eqn, CPU).features_last
+    assert not tiles(eqn, CPU).along_features
     tolerance = 1e-10 if dtype == np.float64 else 1e-3
     expected = by_taps(x.astype(float), k.astype(float), strides, padding, dilation)
     np.testing.assert_allclose(jit(apply)(x, k), expected, atol=tolerance)

@@ -73,7 +73,11 @@ class _Accumulated:
         of = self.of
         parts = parts_of(of, self.at.target[Convolutions])
         part = index("part", parts)
+        columns = -(-of.column.extent // of.lanes)
         shape = [axis.extent for axis in of.results]
+        if not of.along_taps:
+            # a tile's rows lie one behind the other, and not each in a page of its own
+            shape = [columns, *shape[:-1], of.lanes]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))
         regions = [size for _, size in self.regions.values()]
         if of.along_taps:
@@ -81,7 +85,7 @@ class _Accumulated:
             given = self.y
         else:
             # in panels: what is read one after the other lies one behind the other
-            rows, columns = -(-of.row.extent // of.height), -(-of.column.extent // of.lanes)
+            rows = -(-of.row.extent // of.height)
             panel = (*regions, of.height), (*self.block.values(), of.lanes)
             seen = self.at.scratch("seen", self.dtype, (parts, rows, of.images, *panel[0]))
             given = self.at.scratch("given", self.dtype, (parts, columns, of.images, *panel[1]))
@@ -162,7 +166,8 @@ class _Accumulated:
             for place in np.ndindex(*(axis.extent for axis in together)):
                 here |= {a.label: const(n, INDEX) for a, n in zip(together, place, strict=True)}
                 own = here | {column.label: self.at.simplify(tile.first + here[column.label])}
-                terms = [load(sums, (const(n, INDEX), *own.values())) for n in range(parts)]
+                summed = (*own.values(),) if self.of.along_taps else (tile.number, *here.values())
+                terms = [load(sums, (const(n, INDEX), *summed)) for n in range(parts)]
                 position = tuple(own[label] for label in self.out_labels)
                 stores.append(Store(self.out, position, combine_pairwise("add", terms)))
             if together:
@@ -176,7 +181,9 @@ class _Accumulated:
             return nest(outer, vectorised(last, stores, self.at.target))
 
         # of few columns at a time, whose lines of the result stay in the cache
-        width = SIDE_BY_SIDE if together else column.extent
+        width = self.of.lanes
+        if self.of.along_taps:
+            width = SIDE_BY_SIDE if together else column.extent
         self.at.call(in_tiles(column.extent, width, columns), work=parts * self.out.count)
 
     def _together(self) -> tuple[Axis, ...]:
@@ -270,7 +277,7 @@ class _Accumulated:
             for n in range(rows.height):
                 total = local(self.dtype, f"sum{n}")
                 element = load(seen, (part, rows.number, image, *where, const(n, INDEX)))
-                here = (*groups, *places.values(), rows.first + n, columns.first + lane)
+                here = (columns.number, *groups, *places.values(), rows.first + n, lane)
                 position = (part, *map(self.at.simplify, here))
                 totals.append(total)
                 values.append(self.at.simplify(element * factor))

@@ -7,12 +7,15 @@ there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from functrans.loop.nodes import INDEX, ZERO, index
-from functrans.loop.scalar import Scalar, const, idiv, irem, minimum
+from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
 from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
@@ -30,6 +33,7 @@ from functrans.ops.convolution.compiled.shares import (
 )
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, in_tiles, region
 from functrans.ops.convolution.convolution import Labels
+from functrans.ops.convolution.windows import Window
 
 
 def emit(at: Emission, tiles: Tiles) -> None:
@@ -70,6 +74,27 @@ class _Nest(NamedTuple):
     stops: At
 
 
+def share_inside(window: Window, extent: int) -> float:
+    """How much of what a window sees is there, in an axis so long."""
+    seen = window.offset + window.dilation * np.arange(window.taps)
+    seen = window.stride * np.arange(window.places)[:, None] + seen
+    return float(np.mean((seen >= 0) & (seen < extent)))
+
+
+def taps_inside(window: Window, extent: int, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
+    """From which tap to which one elements of an axis are seen, from a place or the other."""
+    step = abs(window.dilation)
+    if window.dilation > 0:
+        before = -(last * window.stride + window.offset)
+        behind = (extent - 1) - (first * window.stride + window.offset)
+    else:
+        before = first * window.stride + (window.offset - (extent - 1))
+        behind = last * window.stride + window.offset
+    start = idiv(maximum(before + (step - 1), ZERO), step)
+    stop = idiv(maximum(behind + step, ZERO), step)
+    return start, minimum(stop, const(window.taps, INDEX))
+
+
 class _Direct:
     def __init__(self, at: Emission, tiles: Tiles) -> None:
         self.at = at
@@ -79,14 +104,19 @@ class _Direct:
         self.x, self.x_labels = at.operand(0), params["x_labels"]
         self.out, self.out_labels = at.result(), params["out"]
         self.dtype = self.out.dtype
-        self.kept: Labels = tuple(
-            label for label in self.x_labels if label in {axis.label for axis in tiles.summed}
-        )
+        self.kept: Labels = tuple(axis.label for axis in tiles.summed)
         lengths = dict(zip((axis.label for axis in tiles.places), tiles.block, strict=True))
         self.regions = {}
         for label, length in lengths.items():
             low, size = region(self.windows[label], length)
             self.regions[label] = low, -(-size // tiles.step(self.windows[label]))
+        sizes = dict(zip(self.x_labels, self.x.extents, strict=True))
+        limit = at.target[Convolutions].worth_skipping
+        self.skipping = {
+            axis.label: sizes[axis.label]
+            for axis in tiles.places[:-1]
+            if share_inside(self.windows[axis.label], sizes[axis.label]) < limit
+        }
 
     def emit(self) -> None:
         weights = self._packed()
@@ -162,7 +192,8 @@ class _Direct:
             where = loops | {column.label: panel.first + lane}
             value = load(y, [self.at.simplify(where[label]) for label in y_labels])
             store = Store(packed, (panel.number, *loops.values(), lane), value)
-            return nest([*loops.values()], vectorised(lane, store, self.at.target))
+            inner = [loops[label] for label in y_labels if label in loops]
+            return nest(inner, vectorised(lane, store, self.at.target))
 
         body = in_tiles(column.extent, side, copied)
         self.at.call(body, work=packed.count, writes=(packed,))
@@ -222,7 +253,7 @@ class _Direct:
             def one(block: _Block) -> Body:
                 if tiles.pitch:
                     return self._around(nest, 2, self._joined(block, nest, panel))
-                if not tiles.features_last:
+                if not tiles.along_features:
                     return self._around(nest, 1, self._along_places(block, nest, panel))
                 body = in_tiles(
                     tiles.places[-1].extent,
@@ -244,11 +275,22 @@ class _Direct:
 
     def _along_places(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
         """A vector of places for each of the features of a panel, summed up together."""
-        last = self.tiles.places[-1].label
+        loop = nest.loops[self.tiles.places[-1].label]
         columns = [const(n, INDEX) for n in range(panel.height)]
-        loop, stop = nest.loops[last], nest.stops[last]
-        body = self._of_tile(block, panel, [(nest.loops, lane) for lane in columns])
-        return (For(loop, ZERO, stop, body, loop_lanes(self.tiles.lanes, loop.attribute[2])),)
+
+        def vectors(start: Scalar, stop: Scalar, lanes: int) -> For:
+            body = self._of_tile(block, panel, [(nest.loops, lane) for lane in columns])
+            return For(loop, start, stop, body, lanes)
+
+        lanes, extent = self.tiles.lanes, loop.attribute[2]
+        stop, rest = nest.stops[self.tiles.places[-1].label], extent % lanes
+        if not rest or extent < lanes or stop.op != "const":
+            return (vectors(ZERO, stop, loop_lanes(lanes, extent)),)
+        # what is left is a shorter vector, which may overlap: masks would take the registers
+        short = 1 << (rest - 1).bit_length()
+        whole = const(extent - rest, INDEX)
+        left = replace(vectors(const(extent - short, INDEX), stop, short), whole=True)
+        return replace(vectors(ZERO, whole, lanes), whole=True), left
 
     def _along_features(self, block: _Block, nest: _Nest, panel: Tile, tile: Tile) -> Body:
         """A vector of the features of a panel for each of a few neighbours, summed up together."""
@@ -270,17 +312,22 @@ class _Direct:
         """Vectors along lines as one, whose margins are left out as they are copied."""
         tiles, simplify = self.tiles, self.at.simplify
         rows, columns = (axis.label for axis in tiles.places[-2:])
-        place, stop = index("place", tiles.joined), const(tiles.joined, INDEX)
+        vector, lane = index("vector", tiles.joined // tiles.lanes), index("lane", tiles.lanes)
+        place, stop = vector * tiles.lanes + lane, const(vector.attribute[2], INDEX)
         if nest.stops[rows].op != "const":
             extent = (nest.stops[rows] - 1) * tiles.pitch + tiles.places[-1].extent
-            stop = simplify(idiv(extent + (tiles.lanes - 1), tiles.lanes) * tiles.lanes)
+            stop = simplify(idiv(extent + (tiles.lanes - 1), tiles.lanes))
         sums = tuple(local(self.dtype, f"sum{n}") for n in range(panel.height))
         here = nest.loops | {rows: ZERO, columns: place}
         members = [(here, const(n, INDEX)) for n in range(panel.height)]
-        fold = self._summed(block, panel, members, sums)
+        first = vector * tiles.lanes
+        spanned = idiv(first, tiles.pitch), idiv(first + (tiles.lanes - 1), tiles.pitch)
+        fold = self._summed(block, panel, members, sums, {rows: spanned})
         kept = (Store(self.made, (block.part, const(n, INDEX), place), total)
                 for n, total in enumerate(sums))  # fmt: skip
-        vectors = For(place, ZERO, stop, (fold, *kept), tiles.lanes, whole=True)
+        width = const(tiles.lanes, INDEX)
+        one = For(lane, ZERO, width, (fold, *kept), tiles.lanes, whole=True)
+        vectors = For(vector, ZERO, stop, (one,))
         feature = index("feature", panel.height)
         made = simplify(nest.loops[rows] * tiles.pitch + nest.loops[columns])
         value = load(self.made, (block.part, feature, made))
@@ -303,17 +350,31 @@ class _Direct:
         panel: Tile,
         members: Sequence[tuple[At, Scalar]],
         sums: tuple[Scalar, ...],
+        lines: Mapping[int, tuple[Scalar, Scalar]] | None = None,
     ) -> Reduce:
-        """The statement that adds up the terms of places, each with one of a panel's features."""
+        """The statement that adds up the terms of places, each with one of a panel's features.
+
+        The places are the same along all axes but the last, or between the first and last ``lines``
+        along some.
+        """
         summed = {axis.label: index("k", axis.extent) for axis in self.tiles.summed}
-        bounds = tuple((k, ZERO, const(k.attribute[2], INDEX)) for k in summed.values())
+        bounds = []
+        for label, k in summed.items():
+            start, stop = ZERO, const(k.attribute[2], INDEX)
+            if label in self.skipping:
+                here = members[0][0][label]
+                first, last = (lines or {}).get(label, (here, here))
+                if label == self.tiles.places[0].label:
+                    first, last = first + block.start, last + block.start
+                start, stop = taps_inside(self.windows[label], self.skipping[label], first, last)
+            bounds.append((k, self.at.simplify(start), self.at.simplify(stop)))
         y_labels = self.at.eqn.params["y_labels"]
         apart = [block.outer[axis.label] for axis in self.tiles.outer if axis.label in y_labels]
         values = []
         for place, lane in members:
             weight = load(block.weights, (panel.number, *apart, *summed.values(), lane))
             values.append(self.at.simplify(self._element(block, place, summed) * weight))
-        return Reduce(sums, ("add",) * len(sums), tuple(values), bounds)
+        return Reduce(sums, ("add",) * len(sums), tuple(values), tuple(bounds))
 
     def _element(self, block: _Block, here: At, summed: At) -> Scalar:
         phases, found = [], dict(summed)

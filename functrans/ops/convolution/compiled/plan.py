@@ -22,7 +22,9 @@ from functrans.ops.linalg.compiled.blas import ROUTINES, Products, spacing
 class Convolutions(NamedTuple):
     """Convolutions: which are done in registers, which by BLAS, in blocks of which size.
 
-    Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet).
+    Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet);
+    `fewest_channels_last`, `channel_bytes`, `well_filled` (8 to 128 channels, 7 to 56 places) on a
+    core without AVX-512.
     """
 
     fewest_columns: int = 3
@@ -31,6 +33,16 @@ class Convolutions(NamedTuple):
     fewest_rows_in_tiles: int = 32
     """With fewer images and places, and longer sums, copies of weights would be most of the work.
     """
+    fewest_channels_last: int = 6
+    """Channels that are worth being copied side by side, for vectors of features, if lines of
+    places are short or windows have strides."""
+    channel_bytes: int = 256
+    """The same, in bytes, if vectors of places are full."""
+    well_filled: float = 0.9
+    """So much of vectors of features is filled then."""
+    worth_skipping: float = 0.96
+    """Taps of which less than this part see elements: those beside the image are left out, where
+    that is known for a line of places."""
     most_sums_in_registers: int = 12
     """Vectors of results, or pairs of them, that are summed up at once at most."""
     fewest_sums_in_registers: int = 8

@@ -7,9 +7,9 @@ copied first, with the zeros around it, so that a sum has no conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from functrans.ops.convolution.compiled.plan import (
     fits,
     places_are_few,
 )
-from functrans.ops.convolution.convolution import Labels, Roles, extents, roles
+from functrans.ops.convolution.convolution import Roles, extents, roles
 from functrans.ops.convolution.windows import Window
 
 
@@ -46,12 +46,12 @@ class Tiles(NamedTuple):
     column : Axis
         The features.
     summed : tuple of Axis
-        Channels and taps, in the order of ``x``.
+        Channels and taps, in the order of what a block sees: what vectors go along is last.
     lanes : int
         The length of vectors.
     height : int
         So many vectors are a tile.
-    features_last : bool
+    along_features : bool
         Whether vectors go along the features, and neighbouring places are a tile. Else it is the
         other way around.
     pitch : int
@@ -68,13 +68,13 @@ class Tiles(NamedTuple):
     summed: tuple[Axis, ...]
     lanes: int
     height: int
-    features_last: bool
+    along_features: bool
     pitch: int = 0
     images: int = 1
 
     def step(self, window: Window) -> int:
         """How many phases there are of what a window sees: vectors of places go along each."""
-        return 1 if self.features_last else window.stride
+        return 1 if self.along_features else window.stride
 
     @property
     def pieces(self) -> int:
@@ -94,7 +94,7 @@ class Tiles(NamedTuple):
     @property
     def side(self) -> int:
         """How many features are in a panel."""
-        return self.lanes if self.features_last else self.height
+        return self.lanes if self.along_features else self.height
 
     @property
     def rows(self) -> int:
@@ -130,38 +130,47 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         columns = [1 + max(sizes)]
         sizes[columns[0]] = 1
     column, last = columns[-1], places[-1]
-    features_last = out[-1] == column
-    dtype = eqn.outputs[0].aval.dtype
-    if features_last:
-        along, across = sizes[column], sizes[last]
-    elif out[-1] == own[-1] == last and _have_phases(windows.values(), target):
-        along, across = sizes[last], sizes[column]
-    else:
-        return None
-    limits = target[Convolutions]
-    summed = [label for label in own if label in found.summed or label in windows]
-    outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
+    dtype, limits = eqn.outputs[0].aval.dtype, target[Convolutions]
+    registers = target.lanes(dtype.itemsize)
+    channels = prod(sizes[label] for label in found.summed)
     length = length_of(
         [windows[label] for label in places],
-        prod(taps[label] for label in found.summed),
+        channels,
         2 * target.cache // limits.part_of_cache // dtype.itemsize,
     )
-    if length is None or (features_last and len(places) == 1 and sizes[last] % length):
-        # neighbours of a tile are counted before
+    if length is None:
         return None
-    registers = target.lanes(dtype.itemsize)
+    # neighbours of a tile are counted before
+    across_lines = len(places) > 1 or sizes[last] % length == 0
+    along_lines = _have_phases(windows.values(), target)
+    if out[-1] == column:
+        few = sizes[column] < limits.well_filled * registers and sizes[last] >= registers
+        along_features = across_lines and not (few and along_lines)
+    elif out[-1] == last:
+        suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
+        along_features = across_lines and (suits or not along_lines)
+    else:
+        return None
+    if not along_features and not along_lines:
+        return None
+    along, across = sizes[column], sizes[last]
+    if not along_features:
+        along, across = across, along
+    seen = [label for label in own if label in found.summed]
+    summed = [*places, *seen] if along_features else [*seen, *places]
+    outer = [*found.groups, *columns[:-1], *(label for label in out if label in found.rows)]
     widest = registers * max(2, limits.fewest_sums_in_registers // across)
     lanes, pitch = lanes_of(along, widest, limits), 0
-    if not features_last and _are_rows(own, places):
+    if not along_features and len(places) > 1:
         rows = length if len(places) == 2 else sizes[places[-2]]
-        wide = pitch_of(windows[last], x[own.index(last)])
-        flat = (rows - 1) * wide + along
+        apart = pitch_of(windows[last], x[own.index(last)])
+        flat = (rows - 1) * apart + along
         by_lines = rows * _registers(along, lanes, registers)
         if lanes > registers:
             # pairs of registers already, for each of which fewer weights are loaded
             by_lines *= 1 - limits.terms_of_a_copy / term_count
         if _registers(flat, widest, registers) <= by_lines:
-            lanes, pitch = widest, wide
+            lanes, pitch = widest, apart
     if 2 * lanes < registers:
         return None
     return Tiles(
@@ -172,10 +181,27 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         tuple(Axis(label, taps[label]) for label in summed),
         lanes,
         height_of(across, most_sums(target, dtype.itemsize, lanes)),
-        features_last,
+        along_features,
         pitch,
         _images(eqn, found, length, target),
     )
+
+
+def _suits_features(
+    features: int, channels: int, window: Window, dtype: np.dtype[Any], target: Target
+) -> bool:
+    """Whether vectors of features, of channels copied side by side, are better than of places.
+
+    These are as good where lines fill them, and the elements that one place sees are few: vectors
+    of places are not aligned, and those of two channels lie far apart.
+    """
+    limits, pair = target[Convolutions], 2 * target.lanes(dtype.itemsize)
+    if features < pair or channels < limits.fewest_channels_last:
+        return False
+    if window.places < pair or window.stride > 1:
+        return True
+    filled = features >= limits.well_filled * pair * -(-features // pair)
+    return filled and channels * dtype.itemsize >= limits.channel_bytes
 
 
 def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
@@ -198,11 +224,6 @@ def images_of(extent: int, most: int, limits: Convolutions) -> int:
     """How many images are in a block: a divisor, so that there are enough blocks, or one."""
     most = min(most, extent // limits.fewest_blocks)
     return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
-
-
-def _are_rows(own: Labels, places: Sequence[int]) -> bool:
-    """Whether the last two axes of places are lines of images."""
-    return len(places) > 1 and own[-2:] == tuple(places[-2:])
 
 
 def _have_phases(windows: Iterable[Window], target: Target) -> bool:
