@@ -213,12 +213,11 @@ def _factor(
 ) -> Scalar:
     """An element of an operand, which is computed where it is packed, or before that."""
     position = _position(at.eqn, number, axes, outer, term)
-    if in_memory:
-        return load(at.operand(number), position)
     element = at.element(number, position)
     nodes = postorder([element])
     largest = at.target[Forms].largest_factor
-    if node_count(nodes) > largest or any(node.op == "fold" for node in nodes):
+    is_long = node_count(nodes) > largest or any(node.op == "fold" for node in nodes)
+    if is_long or (in_memory and element.op != "load"):
         return load(at.operand(number), position)
     return element
 
