@@ -41,7 +41,8 @@ RECORDS = {
     for record in (
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
         Elimination, Fission,
-        Forms, Fusion, InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
+        Forms, Fusion, InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation,
+        Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, Tiling,
         Transforms, Unrolling, Vectors,
     )

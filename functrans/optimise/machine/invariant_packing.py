@@ -3,38 +3,42 @@
 In memory, the rows of a panel (a few columns, all terms) are as far apart as the matrix has
 columns. They are in many pages, and, if that distance is a power of two, in few sets of the nearest
 cache. A copy that is made panel by panel, once before the loop, is read from its beginning to its
-end. Small products in loops read their right operand in place
-(`functrans.ops.linalg.compiled.forms`). Its place is in this copy then, by a transpose and a
-reshape, which only move indices.
+end. Products in loops read their right operand in place (`functrans.ops.linalg.compiled.forms`).
+Its place is in this copy then, by a transpose and a reshape, which only move indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
 from functrans.ir.types import Aval
 from functrans.loop.target import Target
-from functrans.ops.arrays.slicing import embed, read_slice
-from functrans.ops.arrays.structural import reshape, transpose, transpose_p
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.slicing import embed, embed_p, read_slice, slice_p
+from functrans.ops.arrays.structural import broadcast_to_p, full_p, reshape, transpose, transpose_p
 from functrans.ops.control.layout import GROWS
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import while_p
-from functrans.ops.linalg.compiled.forms import shared_rows
-from functrans.ops.linalg.contraction import dot_general
+from functrans.ops.linalg.compiled.blas import counts
+from functrans.ops.linalg.compiled.forms import Forms, shared_rows
+from functrans.ops.linalg.contraction import dot_general, gemm
 from functrans.optimise.loops import Const, Loop
 from functrans.trace.stage import rewrite
 
 
 class InvariantPacking(NamedTuple):
-    """Matrices that are packed before a loop. Measured: `least_bytes` (recurrent networks)."""
+    """Matrices that are packed before a loop. Measured: all but `least_steps` (LSTM, GRU)."""
 
     least_steps: int = 8
     """Steps of a scan that are worth a copy."""
     least_bytes: int = 1 << 15
     """Bytes of a matrix that is worth one: the nearest cache holds a smaller one."""
+    fewest_rows: int = 16
+    """Rows of a product that threads share among themselves for all steps of a loop: of fewer, a
+    large product is rather shared in each step, or done for all steps at once."""
 
 
 class _Panels(NamedTuple):
@@ -84,24 +88,60 @@ def pack_before_loops(graph: Graph, target: Target) -> Graph:
     eqns: list[Eqn] = []
     panels: dict[Matrix, Atom] = {}
     for eqn in graph.eqns:
-        least = target[InvariantPacking].least_steps
-        if eqn.primitive is while_p or (eqn.primitive is scan_p and _steps(eqn, least) >= least):
+        if eqn.primitive in (scan_p, while_p) and _is_long(eqn, target):
             eqn = _with_panels(eqn, panels, eqns, target)
         eqns.append(eqn)
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
-def _with_panels(
-    eqn: Eqn, panels: dict[Matrix, Atom], before: list[Eqn], target: Target
-) -> Eqn:
+def _is_long(loop: Eqn, target: Target) -> bool:
+    """Whether a loop has steps that are worth a copy, or as many as data say."""
+    length: int = loop.params.get("length", GROWS)
+    return length == GROWS or length >= target[InvariantPacking].least_steps
+
+
+def rows_stay_apart(loop: Loop) -> bool:
+    """Whether blocks of rows may go through all steps each by itself, as far as is easily known."""
+    consts = {const.inner[0] for const in loop.consts}
+    moves = broadcast_to_p, concatenate_p, embed_p, full_p, slice_p
+    return all(
+        eqn.primitive.elementwise
+        or eqn.primitive in moves
+        or (eqn.primitive is transpose_p and eqn.inputs[0] in consts)
+        or (eqn.primitive is dot_general and _is_by_constant(eqn, loop, consts))
+        for eqn in loop.body
+    )
+
+
+def _is_by_constant(product: Eqn, loop: Loop, consts: Container[Atom]) -> bool:
+    """Whether the right operand of a product is a constant matrix, or the transpose of one."""
+    turns = _turns(loop)
+    right = product.inputs[1]
+    return turns.get(right, right) in consts
+
+
+def _turns(loop: Loop) -> Mapping[Atom, Atom]:
+    """What is transposed in a loop, by the transposes."""
+    return {x.outputs[0]: x.inputs[0] for x in loop.body if x.primitive is transpose_p}
+
+
+def reads_panels(eqn: Eqn, consts: Container[Atom], target: Target) -> bool:
+    """Whether an equation of a loop whose rows stay apart is a product that will read panels."""
+    if eqn.primitive is not dot_general or eqn.inputs[1] not in consts:
+        return False
+    enough = counts(eqn).rows >= target[InvariantPacking].fewest_rows
+    return enough and _panels(eqn, {eqn.inputs[1]}, {}, True, target) is not None
+
+
+def _with_panels(eqn: Eqn, panels: dict[Matrix, Atom], before: list[Eqn], target: Target) -> Eqn:
     """A loop whose products read panels, which are made ``before`` it."""
     loop = Loop(eqn)
     outer = {const.inner[0]: const.outer for const in loop.consts}
-    turns = {x.outputs[0]: x.inputs[0] for x in loop.body if x.primitive is transpose_p}
+    turns, apart = _turns(loop), rows_stay_apart(loop)
     inside: dict[Matrix, Var] = {}
     body: list[Eqn] = []
     for each in loop.body:
-        own = _panels(each, outer, turns, target)
+        own = _panels(each, outer, turns, apart, target)
         if own is None:
             body.append(each)
             continue
@@ -119,39 +159,46 @@ def _with_panels(
         reads, (right,) = inlined(
             rewrite(form.unpacked, [panels[key].aval]), [inside[key]], each.source
         )
-        body += [*reads, _times(each, right)]
+        body += [*reads, _by_panels(each, right)]
     loop.body = body
     return loop.rebuilt() if inside else eqn
 
 
 def _panels(
-    eqn: Eqn, outer: Mapping[Atom, Atom], turns: Mapping[Atom, Atom], target: Target
+    eqn: Eqn, outer: Container[Atom], turns: Mapping[Atom, Atom], apart: bool, target: Target
 ) -> Matrix | None:
     """The constant matrix by which an equation multiplies, and its panels, if they are worth it."""
     if eqn.primitive is not dot_general or eqn.params["batch"] != ((), ()):
         return None
-    right = eqn.inputs[1]
+    limits, size, right = target[InvariantPacking], counts(eqn), eqn.inputs[1]
     matrix = turns.get(right, right)
-    if matrix not in outer or len(matrix.aval.shape) != 2:
+    if matrix not in outer or len(matrix.aval.shape) != 2 or len(eqn.params["contract"][1]) != 1:
+        return None
+    is_large = size.multiplications >= target[Forms].least_work_in_loops
+    if is_large and not (apart and size.rows >= limits.fewest_rows):
         return None
     (axis,) = eqn.params["contract"][1]
-    rows = right.aval.shape if axis == 0 else right.aval.shape[::-1]
-    itemsize = right.aval.dtype.itemsize
-    form = _Panels((axis == 1) != (matrix is not right), *rows, 2 * target.lanes(itemsize))
-    if matrix.aval.size * itemsize < target[InvariantPacking].least_bytes:
+    dtype, shape = right.aval.dtype, (size.summed, size.columns)
+    width = 2 * target.lanes(dtype.itemsize)
+    if matrix.aval.size * dtype.itemsize < limits.least_bytes or size.columns <= width:
         return None
-    product = _times(eqn, Var(Aval(rows, right.aval.dtype)))
-    is_ours = shared_rows(product, replace(target, in_loop=True)) > 0
-    return (matrix, form) if is_ours and form.columns > form.width else None
+    if dtype.kind != "f" or not _has_form(eqn, Var(Aval(shape, dtype)), target):
+        return None
+    return matrix, _Panels((axis == 1) != (matrix is not right), *shape, width)
 
 
-def _times(eqn: Eqn, right: Atom) -> Eqn:
-    """A product with another right operand, a row for each term."""
-    params = {**eqn.params, "contract": (eqn.params["contract"][0], (0,))}
-    return Eqn(eqn.primitive, [eqn.inputs[0], right], eqn.outputs, params, eqn.source)
+def _has_form(eqn: Eqn, right: Var, target: Target) -> bool:
+    """Whether a product reads its right operand in place, if it has a row for each term."""
+    return shared_rows(_by_panels(eqn, right), replace(target, in_loop=True)) > 0
 
 
-def _steps(scan: Eqn, expected: int) -> int:
-    """The steps of a scan, or how many are expected of one whose number follows from data."""
-    length = scan.params["length"]
-    return expected if length == GROWS else length
+def _by_panels(eqn: Eqn, right: Atom) -> Eqn:
+    """A product whose right operand is in panels, a row for each term."""
+    params = {
+        "contract": (eqn.params["contract"][0], (0,)),
+        "batch": ((), ()),
+        "parts": None,
+        "symmetric": False,
+        "panels": True,
+    }
+    return Eqn(gemm, [eqn.inputs[0], right], eqn.outputs, params, eqn.source)

@@ -28,6 +28,7 @@ from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
+from functrans.optimise.machine.invariant_packing import reads_panels, rows_stay_apart
 from functrans.optimise.rewrite import Rewriter
 from functrans.transform.batch import batch_graph
 
@@ -64,7 +65,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
             out.keep(eqn, inputs)
             continue
         eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
-        before, eqn = _hoisted(eqn, target[Motion])
+        before, eqn = _hoisted(eqn, target)
         eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
         for old, new in results.items():
@@ -97,13 +98,14 @@ def _rebuilt(loop: Loop) -> Eqn:
 # -- before the loop -------------------------------------------------------------------------------
 
 
-def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
+def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
     """Equations for all steps at once, and the scan without them."""
-    loop = Loop(eqn)
+    loop, limits = Loop(eqn), target[Motion]
     consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
     free: set[Atom] = {*consts, *xs}
     stacked: set[Atom] = set(xs)
     wanted: list[Var] = []
+    apart = rows_stay_apart(loop)
     for inner in loop.body:
         operands = [x for x in inner.inputs if isinstance(x, Var)]
         if not operands or not free.issuperset(operands) or inner.primitive.batch is None:
@@ -111,6 +113,8 @@ def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
         free.update(inner.outputs)
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
+        if apart and reads_panels(inner, consts, target):
+            continue  # what is computed for all steps goes to memory and comes back
         if _is_much(inner, limits) or inner.primitive in MATRICES:
             if _can_be_stacked(inner.outputs[:1], loop, limits):
                 wanted += inner.outputs

@@ -97,7 +97,7 @@ class _Coalescing:
         return reshape_in(part, self.makers, self.graph.inputs) is not None
 
     def sum(self, eqn: Eqn) -> list[Eqn] | None:
-        """A sum of embedded slices, of many or of all that there is: each is added where it goes."""
+        """A sum of embedded slices, of many or of all there are: each is added where it goes."""
         (out,) = eqn.outputs
         if out.aval.size <= self.limits.small:
             return None

@@ -107,3 +107,41 @@ def test_bits_do_not_depend_on_threads(monkeypatch, threads):
     wanted = jit(grad(network(False)))(*given)
     monkeypatch.setattr(functrans.config, "threads", threads)
     np.testing.assert_array_equal(jit(grad(network(False)))(*given), wanted)
+
+
+def cell(w, v, h, xs):
+    """A step that multiplies its input and its state by constant matrices."""
+    return lax.scan(lambda h, x: (np.tanh(x @ v + h @ w), None), h, xs)[0]
+
+
+def mixing(w, v, h, xs):
+    """One whose rows are normalised together, so that threads cannot share them."""
+
+    def step(h, x):
+        h = np.tanh(x @ v + h @ w)
+        return h - np.mean(h, axis=0), None
+
+    return lax.scan(step, h, xs)[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "rows", "steps_of_input"), [(cell, 16, 0), (cell, 8, 1), (mixing, 16, 1)]
+)
+def test_products_of_the_input_stay_in_loops_whose_rows_are_shared(step, rows, steps_of_input):
+    w, h, xs = arguments(rows, 96)
+    compiled, given = jit(step), (w, w[::-1].copy(), h, xs)
+    before, *_ = str(compiled.lower(*given).stages()).split("== materialisation")
+    assert before.count(f"f64[9,{rows},96] = dot_general") == steps_of_input
+    np.testing.assert_allclose(compiled(*given), step(*given), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("step", "is_packed"), [(cell, True), (mixing, False)])
+def test_large_products_read_panels_if_rows_are_shared(monkeypatch, step, is_packed):
+    take_host_for(
+        monkeypatch, invariant_packing={"least_bytes": 0}, forms={"least_work_in_loops": 1000}
+    )
+    w, h, xs = arguments(32, 96)
+    compiled, given = jit(step), (w, w[::-1].copy(), h, xs)
+    before, *_ = str(compiled.lower(*given).stages()).split("== materialisation")
+    assert ("transpose[permutation=(1, 0, 2)]" in before) == is_packed
+    np.testing.assert_allclose(compiled(*given), step(*given), rtol=1e-10, atol=1e-12)

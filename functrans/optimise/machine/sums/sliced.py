@@ -44,9 +44,7 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     return found
 
 
-def _of_operands(
-    eqn: Eqn, order: tuple[int, ...], product: Eqn, values: Environment
-) -> list[Any]:
+def _of_operands(eqn: Eqn, order: tuple[int, ...], product: Eqn, values: Environment) -> list[Any]:
     """The slice of a product with its axes in some order, as a product of slices."""
     ranges = [(x, 1, 1) if isinstance(x, int) else x for x in eqn.params["index"]]
     by_axis: dict[int, Range] = dict(zip(order, ranges, strict=True))

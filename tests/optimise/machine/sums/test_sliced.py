@@ -64,7 +64,9 @@ def test_no_array_has_the_axes_of_all_factors():
     given = RNG.random((100, 8)), RNG.random((100, 30)), RNG.standard_normal((8, 30, 20))
     compiled = jit(mixed)
     np.testing.assert_allclose(compiled(*given), mixed(*given), rtol=1e-10, atol=1e-10)
-    assert "f64[8,100,20]" not in str(compiled.lower(*given).stages()).split("== materialisation")[0]
+    assert (
+        "f64[8,100,20]" not in str(compiled.lower(*given).stages()).split("== materialisation")[0]
+    )
 
 
 def test_infinite_weights_stay():
