@@ -102,7 +102,7 @@ def _is_long(loop: Eqn, target: Target) -> bool:
 
 def rows_stay_apart(loop: Loop) -> bool:
     """Whether blocks of rows may go through all steps each by itself, as far as is easily known."""
-    consts = {const.inner[0] for const in loop.consts}
+    consts: set[Atom] = {const.inner[0] for const in loop.consts}
     moves = broadcast_to_p, concatenate_p, embed_p, full_p, slice_p
     return all(
         eqn.primitive.elementwise
@@ -136,7 +136,7 @@ def reads_panels(eqn: Eqn, consts: Container[Atom], target: Target) -> bool:
 def _with_panels(eqn: Eqn, panels: dict[Matrix, Atom], before: list[Eqn], target: Target) -> Eqn:
     """A loop whose products read panels, which are made ``before`` it."""
     loop = Loop(eqn)
-    outer = {const.inner[0]: const.outer for const in loop.consts}
+    outer: dict[Atom, Atom] = {const.inner[0]: const.outer for const in loop.consts}
     turns, apart = _turns(loop), rows_stay_apart(loop)
     inside: dict[Matrix, Var] = {}
     body: list[Eqn] = []
