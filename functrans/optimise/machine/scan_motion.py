@@ -2,6 +2,8 @@
 
 Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
 input's part of a recurrent network), and equations of linear algebra that do without the carry.
+(Where threads share the rows of a batch for all steps, the input's part stays in the loop, and its
+matrix is packed: `functrans.optimise.machine.invariant_packing`.)
 After the loop are done: contractions that only make results, and sums over the steps. A carry that
 only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
 that only adds up what is scattered (the gradient of an embedding) becomes one scatter.

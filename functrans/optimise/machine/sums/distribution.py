@@ -1,4 +1,4 @@
-"""The distributive law for sums: over joined arrays, over scatters, over products, over windows."""
+"""The distributive law for sums: over joined arrays, scatters, products, windows; of slices."""
 
 from __future__ import annotations
 
