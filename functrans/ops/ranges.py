@@ -193,6 +193,7 @@ RANGES: dict[str, Range] = {
     "start": _count,
     "steps": _at_least(1),
     "symmetric": _truth,
+    "panels": _truth,
     "transpose_a": _truth,
     "transposed": _graphs,
     "type": _one_of(1, 2, 3, 4),

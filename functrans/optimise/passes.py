@@ -32,6 +32,7 @@ from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.deferred_scatters import add_scatters_last
 from functrans.optimise.machine.diagonals import compare_for_diagonals
 from functrans.optimise.machine.half_products import widen_half_products
+from functrans.optimise.machine.invariant_packing import pack_before_loops
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
@@ -141,7 +142,8 @@ FOR_CORES = Passes(
         Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
         Pass(unroll_scans, "after code motion, which needs single steps as they were written",
              none_is_to_be_unrolled),
-        Pass(columns_first, "after code motion: a product that left its loop needs no transpose"),
+        Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
+        Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
         Pass(write_out_triangles, "after layouts, because a choice cannot be read transposed"),
         Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),

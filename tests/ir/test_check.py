@@ -78,7 +78,8 @@ WRONG = {
     "a gemm that is not symmetric": (
         Graph([v := Var(Aval((2, 3), float))],
               [Eqn(registry["gemm"], (v, v), (w := Var(Aval((2, 3, 2, 3), float)),),
-                   {"contract": ((), ()), "batch": ((), ()), "parts": None, "symmetric": True})],
+                   {"contract": ((), ()), "batch": ((), ()), "parts": None, "symmetric": True,
+                    "panels": False})],
               [w]),
         "gemm gives no symmetric matrices, but an array of shape",
     ),

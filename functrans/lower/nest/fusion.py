@@ -112,6 +112,16 @@ class Loop:
             for root in child.roots:
                 self.record(root)
 
+    def is_map(self, loops: Sequence[Scalar]) -> bool:
+        """Whether there are these loops, one directly inside another, and plain maps in them."""
+        loop = self
+        for index in loops[1:]:
+            inner = loop.children[0]
+            if len(loop.children) > 1 or not isinstance(inner, Loop) or inner.index is not index:
+                return False
+            loop = inner
+        return loop.vectorisable
+
     def record(self, root: Root) -> None:
         """Take note of a root that is inside, at any depth."""
         self.roots[root] = None
@@ -217,7 +227,8 @@ class _Fusion:
             return nest.unexpanded <= most
         if any(maker in nest.roots for maker in read):
             return True
-        if len(root.loops) == 1 and nest.vectorisable and nest.plain and not root.folds:
+        is_first = len(root.loops) == 1 or not read
+        if is_first and nest.plain and not root.folds and nest.is_map(root.loops):
             # nothing is lost, and what reads both will find them in one place
             return nest.node_count <= self.limits.largest_nest
         if self.limits.unrelated_rows and not nest.plain and root.folds:

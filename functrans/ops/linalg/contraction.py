@@ -301,8 +301,9 @@ Products of two half floats are exact in float32, so this is what contracting th
 
 
 def _infer_gemm(
-    x: Aval, y: Aval, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
-) -> Aval:
+    x: Aval, y: Aval, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool,
+    panels: bool,
+) -> Aval:  # fmt: skip
     whole = _infer(x, y, contract=contract, batch=batch)
     if whole.dtype.kind != "f":
         raise DtypeError(f"gemm takes matrices of floats, not of {whole.dtype}")
@@ -314,8 +315,9 @@ def _infer_gemm(
 
 
 def _gemm(
-    x: Any, y: Any, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool
-) -> Any:
+    x: Any, y: Any, *, contract: Pairs, batch: Pairs, parts: int | None, symmetric: bool,
+    panels: bool,
+) -> Any:  # fmt: skip
     if parts is None:
         result = _dot_general(x, y, contract=contract, batch=batch)
     else:
@@ -340,7 +342,8 @@ def _in_parts(x: Any, y: Any, contract: Pairs, parts: int) -> Any:
 def _calls(
     contract: Pairs, batch: Pairs = ((), ()), parts: int | None = None, symmetric: bool = False
 ) -> dict[str, Any]:
-    return {"contract": contract, "batch": batch, "parts": parts, "symmetric": symmetric}
+    divided = {"parts": parts, "symmetric": symmetric, "panels": False}
+    return {"contract": contract, "batch": batch, **divided}
 
 
 def _samples_of_gemm(rng: np.random.Generator) -> Iterator[Sample]:
@@ -374,7 +377,8 @@ gemm = primitive(
 
 If it has ``parts``, what is summed is cut into that many, and their sums are given side by side
 along a first axis. If the result is known to be ``symmetric``, what is below the diagonal is
-computed, and stands above it as well.
+computed, and stands above it as well. If the right operand is in ``panels``
+(`functrans.optimise.machine.invariant_packing`), a step of a loop reads it in place.
 """
 
 # -- by labels -------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ def _divided(
     """The contraction, possibly in parts that are added up, or of half a symmetric matrix."""
     if parts is None and not symmetric:
         return [Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
-    params = {**params, "parts": parts, "symmetric": symmetric}
+    params = {**params, "parts": parts, "symmetric": symmetric, "panels": False}
     if parts is None:
         return [Eqn(gemm, operands, eqn.outputs, params, eqn.source)]
     (out,) = eqn.outputs

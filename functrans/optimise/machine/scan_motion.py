@@ -2,6 +2,8 @@
 
 Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
 input's part of a recurrent network), and equations of linear algebra that do without the carry.
+(Where threads share the rows of a batch for all steps, the input's part stays in the loop, and its
+matrix is packed: `functrans.optimise.machine.invariant_packing`.)
 After the loop are done: contractions that only make results, and sums over the steps. A carry that
 only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
 that only adds up what is scattered (the gradient of an embedding) becomes one scatter.
@@ -28,6 +30,7 @@ from functrans.ops.linalg.compiled.blas import sides
 from functrans.ops.linalg.contraction import dot_general
 from functrans.ops.linalg.factorisations import MATRICES
 from functrans.optimise.loops import Carry, Const, Loop, Row, Stacked
+from functrans.optimise.machine.invariant_packing import reads_panels, rows_stay_apart
 from functrans.optimise.rewrite import Rewriter
 from functrans.transform.batch import batch_graph
 
@@ -65,7 +68,7 @@ def move_out_of_scans(graph: Graph, target: Target) -> Graph:
             out.keep(eqn, inputs)
             continue
         eqn = Eqn(eqn.primitive, inputs, eqn.outputs, eqn.params, eqn.source)
-        before, eqn = _hoisted(eqn, target[Motion])
+        before, eqn = _hoisted(eqn, target)
         eqn, after, results = _sunk(eqn, target[Motion])
         out.eqns += [*before, eqn, *after]
         for old, new in results.items():
@@ -98,13 +101,14 @@ def _rebuilt(loop: Loop) -> Eqn:
 # -- before the loop -------------------------------------------------------------------------------
 
 
-def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
+def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
     """Equations for all steps at once, and the scan without them."""
-    loop = Loop(eqn)
+    loop, limits = Loop(eqn), target[Motion]
     consts, xs = [c.inner[0] for c in loop.consts], [row.inner for row in loop.rows]
     free: set[Atom] = {*consts, *xs}
     stacked: set[Atom] = set(xs)
     wanted: list[Var] = []
+    apart = rows_stay_apart(loop)
     for inner in loop.body:
         operands = [x for x in inner.inputs if isinstance(x, Var)]
         if not operands or not free.issuperset(operands) or inner.primitive.batch is None:
@@ -112,6 +116,8 @@ def _hoisted(eqn: Eqn, limits: Motion) -> tuple[list[Eqn], Eqn]:
         free.update(inner.outputs)
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
+        if apart and reads_panels(inner, consts, target):
+            continue  # what is computed for all steps goes to memory and comes back
         if _is_much(inner, limits) or inner.primitive in MATRICES:
             if _can_be_stacked(inner.outputs[:1], loop, limits):
                 wanted += inner.outputs

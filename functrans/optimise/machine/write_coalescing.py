@@ -16,7 +16,7 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.shape import Joins, concatenate_p
 from functrans.ops.arrays.slicing import assemble_p, embed_p, update_slice_p
 from functrans.ops.arrays.structural import is_zeros
-from functrans.ops.compiled.places import Index, is_whole, sliced_shape, whole
+from functrans.ops.compiled.places import Index, covers, disjoint, is_whole, sliced_shape, whole
 from functrans.ops.compiled.regrouping import reshape_in
 from functrans.ops.elementwise.arithmetic import add
 
@@ -97,7 +97,7 @@ class _Coalescing:
         return reshape_in(part, self.makers, self.graph.inputs) is not None
 
     def sum(self, eqn: Eqn) -> list[Eqn] | None:
-        """A sum of many embedded slices: each is added where it goes."""
+        """A sum of embedded slices, of many or of all there are: each is added where it goes."""
         (out,) = eqn.outputs
         if out.aval.size <= self.limits.small:
             return None
@@ -115,8 +115,11 @@ class _Coalescing:
                 slices += 1
             else:
                 terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
+        # (slices that fill an array which is kept are computed each by itself)
+        places = list(terms)
+        is_kept = self.uses[out] > 1 and disjoint(places) and covers(places, out.aval.shape)
         # what is broadcast is added by itself
-        if slices <= self.limits.few or any(
+        if slices <= (1 if is_kept else self.limits.few) or any(
             x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
         ):
             return None

@@ -13,6 +13,7 @@ from tests.lower.by_hand import done_by, root
 F8 = np.dtype(float)
 ROWS, COLUMNS = 30, 200
 X = buffer("x", F8, (ROWS, COLUMNS))
+Y = buffer("y", F8, (ROWS, COLUMNS))
 V = buffer("v", F8, (COLUMNS,))
 
 
@@ -52,6 +53,21 @@ def test_maps_share_a_loop():
     p.add("b", (COLUMNS,), lambda i: load(a, (i,)) + 1.0, output=True)
     p.add("c", (COLUMNS,), lambda i: load(V, (i,)) * load(a, (i,)), output=True)
     assert p.nests() == [(COLUMNS, "a", "b", "c")]
+
+
+def test_maps_of_unrelated_tables_share_loops():
+    p = Program()
+    a = p.add("a", (ROWS, COLUMNS), lambda i, j: load(X, (i, j)) * 2.0)
+    b = p.add("b", (ROWS, COLUMNS), lambda i, j: load(Y, (i, j)) * 2.0)
+    p.add("c", (ROWS, COLUMNS), lambda i, j: load(a, (i, j)) * load(b, (i, j)), output=True)
+    assert p.nests() == [(ROWS, (COLUMNS, "a", "b", "c"))]
+
+
+def test_a_map_joins_no_unrelated_sums():
+    p = Program()
+    p.add("a", (ROWS,), lambda i: row_sum(X, i), output=True)
+    p.add("b", (ROWS, COLUMNS), lambda i, j: load(Y, (i, j)) * 2.0, output=True)
+    assert p.nests() == [(ROWS, "a"), (ROWS, (COLUMNS, "b"))]
 
 
 def test_what_is_read_at_another_index_comes_before():

@@ -107,10 +107,11 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
     """The rows of a block of a product whose rows a loop around may share; 0 for any other.
 
     It is in a loop, too small to be shared on its own, and would be a call. Its right operand is
-    read in vectors where it is, in each step.
+    read in vectors where it is, in each step. One that is in panels is worth that at any size.
     """
     limits, size = target[Forms], counts(eqn)
-    if not target.in_loop or size.multiplications >= limits.least_work_in_loops:
+    is_long = size.multiplications >= limits.least_work_in_loops
+    if not target.in_loop or (is_long and not eqn.params.get("panels", False)):
         return 0
     if eqn.params.get("symmetric", False) or eqn.params.get("parts") is not None:
         return 0
@@ -213,12 +214,11 @@ def _factor(
 ) -> Scalar:
     """An element of an operand, which is computed where it is packed, or before that."""
     position = _position(at.eqn, number, axes, outer, term)
-    if in_memory:
-        return load(at.operand(number), position)
     element = at.element(number, position)
     nodes = postorder([element])
     largest = at.target[Forms].largest_factor
-    if node_count(nodes) > largest or any(node.op == "fold" for node in nodes):
+    is_long = node_count(nodes) > largest or any(node.op == "fold" for node in nodes)
+    if is_long or (in_memory and element.op != "load"):
         return load(at.operand(number), position)
     return element
 

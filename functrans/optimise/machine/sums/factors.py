@@ -246,6 +246,9 @@ def _scaled(x: Product, combine: Primitive, y: Product, axes: Axes) -> Product |
     ((atom, labels, *_),) = y.factors
     names = {*axes.whole(labels)}
     wide = [i for i, f in enumerate(x.factors) if names <= {*axes.whole(f.labels)}]
+    if not wide and x.contracted and combine is multiply:
+        # (a weight of each term, as of the experts that a mixture adds up)
+        return x._replace(factors=(*x.factors, *y.factors), opened=(*x.opened, *y.opened))
     if x.is_linear or not wide:
         return None
     # found by position, because the factors of a square occur twice

@@ -1,0 +1,204 @@
+"""Loop-invariant packing: matrices that all steps of a loop multiply by are packed before it.
+
+In memory, the rows of a panel (a few columns, all terms) are as far apart as the matrix has
+columns. They are in many pages, and, if that distance is a power of two, in few sets of the nearest
+cache. A copy that is made panel by panel, once before the loop, is read from its beginning to its
+end. Products in loops read their right operand in place (`functrans.ops.linalg.compiled.forms`).
+Its place is in this copy then, by a transpose and a reshape, which only move indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
+from functrans.ir.types import Aval
+from functrans.loop.target import Target
+from functrans.ops.arrays.shape import concatenate_p
+from functrans.ops.arrays.slicing import embed, embed_p, read_slice, slice_p
+from functrans.ops.arrays.structural import broadcast_to_p, full_p, reshape, transpose, transpose_p
+from functrans.ops.control.layout import GROWS
+from functrans.ops.control.scan import scan_p
+from functrans.ops.control.while_loop import while_p
+from functrans.ops.linalg.compiled.blas import counts
+from functrans.ops.linalg.compiled.forms import Forms, shared_rows
+from functrans.ops.linalg.contraction import dot_general, gemm
+from functrans.optimise.loops import Const, Loop
+from functrans.trace.stage import rewrite
+
+
+class InvariantPacking(NamedTuple):
+    """Matrices that are packed before a loop. Measured: all but `least_steps` (LSTM, GRU)."""
+
+    least_steps: int = 8
+    """Steps of a scan that are worth a copy."""
+    least_bytes: int = 1 << 15
+    """Bytes of a matrix that is worth one: the nearest cache holds a smaller one."""
+    fewest_rows: int = 16
+    """Rows of a product that threads share among themselves for all steps of a loop: of fewer, a
+    large product is rather shared in each step, or done for all steps at once."""
+
+
+class _Panels(NamedTuple):
+    """How a matrix is packed.
+
+    Parameters
+    ----------
+    turned : bool
+        Whether the matrix has a row for each column of the product.
+    terms, columns, width : int
+        The extents of the right operand, and the columns of a panel.
+    """
+
+    turned: bool
+    terms: int
+    columns: int
+    width: int
+
+    def packed(self, matrix: Any) -> list[Any]:
+        """The panels of a matrix; zeros stand for the columns that are missing in the last one."""
+        if self.turned:
+            matrix = transpose(matrix, permutation=(1, 0))
+        count = -(-self.columns // self.width)
+        index = (0, self.terms, 1), (0, self.columns, 1)
+        padded = embed(matrix, index=index, shape=(self.terms, count * self.width))
+        panels = reshape(padded, shape=(self.terms, count, self.width))
+        return [transpose(panels, permutation=(1, 0, 2))]
+
+    def unpacked(self, panels: Any) -> list[Any]:
+        """The right operand that panels were made of."""
+        rows = transpose(panels, permutation=(1, 0, 2))
+        padded = reshape(rows, shape=(self.terms, rows.shape[1] * self.width))
+        return [read_slice(padded, index=((0, self.terms, 1), (0, self.columns, 1)))]
+
+
+Matrix = tuple[Atom, _Panels]
+
+
+def pack_before_loops(graph: Graph, target: Target) -> Graph:
+    """Pack constant matrices by which each step of a loop multiplies, once before the loop.
+
+    Expects loops without operations that can be computed for all steps at once.
+    Leaves products in loops that read panels.
+    """
+    if not any(eqn.primitive in (scan_p, while_p) for eqn in graph.eqns):
+        return graph
+    eqns: list[Eqn] = []
+    panels: dict[Matrix, Atom] = {}
+    for eqn in graph.eqns:
+        if eqn.primitive in (scan_p, while_p) and _is_long(eqn, target):
+            eqn = _with_panels(eqn, panels, eqns, target)
+        eqns.append(eqn)
+    return Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _is_long(loop: Eqn, target: Target) -> bool:
+    """Whether a loop has steps that are worth a copy, or as many as data say."""
+    length: int = loop.params.get("length", GROWS)
+    return length == GROWS or length >= target[InvariantPacking].least_steps
+
+
+def rows_stay_apart(loop: Loop) -> bool:
+    """Whether blocks of rows may go through all steps each by itself, as far as is easily known."""
+    consts: set[Atom] = {const.inner[0] for const in loop.consts}
+    moves = broadcast_to_p, concatenate_p, embed_p, full_p, slice_p
+    return all(
+        eqn.primitive.elementwise
+        or eqn.primitive in moves
+        or (eqn.primitive is transpose_p and eqn.inputs[0] in consts)
+        or (eqn.primitive is dot_general and _is_by_constant(eqn, loop, consts))
+        for eqn in loop.body
+    )
+
+
+def _is_by_constant(product: Eqn, loop: Loop, consts: Container[Atom]) -> bool:
+    """Whether the right operand of a product is a constant matrix, or the transpose of one."""
+    turns = _turns(loop)
+    right = product.inputs[1]
+    return turns.get(right, right) in consts
+
+
+def _turns(loop: Loop) -> Mapping[Atom, Atom]:
+    """What is transposed in a loop, by the transposes."""
+    return {x.outputs[0]: x.inputs[0] for x in loop.body if x.primitive is transpose_p}
+
+
+def reads_panels(eqn: Eqn, consts: Container[Atom], target: Target) -> bool:
+    """Whether an equation of a loop whose rows stay apart is a product that will read panels."""
+    if eqn.primitive is not dot_general or eqn.inputs[1] not in consts:
+        return False
+    enough = counts(eqn).rows >= target[InvariantPacking].fewest_rows
+    return enough and _panels(eqn, {eqn.inputs[1]}, {}, True, target) is not None
+
+
+def _with_panels(eqn: Eqn, panels: dict[Matrix, Atom], before: list[Eqn], target: Target) -> Eqn:
+    """A loop whose products read panels, which are made ``before`` it."""
+    loop = Loop(eqn)
+    outer: dict[Atom, Atom] = {const.inner[0]: const.outer for const in loop.consts}
+    turns, apart = _turns(loop), rows_stay_apart(loop)
+    inside: dict[Matrix, Var] = {}
+    body: list[Eqn] = []
+    for each in loop.body:
+        own = _panels(each, outer, turns, apart, target)
+        if own is None:
+            body.append(each)
+            continue
+        matrix, form = own
+        key = outer[matrix], form
+        if key not in panels:
+            made, (panels[key],) = inlined(
+                rewrite(form.packed, [matrix.aval]), [outer[matrix]], eqn.source
+            )
+            before += made
+        if key not in inside:
+            names = tuple(Var(panels[key].aval) for _ in loop.consts[0].inner)
+            loop.consts.append(Const(names, panels[key]))
+            inside[key] = names[0]
+        reads, (right,) = inlined(
+            rewrite(form.unpacked, [panels[key].aval]), [inside[key]], each.source
+        )
+        body += [*reads, _by_panels(each, right)]
+    loop.body = body
+    return loop.rebuilt() if inside else eqn
+
+
+def _panels(
+    eqn: Eqn, outer: Container[Atom], turns: Mapping[Atom, Atom], apart: bool, target: Target
+) -> Matrix | None:
+    """The constant matrix by which an equation multiplies, and its panels, if they are worth it."""
+    if eqn.primitive is not dot_general or eqn.params["batch"] != ((), ()):
+        return None
+    limits, size, right = target[InvariantPacking], counts(eqn), eqn.inputs[1]
+    matrix = turns.get(right, right)
+    if matrix not in outer or len(matrix.aval.shape) != 2 or len(eqn.params["contract"][1]) != 1:
+        return None
+    is_large = size.multiplications >= target[Forms].least_work_in_loops
+    if is_large and not (apart and size.rows >= limits.fewest_rows):
+        return None
+    (axis,) = eqn.params["contract"][1]
+    dtype, shape = right.aval.dtype, (size.summed, size.columns)
+    width = 2 * target.lanes(dtype.itemsize)
+    if matrix.aval.size * dtype.itemsize < limits.least_bytes or size.columns <= width:
+        return None
+    if dtype.kind != "f" or not _has_form(eqn, Var(Aval(shape, dtype)), target):
+        return None
+    return matrix, _Panels((axis == 1) != (matrix is not right), *shape, width)
+
+
+def _has_form(eqn: Eqn, right: Var, target: Target) -> bool:
+    """Whether a product reads its right operand in place, if it has a row for each term."""
+    return shared_rows(_by_panels(eqn, right), replace(target, in_loop=True)) > 0
+
+
+def _by_panels(eqn: Eqn, right: Atom) -> Eqn:
+    """A product whose right operand is in panels, a row for each term."""
+    params = {
+        "contract": (eqn.params["contract"][0], (0,)),
+        "batch": ((), ()),
+        "parts": None,
+        "symmetric": False,
+        "panels": True,
+    }
+    return Eqn(gemm, [eqn.inputs[0], right], eqn.outputs, params, eqn.source)

@@ -1,0 +1,66 @@
+"""Slices of contractions, as contractions of slices: what nobody reads is not computed.
+
+A product of matrices is computed as a whole. Of homogeneous coordinates, say, only three of four
+are read. The slice of an axis that the result has from an operand is a slice of that operand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.loop.target import Target
+from functrans.ops.arrays.slicing import read_slice, slice_p
+from functrans.ops.arrays.structural import reshape, transpose, transpose_p
+from functrans.ops.compiled.places import Index, Range, whole
+from functrans.ops.linalg.compiled.blas import Sides, sides
+from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.rewrite import Rule
+from functrans.trace.stage import Environment, apply
+
+
+def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How the only slice that is read of a contraction, or of its transpose, is computed."""
+    if not any(eqn.primitive is slice_p for eqn in graph.eqns):
+        return {}
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+    found: dict[Eqn, Rule] = {}
+    for eqn in graph.eqns:
+        if eqn.primitive is not slice_p:
+            continue
+        (x,) = eqn.inputs
+        maker, order = producers.get(x), tuple(range(x.aval.ndim))
+        if maker is not None and maker.primitive is transpose_p:
+            order = maker.params["permutation"]
+            unused = uses[x] == 1
+            (x,) = maker.inputs
+            maker = producers.get(x) if unused else None
+        if maker is not None and maker.primitive is dot_general and uses[x] == 1:
+            found[eqn] = partial(_of_operands, eqn, order, maker)
+    return found
+
+
+def _of_operands(eqn: Eqn, order: tuple[int, ...], product: Eqn, values: Environment) -> list[Any]:
+    """The slice of a product with its axes in some order, as a product of slices."""
+    ranges = [(x, 1, 1) if isinstance(x, int) else x for x in eqn.params["index"]]
+    by_axis: dict[int, Range] = dict(zip(order, ranges, strict=True))
+    left, right = sides(product)
+    batch, rows = len(left.batch), len(left.free)
+    numbers = range(len(order))
+    own = numbers[: batch + rows], (*numbers[:batch], *numbers[batch + rows :])
+    operands = []
+    for atom, axes, kept in zip(product.inputs, (left, right), own, strict=True):
+        index = _index(atom, axes, [by_axis[number] for number in kept])
+        operands.append(read_slice(values.read(atom), index=index))
+    (made,) = apply(product, operands)
+    return [reshape(transpose(made, permutation=order), shape=eqn.outputs[0].aval.shape)]
+
+
+def _index(operand: Atom, axes: Sides, ranges: list[Range]) -> Index:
+    """Where in an operand the given ranges of the axes are that the result has from it."""
+    found = dict(zip((*axes.batch, *axes.free), ranges, strict=True))
+    return tuple(found.get(axis, whole(n)) for axis, n in enumerate(operand.aval.shape))
