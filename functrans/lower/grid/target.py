@@ -38,7 +38,7 @@ CUDA = Target(
         blocks_of_lanes=False,
     ),
     Fusion(worth_a_kernel=1, unrelated_rows=True),
-    Vectors(wide_columns=1),
+    Vectors(wide_columns=1, together=1),
     Pieces(most_pieces=1),
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory

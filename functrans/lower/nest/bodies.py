@@ -13,6 +13,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
@@ -45,7 +46,8 @@ from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, ext
 class Vectors(NamedTuple):
     """Single loops as vectors: how many side by side, and of how long bodies.
 
-    Measured: `chained` and `chains` (binary searches); the others not on their own.
+    Measured: `chained` and `chains` (binary searches), `together` (functions); the
+    others not on their own.
     """
 
     wide_columns: int = 8
@@ -60,6 +62,13 @@ class Vectors(NamedTuple):
     """Loads of which each waits for the one before: a core would wait with them."""
     chains: int = 4
     """Vectors that then go side by side, so that it has something to do."""
+    together: int = 2
+    """Vectors of elementwise operations that go side by side: most of these wait for the one
+    before, and the window of a core is too small to find the next iteration's by itself."""
+    least_together: int = 8
+    """Fewer operations than this do not wait for each other, but for memory."""
+    largest_together: int = 1500
+    """A body of more operations than this is compiled for one vector."""
 
 
 @dataclass(frozen=True)
@@ -378,28 +387,42 @@ class NestBuilder:
         roots = [child for child in loop.children if isinstance(child, Elements)]
         widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
         lanes = self.target.lanes(widest)
-        narrow = sum(root.node_count for root in roots) <= self.limits.narrow_body
-        folds = any(root.folds for root in roots)
-        if lanes > 1 and narrow and folds:
-            lanes = self._unrolled_vectors(lanes, extent)
-        elif lanes > 1 and not folds and chained_loads(roots) >= self.limits.chained:
+        operations = sum(root.node_count for root in roots)
+        if lanes == 1:
+            pass
+        elif any(root.folds for root in roots):
+            if operations <= self.limits.narrow_body:
+                lanes = self._unrolled_vectors(lanes, extent, self.limits.wide_columns)
+        elif chained_loads(roots) >= self.limits.chained:
             lanes *= self.limits.chains
+        elif (
+            self.limits.least_together <= operations <= self.limits.largest_together
+            and _is_contiguous(roots, loop.index)
+        ):
+            lanes = self._unrolled_vectors(lanes, extent, self.limits.together)
         while lanes > extent:
             lanes //= 2
         return lanes
 
-    def _unrolled_vectors(self, lanes: int, extent: int) -> int:
-        """The lanes of a loop over columns that are summed, several vectors at once.
+    def _unrolled_vectors(self, lanes: int, extent: int, widest: int) -> int:
+        """The lanes of a loop whose body does several vectors at once.
 
-        The last columns may be summed twice.
+        The last elements may be computed twice.
         """
 
         def cost(vectors: int) -> float:
             return -(-extent // (vectors * lanes)) * (vectors + self.limits.cost_of_steps)
 
-        widest = self.limits.wide_columns
         choices = [widest >> i for i in range(widest.bit_length())]
         return lanes * min(choices, key=cost)
+
+
+def _is_contiguous(roots: Sequence[Elements], along: Scalar) -> bool:
+    """Whether neighbouring iterations read and write neighbours, or the same element."""
+    own = Coefficients(along)
+    places = [(x.attribute, x.args) for root in roots for x in root.nodes if x.op == "load"]
+    places += [(root.target, position) for root in roots for position, _ in root.elements]
+    return all(own.of_element(*place) in (-1, 0, 1) for place in places)
 
 
 def _mark_parallel(loop: For, count: int) -> For:
