@@ -8,9 +8,9 @@ from functrans.loop.target import Target
 from functrans.lower.kernel.arena import Arena
 from functrans.lower.kernel.batch_partition import BatchPartition
 from functrans.lower.kernel.symbolic_sizes import Kernels
-from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
+from functrans.lower.nest.vectors import Vectors
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.fft.compiled.ways import Transforms
