@@ -13,13 +13,15 @@ from functrans.ir.types import broadcast_shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import broadcast_to_p
 from functrans.optimise.rewrite import Rewriter
+from functrans.optimise.simplification import constant, is_constant, simplify
 
 
 def broadcast_last(graph: Graph, target: Target) -> Graph:
     """Move broadcasts behind elementwise operations that have fewer elements without them.
 
     Expects any graph.
-    Leaves elementwise operations whose operands do not all repeat along the same axes.
+    Leaves elementwise operations whose operands do not all repeat along the same axes, and no
+    choice by a repeated constant.
     """
     if not any(eqn.primitive is broadcast_to_p for eqn in graph.eqns):
         return graph
@@ -36,10 +38,15 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
             out.keep(eqn, inputs)
             continue
         fewer = Var(result.aval.update(shape=shape))
-        out.keep(Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source), sources)
+        small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
+        source: Atom = fewer
+        if is_constant(small, sources):
+            source = constant(small, sources)
+        else:
+            out.keep(small, sources)
         params = {"shape": result.aval.shape}
-        out.keep(Eqn(broadcast_to_p, (fewer,), (result,), params, eqn.source), (fewer,))
-    return prune(out.graph_now())
+        out.keep(Eqn(broadcast_to_p, (source,), (result,), params, eqn.source), (source,))
+    return prune(simplify(out.graph_now()))
 
 
 def _source(atom: Atom, out: Rewriter) -> Atom:

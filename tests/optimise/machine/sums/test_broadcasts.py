@@ -42,6 +42,19 @@ def test_operations_on_all_elements_stay(body):
     stays(broadcast_last, f"{{ x:f64[1,30], y:f64[20,1], z:f64[20,30] ->\n {body}\n return a, b }}")
 
 
+def test_choices_by_repeated_constants_are_made_now():
+    made = graph(
+        """{ x:f64[20] ->
+        a = broadcast_to[shape=(20,)] -1.0
+        b = greater a 3.0
+        c = tanh x
+        d = select b c x
+        return d }"""
+    )
+    found = rewritten(broadcast_last, made)
+    assert found.outputs[0] is found.inputs[0] and not found.eqns
+
+
 SHAPES = [((1, 30), (20, 30)), ((20, 1), (20, 30)), ((30,), (20, 30)), ((), (3, 4)), ((1,), (1,)),
           ((1, 5), (0, 5)), ((5, 1), (5, 0)), ((2, 1, 3), (2, 17, 3))]  # fmt: skip
 
