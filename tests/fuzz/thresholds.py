@@ -33,7 +33,7 @@ LOW = {
         "largest_copied": (0, 1500),
         "narrow_body": (0, 48),
         "chained": (2, 4),
-        "least_together": (1, 8),
+        "least_together": (1, 20),
         "largest_together": (0, 1500),
     },
     "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5)},

@@ -36,7 +36,7 @@ class Vectors(NamedTuple):
     together: int = 2
     """Vectors of elementwise operations that go side by side: most of these wait for the one
     before, and the window of a core is too small to find the next iteration's by itself."""
-    least_together: int = 8
+    least_together: int = 20
     """Fewer operations than this do not wait for each other, but for memory."""
     largest_together: int = 1500
     """A body of more operations than this is compiled for one vector."""
@@ -59,7 +59,7 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
         lanes *= limits.chains
     elif limits.least_together <= operations <= limits.largest_together:
         assert loop.index is not None
-        if _is_contiguous(roots, loop.index):
+        if _is_contiguous(roots, loop.index) and not _combines_conditions(roots):
             lanes = _side_by_side(lanes, extent, limits.together, limits)
     while lanes > extent:
         lanes //= 2
@@ -85,6 +85,16 @@ def _is_contiguous(roots: Sequence[Elements], along: Scalar) -> bool:
     places = [(x.attribute, x.args) for root in roots for x in root.nodes if x.op == "load"]
     places += [(root.target, position) for root in roots for position, _ in root.elements]
     return all(own.of_element(*place) in (-1, 0, 1) for place in places)
+
+
+def _combines_conditions(roots: Sequence[Elements]) -> bool:
+    """Whether conditions are made of conditions.
+
+    Without mask registers, those of one vector are a vector of as wide numbers, and those of two
+    would be packed into one and unpacked for each choice.
+    """
+    nodes = (node for root in roots for node in root.nodes if node.dtype == bool)
+    return any(arg.dtype == bool for node in nodes for arg in node.args)
 
 
 def widths(values: Sequence[Scalar]) -> list[int]:

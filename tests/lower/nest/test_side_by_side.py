@@ -19,6 +19,8 @@ def test_functions_go_side_by_side():
     x = np.linspace(-3, 3, 1024)
     assert vectors(np.tanh, x) == [TOGETHER]
     assert vectors(lambda x: np.exp(x) * np.sin(x), x) == [TOGETHER]
+    # conditions of conditions take more registers than numbers do
+    assert vectors(lambda x: np.where((x > 0) & (x < 1), np.exp(x), np.tanh(x)), x) == [LANES]
     # a copy waits for memory; elements that are not neighbours are loaded one by one
     assert vectors(lambda x: x * 2.0, x) == [LANES]
     assert vectors(lambda x: np.tanh(x[::3]), np.linspace(-3, 3, 3072)) == [LANES]
