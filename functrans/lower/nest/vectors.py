@@ -36,6 +36,8 @@ class Vectors(NamedTuple):
     together: int = 2
     """Vectors of elementwise operations that go side by side: most of these wait for the one
     before, and the window of a core is too small to find the next iteration's by itself."""
+    cost_of_waiting: float = 0.25
+    """What such operations of a single vector wait for, as a share of their work."""
     least_together: int = 20
     """Fewer operations than this do not wait for each other, but for memory."""
     largest_together: int = 1500
@@ -54,26 +56,26 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
         return 1
     if any(root.folds for root in roots):
         if operations <= limits.narrow_body:
-            lanes = _side_by_side(lanes, extent, limits.wide_columns, limits)
+            lanes = _side_by_side(lanes, extent, limits.wide_columns, limits.cost_of_steps)
     elif chained_loads(roots) >= limits.chained:
         lanes *= limits.chains
     elif limits.least_together <= operations <= limits.largest_together:
         assert loop.index is not None
         if _is_contiguous(roots, loop.index) and not _combines_conditions(roots):
-            lanes = _side_by_side(lanes, extent, limits.together, limits)
+            lanes = _side_by_side(lanes, extent, limits.together, limits.cost_of_waiting)
     while lanes > extent:
         lanes //= 2
     return lanes
 
 
-def _side_by_side(lanes: int, extent: int, widest: int, limits: Vectors) -> int:
+def _side_by_side(lanes: int, extent: int, widest: int, more: float) -> int:
     """The lanes of a loop whose body does several vectors at once.
 
-    The last elements may be computed twice.
+    Each iteration costs ``more`` than its vectors, and the last elements may be computed twice.
     """
 
     def cost(vectors: int) -> float:
-        return -(-extent // (vectors * lanes)) * (vectors + limits.cost_of_steps)
+        return -(-extent // (vectors * lanes)) * (vectors + more)
 
     choices = [widest >> i for i in range(widest.bit_length())]
     return lanes * min(choices, key=cost)
