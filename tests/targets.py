@@ -10,10 +10,10 @@ from functrans.lower.kernel.batch_partition import BatchPartition
 from functrans.lower.kernel.distribution import Distribution
 from functrans.lower.kernel.reuse import Reuse
 from functrans.lower.kernel.symbolic_sizes import Kernels
-from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
 from functrans.lower.nest.tiling import Tiling
+from functrans.lower.nest.vectors import Vectors
 from functrans.lower.product.blocking import Blocking
 from functrans.lower.product.stream import Streaming
 from functrans.lower.select.assembly import Assembly

@@ -84,10 +84,7 @@ def fold_constants(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         inputs = _with_numbers(eqn, out.inputs(eqn), out)
         if is_constant(eqn, inputs):
-            values = [x.aval.dtype.type(x.value) for x in inputs if isinstance(x, Literal)]
-            with np.errstate(all="ignore"):
-                result = eqn.primitive.numpy(*values, **eqn.params)
-            out.replace(eqn.outputs[0], literal(result, eqn.outputs[0]))
+            out.replace(eqn.outputs[0], constant(eqn, inputs))
         else:
             out.keep(eqn, inputs)
     return out.graph_now()
@@ -100,6 +97,13 @@ def is_constant(eqn: Eqn, inputs: Sequence[Atom]) -> bool:
     if not all(isinstance(x, Literal) for x in inputs):
         return False
     return eqn.primitive.elementwise or eqn.primitive is full_p
+
+
+def constant(eqn: Eqn, inputs: Sequence[Atom]) -> Literal:
+    """The number that an equation of constants gives."""
+    values = [x.aval.dtype.type(x.value) for x in inputs if isinstance(x, Literal)]
+    with np.errstate(all="ignore"):
+        return literal(eqn.primitive.numpy(*values, **eqn.params), eqn.outputs[0])
 
 
 def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
@@ -192,6 +196,10 @@ def _select(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | None:
     maker = out.producers.get(mask)
     if maker is not None and maker.primitive is full_p:
         return yes if maker.params["value"] else no
+    if maker is not None and maker.primitive is broadcast_to_p:
+        (mask,) = maker.inputs
+    if isinstance(mask, Literal):
+        return yes if mask.value else no
     return yes if yes is no else None
 
 

@@ -29,7 +29,13 @@ LOW = {
         "worth_a_kernel": (2, 8, 256),
         "small_part": (0, 100_000),
     },
-    "vectors": {"largest_copied": (0, 1500), "narrow_body": (0, 48), "chained": (2, 4)},
+    "vectors": {
+        "largest_copied": (0, 1500),
+        "narrow_body": (0, 48),
+        "chained": (2, 4),
+        "least_together": (1, 20),
+        "largest_together": (0, 1500),
+    },
     "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5), "long_piece": (0.0, 0.5)},
     "tiling": {
         "block": (2, 16),

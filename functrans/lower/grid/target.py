@@ -8,9 +8,9 @@ from functrans.loop.target import Target
 from functrans.lower.kernel.arena import Arena
 from functrans.lower.kernel.batch_partition import BatchPartition
 from functrans.lower.kernel.symbolic_sizes import Kernels
-from functrans.lower.nest.bodies import Vectors
 from functrans.lower.nest.fusion import Fusion
 from functrans.lower.nest.index_splitting import Pieces
+from functrans.lower.nest.vectors import Vectors
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.fft.compiled.ways import Transforms
@@ -38,7 +38,7 @@ CUDA = Target(
         blocks_of_lanes=False,
     ),
     Fusion(worth_a_kernel=1, unrelated_rows=True),
-    Vectors(wide_columns=1),
+    Vectors(wide_columns=1, together=1),
     Pieces(most_pieces=1, long_piece=2),
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.reductions import Reductions, lower_folds
-from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Assign,
@@ -34,32 +33,12 @@ from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
-from functrans.lower.nest.chains import chained_loads
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
+from functrans.lower.nest.vectors import Vectors, lanes_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
-
-
-class Vectors(NamedTuple):
-    """Single loops as vectors: how many side by side, and of how long bodies.
-
-    Measured: `chained` and `chains` (binary searches); the others not on their own.
-    """
-
-    wide_columns: int = 8
-    """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
-    cost_of_steps: float = 1.5
-    """The cost of the steps of a sum besides the operations on each vector."""
-    narrow_body: int = 48
-    """With more operations than this, registers would not do for as many vectors."""
-    largest_copied: int = 1500
-    """A loop with more operations inside than this is not cut into pieces."""
-    chained: int = 4
-    """Loads of which each waits for the one before: a core would wait with them."""
-    chains: int = 4
-    """Vectors that then go side by side, so that it has something to do."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +270,7 @@ class NestBuilder:
         elif extent < extent_of(loop.index):
             counter = index(loop.index.attribute[0], extent)
             self._index_values[loop.index] = from_terms({counter: 1}, start)
-        lanes = self._lanes(loop, extent) if loop.vectorisable and extent > 1 else 1
+        lanes = lanes_of(loop, extent, self.target) if loop.vectorisable and extent > 1 else 1
         body: list[Statement] = []
         for child in loop.children:
             if isinstance(child, Elements):
@@ -364,7 +343,7 @@ class NestBuilder:
 
     def _vector_length(self, values: Sequence[Scalar], root: Root) -> int:
         """The lanes of one vector register, for the widest numbers of a root."""
-        widest = max(root.target.dtype.itemsize, *_widths(values))
+        widest = max(root.target.dtype.itemsize, *widths(values))
         return self.target.lanes(widest)
 
     def _accumulators(self, root: Root, registers: int) -> int:
@@ -372,34 +351,6 @@ class NestBuilder:
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
-
-    def _lanes(self, loop: Loop, extent: int) -> int:
-        """How many of the iterations are lanes of vectors at once."""
-        roots = [child for child in loop.children if isinstance(child, Elements)]
-        widest = max(max(root.target.dtype.itemsize, *_widths_of(root)) for root in roots)
-        lanes = self.target.lanes(widest)
-        narrow = sum(root.node_count for root in roots) <= self.limits.narrow_body
-        folds = any(root.folds for root in roots)
-        if lanes > 1 and narrow and folds:
-            lanes = self._unrolled_vectors(lanes, extent)
-        elif lanes > 1 and not folds and chained_loads(roots) >= self.limits.chained:
-            lanes *= self.limits.chains
-        while lanes > extent:
-            lanes //= 2
-        return lanes
-
-    def _unrolled_vectors(self, lanes: int, extent: int) -> int:
-        """The lanes of a loop over columns that are summed, several vectors at once.
-
-        The last columns may be summed twice.
-        """
-
-        def cost(vectors: int) -> float:
-            return -(-extent // (vectors * lanes)) * (vectors + self.limits.cost_of_steps)
-
-        widest = self.limits.wide_columns
-        choices = [widest >> i for i in range(widest.bit_length())]
-        return lanes * min(choices, key=cost)
 
 
 def _mark_parallel(loop: For, count: int) -> For:
@@ -485,16 +436,3 @@ def _serial(statement: Statement) -> Statement:
         return statement
     whole = int(statement.stop.attribute) % statement.lanes == 0
     return serial(replace(statement, whole=whole))
-
-
-def _widths_of(root: Elements) -> list[int]:
-    return _widths([value for _, value in root.elements])
-
-
-def _widths(values: Sequence[Scalar]) -> list[int]:
-    """The sizes in bytes of the numbers that are computed with, indices left out."""
-    return [1] + [
-        node.attribute.widest if node.op == "apply" else node.dtype.itemsize
-        for node in postorder(values)
-        if node.dtype != INDEX or node.op == "load"
-    ]

@@ -20,8 +20,8 @@ from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 
-LARGEST_PRIME = 13
-"""A butterfly of more points is much work: each of its results is a sum."""
+LARGEST_PRIME = 23
+"""A butterfly of more points is more work than a convolution: each of its results is a sum."""
 
 LONGEST = 1 << 22
 """Longer transforms are NumPy's."""

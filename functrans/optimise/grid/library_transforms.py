@@ -16,7 +16,7 @@ from functrans.loop.target import Target
 from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
 from functrans.ops.fft.fourier import fft_p, irfft_p, rfft_p, scale_of
 from functrans.ops.fft.grid.library import Sort, library_fft_p
-from functrans.ops.fft.split import is_made
+from functrans.ops.fft.split import factors, is_made
 from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment
 
@@ -29,6 +29,8 @@ class LibraryTransforms(NamedTuple):
     threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
     most_calls: int = 64
     """Calls at most for one array, whose lines are not evenly spaced."""
+    largest_prime: int = 13
+    """With larger prime factors, transforms are a library's: butterflies need many registers."""
 
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
@@ -58,7 +60,8 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     calls = min(prod(shape[:axis]), prod(shape[axis + 1 :]))
     limits = target[LibraryTransforms]
     is_long = points >= limits.library and calls <= limits.most_calls
-    return is_long or not is_made(points)
+    primes = factors(points)
+    return is_long or not is_made(points) or max(primes, default=1) > limits.largest_prime
 
 
 def _by_library(eqn: Eqn, values: Environment) -> list[Any]:

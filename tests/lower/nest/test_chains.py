@@ -3,7 +3,7 @@
 import numpy as np
 
 from functrans import jit
-from functrans.lower.nest.bodies import Vectors
+from functrans.lower.nest.vectors import Vectors
 from functrans.run.code import host
 
 

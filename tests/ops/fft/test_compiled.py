@@ -7,12 +7,20 @@ from functrans import config, grad, jit, vmap
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.fft.compiled.butterflies import butterfly
 from functrans.ops.fft.compiled.lines import radices
-from functrans.ops.fft.split import LONGEST, factors, has_form, is_made, padded, split_fft_p
+from functrans.ops.fft.split import (
+    LARGEST_PRIME,
+    LONGEST,
+    factors,
+    has_form,
+    is_made,
+    padded,
+    split_fft_p,
+)
 from tests.fuzz import thresholds
 
 LENGTHS = [
     1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17, 64, 97, 100, 300, 360, 512, 1000, 1001, 1024, 2310,
-    2600, 4096, 19, 34, 101, 262, 1009, 4099,
+    2600, 4096, 19, 23, 29, 34, 101, 262, 289, 1009, 4099,
 ]  # fmt: skip
 
 LONG = np.longdouble
@@ -152,7 +160,7 @@ def calls_numpy(function, *args):
 
 @pytest.mark.dear
 def test_which_are_numpys():
-    for n in (1, 8, 13, 360, 4096, 2310):
+    for n in (1, 8, 13, 23, 360, 4096, 2310):
         z = signal((n,))
         assert not calls_numpy(np.fft.fft, z)
         assert not calls_numpy(np.fft.rfft, z.real.copy())
@@ -175,7 +183,7 @@ def test_convolutions_are_padded_to_short_factors(n):
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((3, 17), 1), ((17, 5), 0), ((2, 34, 3), 1), ((300, 101), 1), ((101, 37), 0)],
+    [((3, 29), 1), ((29, 5), 0), ((2, 58, 3), 1), ((300, 101), 1), ((101, 37), 0)],
 )
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 def test_large_primes_along_any_axis(shape, axis, norm):
@@ -238,16 +246,16 @@ def test_what_is_not_finite_stays_where_it_is():
     assert not np.isfinite(got[[1, 2]]).any()
 
 
-@pytest.mark.parametrize("n", [*range(1, 17), 20, 25, 49])
+@pytest.mark.parametrize("n", [*range(1, 18), 19, 20, 23, 25, 49])
 def test_butterflies(n):
     z = signal((n,)).astype(np.clongdouble)
     found = butterfly([Pair(x.real, x.imag) for x in signal((n,))])
     assert error(np.array([y.re + 1j * y.im for y in found]), exact(z)) < bound(n)
 
 
-@pytest.mark.parametrize("n", [1, 2, 16, 128, 512, 1024, 360, 4096, 2310])
+@pytest.mark.parametrize("n", [1, 2, 16, 128, 512, 1024, 360, 4096, 2310, 289, 368])
 def test_radices(n):
-    assert np.prod(radices(n)) == n and max(radices(n)) <= 13
+    assert np.prod(radices(n)) == n and max(radices(n)) <= LARGEST_PRIME
     assert np.prod(factors(n)) == n
 
 
@@ -258,4 +266,4 @@ def test_parts_that_are_not_alike_are_refused():
     with pytest.raises(DtypeError, match="real and imaginary parts are floats, and alike"):
         jit(lambda x: split_fft_p(x, x.astype(np.float32), axis=0, scale=1.0))(x)
     with pytest.raises(ShapeError, match="there is no such transform"):
-        jit(lambda x: split_fft_p(x, x, axis=0, scale=1.0))(np.zeros(17))
+        jit(lambda x: split_fft_p(x, x, axis=0, scale=1.0))(np.zeros(29))

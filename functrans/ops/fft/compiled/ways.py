@@ -40,8 +40,8 @@ class Transforms(NamedTuple):
 
 
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
-"""Of which the first one is taken that divides the points of a row. Vectors are as long afterwards:
-with eight, they are full."""
+"""Of which the first one is taken that divides the points of a row; the least prime factor if none
+does. Vectors are as long afterwards: with eight, they are full."""
 
 
 class Tile(NamedTuple):
@@ -160,7 +160,7 @@ class _Transform:
 
         The first butterflies leave as many lines side by side as each of them has points.
         """
-        radix = next((r for r in FIRST_RADICES if self.points % r == 0), self.points)
+        radix = next(r for r in (*FIRST_RADICES, *factors(self.points)) if self.points % r == 0)
         left = self.points // radix
         lines = self._lines(left, radix)
         memory = lines.memory()

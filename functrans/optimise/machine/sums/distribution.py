@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from functrans.ir.graph import Eqn, Graph
 from functrans.loop.target import Target
+from functrans.optimise.machine.sums.broadcasts import of_broadcasts
 from functrans.optimise.machine.sums.factored import of_products
 from functrans.optimise.machine.sums.joined import of_joined_arrays
 from functrans.optimise.machine.sums.reshaped import of_dense_arrays, of_reshaped_arrays
@@ -16,6 +17,7 @@ from functrans.optimise.rewrite import Rule, replaced
 
 LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
     of_slices,
+    of_broadcasts,
     of_reshaped_arrays,
     of_joined_arrays,
     of_scatters,

@@ -1,0 +1,55 @@
+"""Broadcast sinking: elementwise operations before broadcasts, which then compute fewer elements.
+
+``np.meshgrid`` repeats vectors as matrices. What is computed of one of them alone is the same in
+each row, and is computed once.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.ir.types import broadcast_shape
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import broadcast_to_p
+from functrans.optimise.rewrite import Rewriter
+from functrans.optimise.simplification import constant, is_constant, simplify
+
+
+def broadcast_last(graph: Graph, target: Target) -> Graph:
+    """Move broadcasts behind elementwise operations that have fewer elements without them.
+
+    Expects any graph.
+    Leaves elementwise operations whose operands do not all repeat along the same axes, and no
+    choice by a repeated constant.
+    """
+    if not any(eqn.primitive is broadcast_to_p for eqn in graph.eqns):
+        return graph
+    out = Rewriter(graph)
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        sources = [_source(x, out) for x in inputs]
+        if not eqn.primitive.elementwise or sources == inputs:
+            out.keep(eqn, inputs)
+            continue
+        shape = broadcast_shape(*(x.aval.shape for x in sources))
+        (result,) = eqn.outputs
+        if prod(shape) >= result.aval.size:
+            out.keep(eqn, inputs)
+            continue
+        fewer = Var(result.aval.update(shape=shape))
+        small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
+        source: Atom = fewer
+        if is_constant(small, sources):
+            source = constant(small, sources)
+        else:
+            out.keep(small, sources)
+        params = {"shape": result.aval.shape}
+        out.keep(Eqn(broadcast_to_p, (source,), (result,), params, eqn.source), (source,))
+    return prune(simplify(out.graph_now()))
+
+
+def _source(atom: Atom, out: Rewriter) -> Atom:
+    """What is broadcast to an array; the array itself if it is made otherwise."""
+    maker = out.producers.get(atom)
+    return maker.inputs[0] if maker is not None and maker.primitive is broadcast_to_p else atom
