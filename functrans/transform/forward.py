@@ -14,7 +14,7 @@ from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Var, rewriting, used_inputs
 from functrans.ir.primitive import NotDifferentiable, Piecewise, Primitive
 from functrans.ir.types import is_inexact
-from functrans.ops.arrays.structural import absent_like
+from functrans.ops.arrays.structural import absent_like, cast
 from functrans.trace.source import located
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 from functrans.transform.support import Support, Supports, tangent_by_parts
@@ -99,7 +99,21 @@ def tangents_of_results(
             result = tangent_by_parts(jvp, primals, tangents, outs, reach)
         else:
             result = _jvp_of(eqn)(primals, tangents, outs, **eqn.params)
-    return result if primitive.several else (result,)
+        results = result if primitive.several else (result,)
+        return [_of_primal(var, t) for var, t in zip(eqn.outputs, results, strict=True)]
+
+
+def _of_primal(primal: Var, tangent: Any) -> Any:
+    """A tangent in the dtype of its primal, where a rule has computed it in another one.
+
+    Functions of SciPy compute half floats in single or double precision, and so do rules that
+    choose between Python's numbers.
+    """
+    dtype = primal.aval.dtype
+    if tangent is None or tangent.dtype == dtype or not is_inexact(dtype):
+        return tangent
+    loses_a_part = tangent.dtype.kind == "c" and dtype.kind != "c"
+    return tangent if loses_a_part else cast(tangent, dtype=dtype)
 
 
 def _tangent_of_linear(

@@ -1,8 +1,11 @@
 """Every primitive's derivatives, to second order: against differences and against each other."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+from functrans import jvp
 from functrans.errors import DtypeError
 from functrans.ir.types import is_inexact, real_dtype
 from tests.primitives.harness import (
@@ -138,3 +141,23 @@ def test_derivatives_in_float32(case):
     for found, value in zip(tangents, expected, strict=True):
         scale = 1 + np.max(np.abs(value), initial=0)
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", [n for n, case in FLOAT32.items() if case.primitive.elementwise])
+def test_tangents_have_the_dtypes_of_their_primals(name):
+    """Also beside Python's numbers, and where SciPy computes half floats in a wider dtype."""
+    case = FLOAT32[name]
+    # SciPy has no half floats, of which its functions are given float32
+    dtypes = [np.float16, np.float32] if type(case.primitive.numpy) is np.ufunc else [np.float32]
+    moving = [i for i, x in enumerate(case.operands) if case.moving[i] and x.dtype.kind == "f"]
+    for dtype, number in itertools.product(dtypes, moving):
+        x = np.asarray(case.operands[number], dtype)
+
+        def function(x, number=number):
+            operands = [1.0 if is_inexact(y.dtype) else y for y in case.operands]
+            operands[number] = x
+            return case.primitive(*operands, **case.params)
+
+        with np.errstate(all="ignore"):
+            out, tangent = jvp(function, (x,), (x,))
+        assert tangent.dtype == out.dtype
