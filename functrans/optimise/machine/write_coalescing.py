@@ -8,7 +8,9 @@ one after another (`functrans.lower.select.assembly`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from math import prod
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
 from functrans.ir.primitive import Primitive
@@ -38,6 +40,12 @@ class _Coalescing:
         self.limits = limits
         self.makers: dict[Atom, Eqn] = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
         self.uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+        self.rows = {
+            eqn.inputs[0]: prod(eqn.outputs[0].aval.shape[1:])
+            for eqn in graph.eqns
+            if eqn.primitive.regroups is not None
+        }
+        """Of what is reshaped, the elements of a row of the result."""
         self.inside: set[Eqn] = set()
         """Equations of chains whose last equation has been looked at."""
 
@@ -77,7 +85,8 @@ class _Coalescing:
             return maker.primitive is eqn.primitive and maker.params == eqn.params
 
         parts = self.leaves(eqn, goes_on)
-        if any(map(self.has_axes_of_its_own, parts)):
+        starts = accumulate(part.aval.size for part in parts[:-1])
+        if any(map(self.has_axes_of_its_own, parts)) or self.is_cut_within_rows(eqn, starts):
             axis, start = eqn.params["axis"], 0
             placed: list[tuple[Index, Atom]] = []
             for part in parts:
@@ -89,6 +98,17 @@ class _Coalescing:
         if len(parts) == len(eqn.inputs) or len(parts) <= self.limits.few:
             return None
         return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
+
+    def is_cut_within_rows(self, eqn: Eqn, starts: Iterable[int]) -> bool:
+        """Whether parts of a vector start within the rows that a reshape makes of it.
+
+        Read by its rows, the vector would be a choice of parts for each element, and divisions.
+        """
+        (out,) = eqn.outputs
+        if out.aval.ndim != 1 or out.aval.size <= self.limits.small or self.uses[out] > 1:
+            return False
+        row = self.rows.get(out, 1)
+        return row > 0 and any(start % row for start in starts)
 
     def has_axes_of_its_own(self, part: Atom) -> bool:
         """Whether a part is better written along the axes that it had before a reshape."""
@@ -115,11 +135,13 @@ class _Coalescing:
                 slices += 1
             else:
                 terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
-        # (slices that fill an array which is kept are computed each by itself)
+        # (slices that fill an array are computed each by itself if it is in memory in any case)
         places = list(terms)
-        is_kept = self.uses[out] > 1 and disjoint(places) and covers(places, out.aval.shape)
+        starts = (x if isinstance(x, int) else x[0] for x, *_ in places)
+        is_by_parts = self.uses[out] > 1 or self.is_cut_within_rows(eqn, starts)
+        is_by_parts = is_by_parts and disjoint(places) and covers(places, out.aval.shape)
         # what is broadcast is added by itself
-        if slices <= (1 if is_kept else self.limits.few) or any(
+        if slices <= (1 if is_by_parts else self.limits.few) or any(
             x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
         ):
             return None

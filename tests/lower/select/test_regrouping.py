@@ -22,6 +22,8 @@ FORMS = {
     "flat join": lambda r, t: np.concatenate(
         [joined(r, t).reshape(-1), t.reshape(-1) * 2, np.sin(r).transpose(0, 2, 1).reshape(-1)]
     ),
+    "shifted across rows": lambda r, t: np.roll(r, 5),
+    "sine of rows that are shifted": lambda r, t: np.sin(np.roll(r.reshape(-1, 9), -7)) * 2.0,
     "kept": lambda r, t: np.cumsum(joined(r, t).reshape(-1)),
     "kept and read twice": lambda r, t: (lambda x: np.exp(x) * np.cumsum(np.exp(x)))(
         joined(r, t).reshape(-1) - 9.0

@@ -227,6 +227,16 @@ def test_few_parts_stay(count):
     assert rewritten(coalesce_writes, made) == made
 
 
+@pytest.mark.parametrize(("columns", "is_one"), [(6, True), (8, False)])
+def test_parts_that_begin_within_rows_are_written_one_after_the_other(columns, is_one):
+    rows = [48 // columns * 2, columns]
+    made = graph(f"""{{ x:f64[40], y:f64[56] ->
+        a = concatenate[axis=0] x y
+        b = reshape[shape=({rows[0]}, {rows[1]})] a
+        return b }}""")
+    assert ("assemble" in names(rewritten(coalesce_writes, made))) == is_one
+
+
 def test_what_is_used_between_stays():
     lines = [f"s0 = full[shape=({WHOLE},), value=0.0, dtype=float64]"]
     lines += [f"s{n + 1} = update_slice[{place(n)}] s{n} x{n}" for n in range(PARTS)]
