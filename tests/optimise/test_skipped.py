@@ -104,6 +104,11 @@ FUNCTIONS = {
         np.arange(9),
         np.arange(9) % 4,
     ),
+    "broadcast_last": (
+        lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),
+        drawn(40),
+        drawn(40),
+    ),
     "distribute_sums": (
         lambda x, y: np.sum((x[:, :, None] * y[:, None, :]) ** 2, axis=(1, 2)),
         drawn(8, 60),
@@ -236,7 +241,7 @@ def test_drawn_programs_stay_right(seed, skipping):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["fold"], "'fold' is no pass; those that may be left out are add_scatters_last, bucket"),
+        (["fold"], "'fold' is no pass; those that may be left out are add_scatters_last, broadcast"),
         (["without_complex"], "'without_complex' is required; those that may be"),
     ],
 )

@@ -25,7 +25,7 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
     """
     if not any(eqn.primitive is broadcast_to_p for eqn in graph.eqns):
         return graph
-    out = Rewriter(graph)
+    out, changed = Rewriter(graph), False
     for eqn in graph.eqns:
         inputs = out.inputs(eqn)
         sources = [_source(x, out) for x in inputs]
@@ -37,6 +37,7 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
         if prod(shape) >= result.aval.size:
             out.keep(eqn, inputs)
             continue
+        changed = True
         fewer = Var(result.aval.update(shape=shape))
         small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
         source: Atom = fewer
@@ -46,7 +47,7 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
             out.keep(small, sources)
         params = {"shape": result.aval.shape}
         out.keep(Eqn(broadcast_to_p, (source,), (result,), params, eqn.source), (source,))
-    return prune(simplify(out.graph_now()))
+    return prune(simplify(out.graph_now())) if changed else graph
 
 
 def _source(atom: Atom, out: Rewriter) -> Atom:

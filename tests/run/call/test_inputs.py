@@ -35,7 +35,7 @@ def read_only(values):
 class Subclass(np.ndarray):
     """An array that would notice if anybody computed with it."""
 
-    def __array_ufunc__(self, *arguments, **options):
+    def __array_wrap__(self, *arguments):
         raise AssertionError("compiled code takes the memory, and nothing else")
 
 
