@@ -241,7 +241,7 @@ def test_drawn_programs_stay_right(seed, skipping):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["fold"], "'fold' is no pass; those that may be left out are add_scatters_last, broadcast"),
+        (["fold"], "'fold' is no pass; those that may be left out are add_scatters_last, broad"),
         (["without_complex"], "'without_complex' is required; those that may be"),
     ],
 )
