@@ -148,7 +148,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         along_features = across_lines and not (few and along_lines)
     elif out[-1] == last:
         suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
-        along_features = across_lines and (suits or not along_lines)
+        along_features = across_lines and suits
     else:
         return None
     if not along_features and not along_lines:
