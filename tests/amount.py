@@ -2,7 +2,7 @@
 
 Each value of each parameter of a test is tried once, and of a long list of samples one of each
 kind. The rest has the marker `full`. Of the calls of a test that are still several, the quick set
-has every other one. The other half has the marker `other_half` as well, and so have tests that are
+has one of three. The others have the marker `each_change` as well, and so have tests that are
 marked `dear`, and a part of the rest that says most of whether numbers are right: `.ci/run` tries
 them with each change all the same. Tests of the same values leave out different ones.
 """
@@ -18,7 +18,7 @@ FULL = False
 
 
 SEVERAL = 3
-"""So many calls of a test are halved."""
+"""Of so many calls of a test, the quick set has one."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
@@ -52,7 +52,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
     The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m). Of
-    what is left, half has the markers `full` and `other_half`, if it is much.
+    what is left, two of three have the markers `full` and `each_change`, if it is much.
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
@@ -65,7 +65,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         if few := alike[0].get_closest_marker("few"):
             for item in alike[few.args[0] :]:
                 item.add_marker("full")
-        _halve([item for item in alike if not any(map(item.get_closest_marker, ("full", "dear")))])
+        _thin([item for item in alike if not any(map(item.get_closest_marker, ("full", "dear")))])
     for item in items:
         if item.get_closest_marker("full"):
             with_each_change = is_in_part(item.nodeid)
@@ -73,7 +73,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
             with_each_change = item.get_closest_marker("dear") is not None
         if with_each_change and not any(map(item.get_closest_marker, ELSEWHERE[1:])):
             item.add_marker("full")
-            item.add_marker("other_half")
+            item.add_marker("each_change")
 
 
 def is_in_part(name: str) -> bool:
@@ -84,12 +84,14 @@ def is_in_part(name: str) -> bool:
     return name.startswith(NUMBERS) and crc32(name.encode()) % PARTS == 0
 
 
-def _halve(items: list[Any]) -> None:
-    """Mark every other one of the calls of a test: with the first one, or the second."""
+def _thin(items: list[Any]) -> None:
+    """Mark all of the calls of a test but one of three: of each three, the same one."""
     if len(items) >= SEVERAL:
-        for item in items[sum(map(ord, items[0].originalname)) % 2 :: 2]:
-            item.add_marker("full")
-            item.add_marker("other_half")
+        kept = sum(map(ord, items[0].originalname)) % SEVERAL
+        for place, item in enumerate(items):
+            if place % SEVERAL != kept:
+                item.add_marker("full")
+                item.add_marker("each_change")
 
 
 def _names(mark: pytest.Mark) -> list[str]:
