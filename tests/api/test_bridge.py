@@ -21,6 +21,7 @@ def energy_slope(x):
     return np.cos(x) * x**2 + 2 * x * np.sin(x)
 
 
+@pytest.mark.dear
 def test_a_compiled_gradient_is_called_inside_njit():
     slope = functrans.compile(grad(energy), np.zeros(4)).numba
 

@@ -63,6 +63,7 @@ def test_a_loop_whose_length_depends_on_the_data():
 questions = st.tuples(st.integers(0, 2), st.floats(-1, 1), st.integers(0, 2))
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(15), deadline=None)
 @given(st.lists(questions, min_size=1, max_size=3), st.integers(0, 1000))
 def test_random_branches(program, seed):

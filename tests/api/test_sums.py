@@ -39,6 +39,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("jitted", [False, True])
 def test_laplacians(name, jitted):

@@ -31,6 +31,7 @@ def test_importing_the_package_loads_nothing_of_other_devices():
     assert not [name for name in loaded if name.startswith("functrans.run.cuda")]
 
 
+@pytest.mark.dear
 def test_the_measurement_sees_what_is_loaded():
     assert "numba" in modules_loaded_by("import numba")
 
@@ -52,6 +53,7 @@ grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2))(np.ones(3), np.ones((5, 3)))
 """
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("code", "most"),
     [
@@ -88,6 +90,7 @@ print(*sys.modules.keys() - before)
 """
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.skipif(
     (sys.platform, os.uname().machine if hasattr(os, "uname") else "") != ("linux", "x86_64"),
@@ -135,6 +138,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.dear
 def test_a_program_for_the_cpu_is_compiled_without_what_a_gpu_needs():
     done = subprocess.run(
         [sys.executable, "-c", COMPILED_HERE],

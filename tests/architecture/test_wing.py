@@ -103,6 +103,7 @@ def test_the_wing_is_there():
     assert {"emit", "loop", "lower", "optimise", "run", "linalg", "compiled"} <= folders
 
 
+@pytest.mark.dear
 def test_without_the_wing_every_other_module_is_imported(without_the_wing):
     done = run(IMPORT_ALL, without_the_wing)
     assert done.returncode == 0, done.stderr

@@ -228,6 +228,7 @@ class TestMethods:
         assert model.powered(2.0, power=3) == 24.0 == model.powered(2.0, 3)
         assert model.powered_by_position(2.0, 3) == 24.0
 
+    @pytest.mark.dear
     def test_a_jitted_method_does_not_keep_its_instance(self):
         model = self.Model(3.0)
         model.compiled(2.0)

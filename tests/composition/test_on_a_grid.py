@@ -253,6 +253,7 @@ def test_long_across(name):
     check(ACROSS[name], drawn(33, LARGE, dtype=np.float32), machine=CUDA)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["softmax", "gradient of a layer norm", "columns"])
 def test_long_rows(name):

@@ -172,6 +172,7 @@ def test_after_many_a_warning_says_what_to_do(calls, advice, recwarn):
     assert len([one for one in recwarn if one.category is RecompilationWarning]) == 0
 
 
+@pytest.mark.dear
 def test_nothing_is_kept_alive():
     f = jit(lambda x: x["a"] * 2.0)
     array = np.ones(3)

@@ -106,6 +106,7 @@ def test_nans_names_the_line(name, transform, derivative):
     assert program.fault in str(caught.value)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @ALL
 def test_explain_and_profile_have_the_lines(name):

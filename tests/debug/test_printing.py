@@ -193,6 +193,7 @@ def test_a_checkpoint_computes_it_again(seen):
     assert set(seen) == {(np.sin(1.0),)}
 
 
+@pytest.mark.dear
 def test_values_are_the_same_with_it_and_without(seen):
     def function(w, x, looking):
         def step(h, row):

@@ -94,6 +94,7 @@ def test_loops_and_maps_have_the_lines_inside():
     assert "c = np.sin(c * r)" in {row.what.split("  ")[1] for row in seen.by_line()}
 
 
+@pytest.mark.dear
 def test_every_kernel_has_lines_in_an_unrolled_program():
     def deep(w, x):
         for a in w:

@@ -58,6 +58,7 @@ def test_a_pullback_takes_one_cotangent():
         pullback(X, X)
 
 
+@pytest.mark.dear
 def test_a_hessian_that_does_not_fit_in_memory_says_what_does():
     with pytest.raises(MemoryError) as error:
         hessian(total)(np.ones(10_000_000))

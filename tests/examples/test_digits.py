@@ -32,6 +32,7 @@ def few(digits):
     return digits.init(rng), digits.Data(training.x[:5], training.y[:5])
 
 
+@pytest.mark.dear
 def test_the_network_learns(run):
     accuracy, *_ = run
     assert accuracy >= 0.96

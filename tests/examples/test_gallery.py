@@ -10,6 +10,7 @@ def solution(name):
     return GALLERY.program(name).solution()
 
 
+@pytest.mark.dear
 def test_bundle_adjustment():
     points, found, (start, end) = solution("bundle_adjustment")
     assert start > 0.03
@@ -17,6 +18,7 @@ def test_bundle_adjustment():
     np.testing.assert_allclose(found, points, atol=0.05)
 
 
+@pytest.mark.dear
 def test_hamiltonian_monte_carlo():
     draws, rate = solution("hamiltonian_monte_carlo")
     assert 0.9 < rate < 1.0
@@ -33,6 +35,7 @@ def test_inverse_kinematics():
         np.testing.assert_allclose(hand, target, atol=1e-9)
 
 
+@pytest.mark.dear
 def test_lens_design():
     shapes, (start, end) = solution("lens_design")
     assert start > 0.5
@@ -71,6 +74,7 @@ def test_option_greeks():
     np.testing.assert_allclose(exact, known, rtol=1e-12)
 
 
+@pytest.mark.dear
 def test_physics_informed():
     program = GALLERY.program("physics_informed")
     x, u, losses = program.solution()

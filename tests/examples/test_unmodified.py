@@ -7,6 +7,7 @@ from examples import draw
 from functrans import value_and_grad
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", draw.UNMODIFIED.names)
 def test_gradients(name):
     module = draw.UNMODIFIED.program(name)

@@ -129,6 +129,7 @@ def test_nothing_but_numbers_is_wrong_on_our_libcuda(tmp_path):
     assert printed.endswith('"done"\n')
 
 
+@pytest.mark.dear
 def test_without_a_gpu_it_says_so():
     done = subprocess.run(
         [sys.executable, "-m", "tests.gpu_hour", "basics"],

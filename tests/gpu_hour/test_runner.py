@@ -40,6 +40,7 @@ def test_each_case_has_a_row(rows):
     assert rows["last"]["measured"]["stand-in"]
 
 
+@pytest.mark.dear
 def test_a_row_says_what_happened(rows):
     assert rows["wrong"]["said"] == "AssertionError: 3 and not 4"
     assert "in wrong" in rows["wrong"]["trace"]
@@ -52,6 +53,7 @@ def test_what_comes_after_a_process_that_is_gone_runs_in_a_new_one(rows):
     assert rows["first"]["measured"]["pid"] != rows["last"]["measured"]["pid"]
 
 
+@pytest.mark.dear
 def test_what_is_left_when_the_time_is_up_is_said_to_be():
     names = ("hangs", "last")
     rows = rows_of(lambda case: case.name in names, seconds=0.0)

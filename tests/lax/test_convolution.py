@@ -118,6 +118,7 @@ def layer(dims, batch=3, size=(17, 12), features=(9, 10), taps=(3, 2), groups=1)
     return x, k
 
 
+@pytest.mark.dear
 @pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("dims", [NCHW, NHWC, ("HNWC", "OHWI", "WNCH"), ("NCHW", "HWIO", "NHWC")])
@@ -216,6 +217,7 @@ def test_few_channels_with_long_strides_are_a_product():
     assert way_of(x, k, NCHW, strides=(5, 5)) == "products"
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("size", "taps"), [((300,), (7,)), ((2600,), (3,)), ((5, 6, 20), (2, 1, 3))]
@@ -230,6 +232,7 @@ def test_other_numbers_of_axes(size, taps, wrt):
         way_of(x, k, dims, (1,) * len(size), wrt)
 
 
+@pytest.mark.dear
 def test_few_features_and_one_channel():
     """As in a first layer."""
     x, k = rng.normal(size=(4, 1, 28, 28)), rng.normal(size=(6, 1, 5, 5))

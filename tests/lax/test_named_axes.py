@@ -143,6 +143,7 @@ FORMS = {
 }
 
 
+@pytest.mark.dear
 @each
 @pytest.mark.parametrize("around", [lambda f: f, jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("form", FORMS)

@@ -204,6 +204,7 @@ def test_there_are_examples_of_all_kinds():
     assert len(examples()) > 36
 
 
+@pytest.mark.dear
 @pytest.mark.few(4)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_keep_their_promises(machine):
@@ -211,6 +212,7 @@ def test_plans_keep_their_promises(machine):
         verify(plan_for(machine, name))
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_compute_what_numpy_does(machine):

@@ -64,6 +64,7 @@ CONTINUOUS = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_distribution(name):
     draw, distribution = CONTINUOUS[name]
@@ -151,6 +152,7 @@ def test_what_is_conserved():
     np.testing.assert_array_equal(np.sort(rows, axis=0), np.arange(4)[:, None] + np.zeros((4, 3)))
 
 
+@pytest.mark.dear
 def test_all_numbers_are_finite_where_small():
     assert np.isfinite(random.loggamma(KEY, np.full(300, 1e-4))).all()
     assert np.isfinite(random.gumbel(KEY, (2600,), np.float32)).all()

@@ -21,6 +21,7 @@ def test_each_call_has_its_numbers():
     assert list(RECORDED) == EXACT + CLOSE
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("call", EXACT)
 def test_equal_in_every_bit(call):
     found, expected = evaluate(call, random, key_of(random)), RECORDED[call]
@@ -61,6 +62,7 @@ def jax():
 SEEDS = (0, 7, 123456789, -5)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(), (17,), (3, 100)])
 def test_uniform_and_normal(jax, shape, dtype):

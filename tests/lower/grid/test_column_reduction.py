@@ -169,6 +169,7 @@ def test_a_sum_of_something_else_is_left_alone():
     assert unblocked(made) is made
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("columns", [8, 33])
 def test_what_is_read_before_it_is_overwritten(columns):
     """A column has a local, which is of a number that a store replaces and another one needs."""

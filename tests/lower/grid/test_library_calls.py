@@ -27,6 +27,7 @@ CALLING = target(SMALL, libraries=True, products={"smallest_side": 1, "smallest_
 """A small GPU whose products are all a library's."""
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     "form", ["batch", "divided late", "causal", "heads", "mapped", "scaled before"]

@@ -88,6 +88,7 @@ def test_rows_over_two_axes():
         np.testing.assert_allclose(found[0], softmax(x, (1, 2)), rtol=1e-5)
 
 
+@pytest.mark.dear
 def test_in_the_place_of_the_operand():
     x = drawn(3, 301)
     graph = jit(softmax).lower(x).graph()

@@ -140,6 +140,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_turns_give_what_the_interpreter_gives(low, name):
     function, args = PROGRAMS[name]

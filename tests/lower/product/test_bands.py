@@ -236,6 +236,7 @@ def test_tiles_that_nobody_reads(blocks, name):
     assert is_cut(function, x, y) == some
 
 
+@pytest.mark.dear
 def test_halves_of_symmetric_products_that_are_read(monkeypatch):
     """What is above the diagonal is a copy of what is below it."""
     monkeypatch.setattr(config, "cache", False)

@@ -326,6 +326,7 @@ def test_infinities_and_nans_of_other_rows_and_columns_stay_there():
     np.testing.assert_allclose(found[:99, :89], expected[:99, :89], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.dear
 def test_gradients():
     def loss(p, x, y):
         return np.mean((np.maximum(x @ p[0] + p[1], 0) @ p[2] - y) ** 2)

@@ -121,6 +121,7 @@ def test_masks(function, name, sizes):
     compare(function, *arrays(*sizes), mask, -1e9)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("function", [forward, gradient])
 def test_dtypes_and_sides(function):
     sizes, mask = (100, 200), window(100, 200)

@@ -193,6 +193,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(small, monkeypatch):
     same_bits(jit(grad(loss, argnums=(0, 1, 2))), arrays(6, 40, 40, 16), monkeypatch)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stack", [(), (3,)])
 def test_bits_of_shares_do_not_depend_on_the_number_of_threads(shared, stack, monkeypatch):
     same_bits(jit(FUNCTIONS[1]), few(stack, 200, 200, 16), monkeypatch)

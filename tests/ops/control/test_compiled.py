@@ -127,6 +127,7 @@ def test_a_branch_that_is_not_taken_does_nothing():
     assert jit(f)(np.bool_(False), np.arange(3.0), np.int64(99)) == 0.0
 
 
+@pytest.mark.dear
 def test_contractions_leave_the_loop():
     def loss(w, u, b, xs):
         def step(h, x):

@@ -173,6 +173,7 @@ def test_sums_that_are_larger_than_their_operands(images, features):
     agrees(lambda x, k: lax.conv(x, k, (2, 2), [(1, 2), (0, 3)]), x, k)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("size", [(8, 64, 13, 14), (3, 70, 7, 6)])
 def test_bits_do_not_depend_on_threads(size, monkeypatch):

@@ -16,6 +16,7 @@ NUMBERS = [
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("code", "bBhHiIlL")
 def test_with_any_integer(code):

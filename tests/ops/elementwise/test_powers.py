@@ -33,6 +33,7 @@ def same(found, expected, what):
     assert np.all(signs), what
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -180,6 +180,7 @@ def test_convolutions_are_padded_to_short_factors(n):
     assert 2 * n - 1 <= padded(n) <= 2.6 * n + 16 and max(factors(padded(n))) <= 5
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "axis"),

@@ -47,6 +47,7 @@ def symmetric_cotangent(factor, ct):
     return np.tril(whole) + np.tril(whole, -1)
 
 
+@pytest.mark.dear
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -69,6 +70,7 @@ def test_cotangents_of_cholesky(n, dtype):
     np.testing.assert_allclose(found, wanted, atol=tolerance(dtype, n) * abs(wanted).max())
 
 
+@pytest.mark.dear
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("trans", [0, 1])
@@ -88,6 +90,7 @@ def test_triangular_systems(n, columns, lower, trans, unit_diagonal):
         np.testing.assert_allclose(found, wanted, atol=tolerance(dtype, n) * abs(wanted).max())
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("leading", [(3,), (2, 2), (1,), (1, 2)])
 def test_stacks(leading):
     a = positive_definite(70, float, *leading)
@@ -101,6 +104,7 @@ def test_stacks(leading):
         np.testing.assert_allclose(found[at], symmetric_cotangent(factor[at], a[at]), atol=1e-11)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("n", [300, 517])
 def test_bits_do_not_depend_on_the_number_of_threads(n, monkeypatch):
@@ -231,6 +235,7 @@ def test_derivatives_of_stacks_and_in_loops():
     assert (found * DIRECTION).sum() == pytest.approx(slope(loop, a[0]), rel=1e-7)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [31, 40, 130])
 def test_what_is_given_up_is_not_overwritten_too_early(n):
     """Results are written behind all turns, which read the packed operands."""

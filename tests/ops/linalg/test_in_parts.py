@@ -240,6 +240,7 @@ def test_one_elimination_serves_a_solution_and_its_derivative():
     assert text.count("zgetrf") == 1 and text.count("zgetrs") == 2
 
 
+@pytest.mark.dear
 def test_scipys_functions():
     a, real = matrices(12, 12), matrices(12, 12, dtype=np.float64)
     for x in (a, real):

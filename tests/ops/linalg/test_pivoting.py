@@ -34,6 +34,7 @@ def residual(a, x, b):
     return missed / np.abs(x).max() / np.finfo(a.dtype).eps
 
 
+@pytest.mark.dear
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -86,6 +87,7 @@ def test_pivots_of_all_sizes():
     assert jit(np.linalg.det)(exchange) == np.linalg.det(exchange)
 
 
+@pytest.mark.dear
 @pytest.mark.usefixtures("ours")
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_not_finite(bad):

@@ -49,6 +49,7 @@ def check_factors(a, q, r):
     np.testing.assert_array_equal(np.sign(ours)[known], np.sign(theirs)[known])
 
 
+@pytest.mark.dear
 @pytest.mark.few(4)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -110,6 +111,7 @@ def test_subnormal_columns():
     np.testing.assert_allclose(q @ (r * 2.0**1000), a * 2.0**1000, atol=2e-322 * 2.0**1000)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_not_finite(bad):
     for place in ((3, 50), (60, 2)):

@@ -250,6 +250,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", FAILURES)
 def test_what_fails_says_so(name):

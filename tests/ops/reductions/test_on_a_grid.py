@@ -195,6 +195,7 @@ def test_merged_runs_as_they_are_printed(name, shape, axis, dtype):
     np.testing.assert_array_equal(found, by_numpy(graph, [x])[0])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sort_keeps_all_bits(dtype):
     """Whatever a NaN says stays, and zeros have an order among each other."""

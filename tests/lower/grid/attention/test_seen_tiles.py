@@ -119,6 +119,7 @@ def check(function, *operands, machine=SMALL, text=False, tolerance=1e-12, narro
 MASKS = [causal, window, padding, scattered, nothing]
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("sizes", [(17, 17), (9, 33), (33, 18), (3, 20)])
 @pytest.mark.parametrize("mask", MASKS)
@@ -143,6 +144,7 @@ def test_long_rows(mask, length):
     check(masked, *operands(length, length), mask(length, length))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("mask", "visited"), [(causal, 1 + 2 + 3 + 4 + 5), (window, 1 + 2 + 3 + 3 + 3), (nothing, 0)]
 )
@@ -199,6 +201,7 @@ def test_forms(form):
     check(function, q, k, spoilt, *others)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -210,6 +213,7 @@ def test_special_operands(mask, number, value):
         check(masked, *given, mask(17, 17))
 
 
+@pytest.mark.dear
 def test_values_that_are_not_finite_are_nans_where_they_are_masked(tiles):
     q, k, v = operands(20, 20)
     v[13, 1] = np.inf
@@ -219,6 +223,7 @@ def test_values_that_are_not_finite_are_nans_where_they_are_masked(tiles):
     assert sum(tiles) == 4 * (2 + 3 + 4 + 4 + 5)
 
 
+@pytest.mark.dear
 def test_keys_that_are_not_finite_are_hidden(tiles):
     q, k, v = operands(20, 20)
     k[13:] = np.nan
@@ -273,6 +278,7 @@ def test_others_go_over_all_tiles(name):
     check(OTHERS[name], *operands(9, 17), causal(9, 17), narrowed=False)
 
 
+@pytest.mark.dear
 def test_few_tiles_are_gone_over():
     machine = target(SMALL, grid={"fewest_tiles": 6})
     check(masked, *operands(9, 20), causal(9, 20), machine=machine, narrowed=False)

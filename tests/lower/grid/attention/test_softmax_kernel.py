@@ -169,6 +169,7 @@ PRINTED = {"divided late", "bias", "mapped"}
 """Forms whose text is run, too."""
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form):

@@ -68,6 +68,7 @@ def check(function, given, machine, run=interpreted):
     return products(made)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
 @pytest.mark.parametrize(("rows", "partners", "columns"), [(17, 40, 20), (16, 33, 32), (5, 65, 33)])
@@ -83,6 +84,7 @@ def test_several_warps(dtype):
     assert check(attention, operands(20, 70, 32, 65, dtype), FOUR_WARPS)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
 def test_as_it_is_printed(dtype):

@@ -51,6 +51,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_summed(name):

@@ -262,6 +262,7 @@ def shares(count, seed=0):
     )
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("inverse", "function"), [("gammaincinv", "gammainc"), ("gammainccinv", "gammaincc")]
 )
@@ -282,6 +283,7 @@ def test_an_inverse_of_gamma_gives_its_argument_back(inverse, function):
     np.testing.assert_allclose(x[ordinary], expected[ordinary], rtol=1e-10)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
 def test_inverses_of_gamma_at_the_ends(name):
     orders = [1e-300, 1e-10, 0.01, 1.0, 5.0, 1e15, 1e300, np.inf, np.nan, -1.0]
@@ -295,6 +297,7 @@ def test_inverses_of_gamma_at_the_ends(name):
     np.testing.assert_array_equal(outside, [np.nan] * 3)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_an_inverse_of_gamma_broadcasts_and_has_its_slope(dtype):
     a, p = np.array([[0.5], [3.0]], dtype), np.array([0.1, 0.5, 0.99], dtype)
@@ -308,6 +311,7 @@ def test_an_inverse_of_gamma_broadcasts_and_has_its_slope(dtype):
     np.testing.assert_allclose(slope, difference / (2 * h), rtol=1e-8)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("inverse", "function"), [("betaincinv", "betainc"), ("betainccinv", "betaincc")]
 )
@@ -330,6 +334,7 @@ def test_an_inverse_of_beta_gives_its_argument_back(inverse, function):
     np.testing.assert_allclose(x[ordinary], expected[ordinary], rtol=1e-9)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["betaincinv", "betainccinv"])
 def test_inverses_of_beta_at_the_ends(name):
     sizes = [0.0, 0.5, 1.0, 30.0, 1e5, np.nan, -1.0]
