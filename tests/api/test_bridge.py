@@ -161,6 +161,7 @@ def smallest_gap(x):
     return np.diff(np.sort(x)).min()
 
 
+@pytest.mark.dear
 def test_an_njit_function_is_called_in_traced_code():
     gap = from_numba(smallest_gap, Aval((), float))
     rows = np.array([[1.0, 4.0, 2.0], [3.0, 9.0, 0.0]])

@@ -200,6 +200,7 @@ def test_read_only_arrays_are_not_compared():
     assert not inputs and not state.copies
 
 
+@pytest.mark.dear
 def test_what_knows_itself_and_what_is_deep():
     knot = [np.ones(2)]
     knot.append(knot)
@@ -221,6 +222,7 @@ def test_a_name_that_is_gone_is_a_change():
     assert number(outside) != before
 
 
+@pytest.mark.dear
 def test_an_instance_can_go():
     class Callable:
         def __init__(self):

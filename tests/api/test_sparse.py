@@ -195,6 +195,7 @@ def test_positions_that_change_are_never_stale():
         positions[:] = (positions + 1) % 4
 
 
+@pytest.mark.dear
 def test_large_positions_are_constants_of_a_jitted_function():
     positions = RNG.permutation(100_000)
     found = jit(jacobian(lambda x: x[positions] ** 2, sparse=True))(np.ones(100_000))

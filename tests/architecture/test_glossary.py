@@ -31,6 +31,7 @@ def files():
     yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
 
 
+@pytest.mark.dear
 def test_no_file_uses_a_retired_word():
     words = retired(GLOSSARY.read_text("utf-8"))
     uses = [

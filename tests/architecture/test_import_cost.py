@@ -21,6 +21,7 @@ def modules_loaded_by(code):
     return set(done.stdout.split())
 
 
+@pytest.mark.dear
 def test_importing_the_package_loads_nothing_of_other_devices():
     script = "import functrans, sys\nprint(*sys.modules)"
     done = subprocess.run(

@@ -217,6 +217,7 @@ def test_what_lax_has(name):
         np.testing.assert_allclose(found.astype(float), expected, rtol=0.05, atol=0.02 * scale)
 
 
+@pytest.mark.dear
 def test_what_numpy_and_scipy_compute_in_other_precisions():
     matrix = np.eye(3).astype(NARROW) * 2
     for function, x in (

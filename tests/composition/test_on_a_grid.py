@@ -237,6 +237,7 @@ def test_across(name, shape):
         check(ACROSS[name], drawn(*shape), seed=shape[0])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float32, np.complex128])
 @pytest.mark.parametrize("name", ["transposed", "reversed axes", "down columns"])
 def test_across_of_dtypes(name, dtype):

@@ -168,6 +168,7 @@ def test_pairs(pair):
     check(pair)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("outer", OPERATORS, ids=lambda operator: operator.name)
 def test_a_fifth_of_all_triples(outer):

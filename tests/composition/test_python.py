@@ -106,6 +106,7 @@ def assigned(x):
     return np.sum(y * x)
 
 
+@pytest.mark.dear
 def test_assignment_in_place():
     check_grads(assigned, (POINT,), order=2)
     stacked = np.stack([POINT, 2 * POINT])

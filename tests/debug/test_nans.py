@@ -312,6 +312,7 @@ def test_a_call_with_effects_makes_them_once():
             jit(f)(-1.0)
 
 
+@pytest.mark.dear
 def test_results_of_a_program_that_looks_are_those_of_one_that_does_not():
     f = jit(value_and_grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2)))
     w, x = 0.1 * np.ones((5, 4)), np.ones((7, 5))

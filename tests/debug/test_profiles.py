@@ -29,6 +29,7 @@ def seen():
     return seen
 
 
+@pytest.mark.dear
 def test_each_line_has_its_time(seen):
     rows = seen.by_line()
     texts = [row.what.split("  ")[1] for row in rows if "  " in row.what]

@@ -174,6 +174,7 @@ def test_what_has_no_kernel_inside_of_a_loop():
         )
 
 
+@pytest.mark.dear
 def test_a_loop_that_a_limit_gives_a_kernel():
     def halved(x, max_steps=None):
         def body(v):

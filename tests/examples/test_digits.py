@@ -51,6 +51,7 @@ def test_most_images_pull_little_and_a_few_pull_hard(run):
     assert np.max(norms) > 100 * np.median(norms)
 
 
+@pytest.mark.dear
 def test_the_gradients_of_all_images_are_those_of_each(digits, few):
     params, data = few
     for norm, x, y in zip(digits.gradient_norms(params, data), *data, strict=True):

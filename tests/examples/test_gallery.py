@@ -26,6 +26,7 @@ def test_hamiltonian_monte_carlo():
     np.testing.assert_allclose(draws.var(axis=0), [1.0, 2.25], rtol=0.1)
 
 
+@pytest.mark.dear
 def test_inverse_kinematics():
     program = GALLERY.program("inverse_kinematics")
     targets, angles, off = program.solution()
@@ -66,6 +67,7 @@ def test_optimal_control():
     np.testing.assert_allclose(state, (angle[-1], speed[-1]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.dear
 def test_option_greeks():
     exact, by_paths = solution("option_greeks")
     # price, delta, vega and rho by mpmath
@@ -89,6 +91,7 @@ def test_private_training():
     assert not np.allclose(paths[0][-1], paths[1][-1])
 
 
+@pytest.mark.dear
 def test_sparsity_pattern():
     program = GALLERY.program("sparsity_pattern")
     pattern, path = program.solution()

@@ -22,6 +22,7 @@ def test_greeks_are_those_of_the_closed_forms():
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.dear
 def test_it_runs_and_says_where(capsys):
     totals = gpu.main(1000)
     expected = [np.sum(x) for x in closed_forms(*gpu.options(1000))]

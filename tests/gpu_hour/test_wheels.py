@@ -79,6 +79,7 @@ def test_only_what_is_lacked_is_installed(installed, monkeypatch, tmp_path, caps
     assert "--no-index" in command and command[-1].endswith("opt_einsum-3.4.0-py3-none-any.whl")
 
 
+@pytest.mark.dear
 def test_it_needs_no_package_of_ours():
     """It says what is missing where nothing is installed."""
     script = (

@@ -1,6 +1,7 @@
 """cond and switch against Python's if: values, derivatives, lanes that go their own way."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def switched(branches):
     return f
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(15), deadline=None)
 @given(several, st.integers(-1, BRANCHES), seeds)
 def test_value_and_derivatives(branches, i, seed):
@@ -63,6 +65,7 @@ def test_lanes(branches, seed, axes):
     close(vmap(grad(found, (1, 2)), in_axes=axes)(*args), stacked)
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(6), deadline=None)
 @given(several, seeds)
 def test_compiled(branches, seed):

@@ -88,6 +88,7 @@ def test_batched_on_any_subset_of_inputs(program, reverse, seed, mapped):
     close(vmap(grad(found, ALL), in_axes=axes)(*args), stacked)
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(8), deadline=None)
 @given(bodies, st.booleans(), seeds)
 def test_compiled(program, reverse, seed):

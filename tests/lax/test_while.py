@@ -57,6 +57,7 @@ def test_value_and_derivatives(program, seed, limit):
     close(jvp(found, args, tangents), jvp(expected, args, tangents))
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(10), deadline=None)
 @given(bodies, seeds, limits)
 def test_second_derivatives_in_every_order_of_modes(program, seed, limit):
@@ -98,6 +99,7 @@ def test_lanes_end_at_different_times(program, seed, limit, axes):
     close(jacrev(grad(total(found)))(*args), jacfwd(grad(total_of_loop))(*args), tolerance=1e-8)
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(6), deadline=None)
 @given(bodies, seeds, limits)
 def test_compiled(program, seed, limit):

@@ -26,7 +26,6 @@ CASES = {
 }
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("name", one_of_each(lambda name: kind(CASES[name]), CASES))
 def test_a_primitive(name):
     case = CASES[name]

@@ -26,7 +26,6 @@ def by_primitive():
 GROUPS = by_primitive()
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS.keys())
 def test_primitives_and_their_derivatives(group):
     rng = np.random.default_rng(0)

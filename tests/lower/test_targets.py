@@ -229,6 +229,7 @@ def lanes(machine):
     return {x.lanes for x in inside if isinstance(x, (For, Reduce))}
 
 
+@pytest.mark.dear
 def test_there_are_no_vectors_where_a_machine_has_none():
     assert lanes("no vectors") == lanes("grid without vectors") == {1}
     assert max(lanes("CPU")) > 1

@@ -132,7 +132,6 @@ def arrays_of(case):
     return function
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(
     "case", one_of_each(function, WITHOUT_VALUES), ids=[case.name for case in WITHOUT_VALUES]
 )

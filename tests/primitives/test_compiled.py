@@ -170,7 +170,6 @@ def alike(case):
     return PRIMITIVES.index(case.primitive) // 12
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("case", one_of_each(alike, LARGEST.values()), ids=LARGEST.keys())
 def test_derivatives_are_compiled(case):
     check_derivatives(case)

@@ -103,7 +103,6 @@ def check(graph, values, moving, order, rng):
         check(tangent, [*values, *directions], (*moving, *[True] * len(directions)), order - 1, rng)
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(**parameters(FLOAT64))
 def test_derivatives_to_second_order(case):
     check(case.graph(), list(case.operands), case.moving, 2, np.random.default_rng(0))

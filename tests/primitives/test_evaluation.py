@@ -52,7 +52,6 @@ def mapped_axes(operands):
     return [*alone, *together[:: max(1, len(together) // len(alone))]]
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(**parameters(MAPPABLE))
 def test_vmap_is_a_loop(case):
     graph = case.graph()
@@ -82,7 +81,6 @@ def test_vmap_is_a_loop(case):
             np.testing.assert_allclose(found, expected, rtol=1e-13, err_msg=f"axes {axes}")
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(**by_primitive(SCALAR))
 def test_the_scalar_form_means_what_numpy_means(group):
     for name, case in group.items():

@@ -41,7 +41,6 @@ SMALLEST = {
 }
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("machine", [SMALL_CUDA, CUDA], ids=["small", "large"])
 @pytest.mark.parametrize("name", one_precision(GROUPS))
 def test_plans_give_what_numpy_gives_in_any_order(name, machine):
@@ -56,7 +55,6 @@ def check_text(graph, operands, run=emulate):
     expect(graph, operands, found)
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("name", one_precision(SMALLEST))
 def test_kernels_as_they_are_printed(name):
     check_text(*SMALLEST[name])

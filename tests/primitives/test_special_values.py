@@ -117,7 +117,6 @@ def pairs(catalogue):
     }
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(**pairs(CASES))
 def test_machine_code_agrees_where_numbers_end(pair):
     primitive, operands = pair

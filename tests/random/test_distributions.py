@@ -64,7 +64,6 @@ CONTINUOUS = {
 }  # fmt: skip
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_distribution(name):
     draw, distribution = CONTINUOUS[name]

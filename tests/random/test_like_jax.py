@@ -21,7 +21,6 @@ def test_each_call_has_its_numbers():
     assert list(RECORDED) == EXACT + CLOSE
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize("call", EXACT)
 def test_equal_in_every_bit(call):
     found, expected = evaluate(call, random, key_of(random)), RECORDED[call]
@@ -35,6 +34,7 @@ def test_equal_up_to_rounding(call):
     close(evaluate(call, random, key_of(random)), RECORDED[call])
 
 
+@pytest.mark.dear
 def test_bfloat16():
     """As JAX gave them once, by their bits."""
     narrow = pytest.importorskip("ml_dtypes").bfloat16

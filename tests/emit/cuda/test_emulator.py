@@ -344,6 +344,7 @@ def test_failures_raise_the_flag():
     assert failed[0] != 0
 
 
+@pytest.mark.dear
 def test_an_ensemble_is_emulated_by_few_calls():
     text = of_lines(
         I, "v = x[i]", "for k in range(15):", "    v = v * v + np.float32(0.1)", "out[i] = v"

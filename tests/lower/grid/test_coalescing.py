@@ -122,6 +122,7 @@ def test_sums_of_everything(shape, dtype):
             np.testing.assert_allclose(found, function(x), rtol=rtol, atol=1e-1 * rtol * x.size)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 17, 659])
 def test_sums_of_what_is_no_number(place, number):
@@ -143,6 +144,7 @@ def test_what_another_loop_reads_too_is_found_alike():
     np.testing.assert_allclose(found, x - x.mean(axis=(1, 2), keepdims=True), atol=1e-12)
 
 
+@pytest.mark.dear
 def test_sums_that_the_host_repeats_are_shared_by_all_threads():
     def function(x):
         def step(carry, _):

@@ -133,6 +133,7 @@ def test_what_the_host_repeats():
         np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
+@pytest.mark.dear
 @needs_compiler
 @pytest.mark.parametrize("name", ["sum", "mean and variance", "largest", "any"])
 def test_machine_code(name):

@@ -92,6 +92,7 @@ def test_sums_in_slices_are_numpys(function, size):
             np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("function", [down, along, two_at_once])
 def test_the_text_of_slices(function, dtype):

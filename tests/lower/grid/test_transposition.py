@@ -84,6 +84,7 @@ def test_results(shape, dtype):
         np.testing.assert_array_equal(found[0], function(x, y))
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     "function",
@@ -102,6 +103,7 @@ def test_results_of_movements(function):
         np.testing.assert_allclose(found[0], function(x), rtol=1e-6)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
 def test_all_that_is_fetched_is_used(monkeypatch, dtype):

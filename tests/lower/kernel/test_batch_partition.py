@@ -39,6 +39,7 @@ def gru(params, xs):
     return np.sum(h * h) + np.sum(sums**2) / 100
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("batch", "hidden"), [(16, 24), (17, 24), (33, 20), (24, 24), (130, 20)])
 def test_parts_give_what_the_whole_gives(batch, hidden, dtype):
@@ -52,6 +53,7 @@ def test_parts_give_what_the_whole_gives(batch, hidden, dtype):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol / 10)
 
 
+@pytest.mark.dear
 def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(config, "parallel_threshold", 0)
     params, xs = weights(24), RNG.standard_normal((LENGTH, 50, 5))

@@ -149,6 +149,7 @@ def test_turns_give_what_the_interpreter_gives(low, name):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.dear
 def test_what_is_in_turns(low):
     assert UNTIL_LEFT in turns_of(jit(powers), SQUARE, 3)
     assert f"{UNTIL_LEFT} in 5 turns" in turns_of(jit(loop_in_scan), *PROGRAMS["loop in scan"][1])
@@ -159,6 +160,7 @@ def test_what_is_in_turns(low):
     assert len([line for line in backwards.splitlines() if "going[]" in line]) == 2
 
 
+@pytest.mark.dear
 def test_long_steps_are_distributed_and_short_ones_are_not():
     short, long = RNG.standard_normal((20, 20)), RNG.standard_normal((256, 256))
     assert not any(turns_of(jit(powers), short, 3))

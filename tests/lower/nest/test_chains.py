@@ -1,6 +1,7 @@
 """Loads that wait for one another: vectors go side by side, where a search would wait."""
 
 import numpy as np
+import pytest
 
 from functrans import jit
 from functrans.lower.nest.vectors import Vectors
@@ -21,6 +22,7 @@ def test_searches_go_side_by_side():
     assert read.endswith(f"by {lanes}")
 
 
+@pytest.mark.dear
 def test_searches_of_all_lengths():
     row = np.sort(np.random.default_rng(0).normal(size=300))
     for n in (0, 1, 2, 17, 300, 2600):

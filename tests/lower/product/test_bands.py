@@ -181,6 +181,7 @@ def test_integers_need_no_look(blocks):
     assert looks(lambda a, b: np.tril(a) @ b, a, b) == 0
 
 
+@pytest.mark.dear
 def test_stacks_and_rows_along_two_axes(blocks):
     stack, one = array(4, 20, 20), array(20, 20)
     stack[2, 3, 19] = INF
@@ -190,6 +191,7 @@ def test_stacks_and_rows_along_two_axes(blocks):
     assert looks(lambda a, b: b @ np.tril(a), one, stack) == 1
 
 
+@pytest.mark.dear
 def test_gradients(blocks):
     a, b = array(29, 29), array(29, 29)
 

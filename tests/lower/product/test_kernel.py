@@ -376,6 +376,7 @@ def test_the_cost_names_the_form():
     )
 
 
+@pytest.mark.dear
 def test_few_columns_are_sums_along_vectors():
     """The small operand is copied, so that its terms are neighbours."""
     for columns in (2, host.target().lanes(8) - 1):

@@ -189,6 +189,7 @@ def same_bits(function, args, monkeypatch):
     assert len(results) == 1
 
 
+@pytest.mark.dear
 def test_bits_do_not_depend_on_the_number_of_threads(small, monkeypatch):
     same_bits(jit(grad(loss, argnums=(0, 1, 2))), arrays(6, 40, 40, 16), monkeypatch)
 

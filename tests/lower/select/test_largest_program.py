@@ -1,6 +1,7 @@
 """What is written out element by element is bounded for a whole program."""
 
 import numpy as np
+import pytest
 
 from functrans.ir.types import Aval
 from functrans.loop.statements import For
@@ -34,6 +35,7 @@ def test_small_arrays_are_loops_where_the_program_is_large():
     assert _loops(0) >= 6
 
 
+@pytest.mark.dear
 def test_zeros_and_ones_of_a_jacobian_are_not_counted_as_operations():
     """Blocks of 2 by 12, most of whose tangents are constants: all of it stays in registers."""
     library, compiled, _ = functrans_library()

@@ -101,6 +101,7 @@ def test_it_is_what_a_python_loop_gives(step, start):
     np.testing.assert_array_equal(a, before)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_its_gradient_is_that_of_the_evaluated_loop(step):
     def loss(a, x):

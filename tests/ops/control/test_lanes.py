@@ -52,6 +52,7 @@ def test_lanes_of_no_steps(no_python_loop):
     np.testing.assert_array_equal(jit(vmap(grad(decayed)))(np.array([-1.0, -2.0])), [-2.0, -4.0])
 
 
+@pytest.mark.dear
 def test_lanes_along_other_axes_with_shared_numbers(no_python_loop):
     def f(x, w):
         def step(state):
@@ -70,6 +71,7 @@ def test_lanes_along_other_axes_with_shared_numbers(no_python_loop):
         np.testing.assert_allclose(dw[lane], slopes[1], rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.dear
 def test_two_loops_one_after_the_other(no_python_loop):
     def f(x):
         y = decayed(x)

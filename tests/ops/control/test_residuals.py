@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from functrans import grad, jit, lax, trace, value_and_grad
 from functrans.ir.graph import inner_graphs
@@ -87,6 +88,7 @@ def peak(function, *args):
     return most
 
 
+@pytest.mark.dear
 def test_checkpointing_takes_the_root_of_the_memory():
     steps, width = 2500, 50
 
@@ -108,6 +110,7 @@ def test_checkpointing_takes_the_root_of_the_memory():
     np.testing.assert_allclose(gradient(50)(x), gradient(None)(x), rtol=1e-12)
 
 
+@pytest.mark.dear
 def test_a_hundred_thousand_steps_compiled():
     def memory(every):
         def f(x):

@@ -314,6 +314,7 @@ def test_sequences_without_features(size, taps):
     agrees(np.convolve, x, k)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 @pytest.mark.parametrize("sizes", [(5000, 200), (2600, 17), (17, 300), (300, 1)])
 def test_a_filter_is_one_feature(sizes, mode):
@@ -335,6 +336,7 @@ def test_a_filter_of_images(size, taps):
     agrees(lambda x, k: signal.correlate2d(x, k, "valid"), x, k)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("batch", [(0, None), (None, 0), (0, 0)])
 def test_filters_of_sequences_in_a_batch(batch):
     x, k = (

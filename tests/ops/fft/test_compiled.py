@@ -131,6 +131,7 @@ def test_other_machines(seed):
             np.testing.assert_allclose(got, np.fft.rfft(z.real, axis=axis), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("n", [6, 30, 17])
 def test_transforms_of_transforms_compiled(n):
@@ -216,6 +217,7 @@ HALVED = [
 ]  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(12, 18), (17, 12), (12, 9), (20, 1), (3, 10, 12)])
 @pytest.mark.parametrize("function", HALVED)

@@ -142,6 +142,7 @@ def counting(dtype, added):
     return run
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("count", [29, 63, 64, 100, 1000, 1025])
 @pytest.mark.parametrize("name", NATIVE)
 def test_integers_are_counted_in_what_shared_memory_adds_by_itself(name, count):

@@ -47,7 +47,6 @@ def symmetric_cotangent(factor, ct):
     return np.tril(whole) + np.tril(whole, -1)
 
 
-@pytest.mark.dear
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
@@ -58,6 +57,7 @@ def test_cholesky(n, dtype):
     assert not np.triu(factor, 1).any()
 
 
+@pytest.mark.dear
 @pytest.mark.few(5)
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -70,7 +70,6 @@ def test_cotangents_of_cholesky(n, dtype):
     np.testing.assert_allclose(found, wanted, atol=tolerance(dtype, n) * abs(wanted).max())
 
 
-@pytest.mark.dear
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("trans", [0, 1])

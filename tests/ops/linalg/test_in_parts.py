@@ -221,6 +221,7 @@ def energy(a, b):
     return np.abs(np.linalg.eigvals(a)).sum() + (np.abs(x) ** 2).sum()
 
 
+@pytest.mark.dear
 def test_derivatives():
     a, b = matrices(5, 5) + 3 * np.eye(5), matrices(5, 2, seed=1)
     gradient = functrans.grad(energy)
@@ -230,6 +231,7 @@ def test_derivatives():
     np.testing.assert_allclose(np.real((gradient(a, b) * direction).sum()), slope, rtol=1e-6)
 
 
+@pytest.mark.dear
 def test_one_elimination_serves_a_solution_and_its_derivative():
     a, b = matrices(12, 12) + 3 * np.eye(12), matrices(12, 2, seed=1)
 

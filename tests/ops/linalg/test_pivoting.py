@@ -107,6 +107,7 @@ def test_stacks(leading):
     np.testing.assert_allclose(jit(np.linalg.det)(a), np.linalg.det(a), rtol=1e-10)
 
 
+@pytest.mark.dear
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     a, found = normal((517, 517)), []
     for threads in (1, 2, 5):

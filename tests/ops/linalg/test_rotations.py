@@ -98,6 +98,7 @@ SHAPES = ((1, 1), (2, 2), (3, 3), (9, 9), (64, 64), (2, 4), (17, 9), (32, 33), (
 USUAL_SHAPES = [((3, 3), "d"), ((2, 4), "f"), ((17, 9), "d"), ((64, 64), "f")]
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
@@ -187,6 +188,7 @@ def test_only_one_triangle_is_read():
         check_spectra(hermitian(a, function is eigh), *found)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(6, 3), (3, 6), (2, 5, 4)])
 @pytest.mark.parametrize("function", [full, reduced])

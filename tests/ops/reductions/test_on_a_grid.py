@@ -120,6 +120,7 @@ LONG_LINES = target(CUDA, grid={"block": 64, "largest_team": 64, "rows": 2600})
 """A GPU whose teams have room for 512 numbers, of which a line has many blocks."""
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
 @pytest.mark.few(3)
 @pytest.mark.parametrize("count", [511, 512, 513, 2047, 2048, 2049, 5000])
@@ -250,6 +251,7 @@ def test_lines_that_a_team_keeps_are_read_once(extent, dtype, team, block):
     assert not made.offsets
 
 
+@pytest.mark.dear
 def test_a_thread_compares_without_branches_and_waits_once_for_each_pass():
     """32 keys: two passes of at most five steps for each doubling of the runs beyond that."""
     (kernel,) = pipeline.plan(graph_of(sort, like((64, 1024)), axis=1), CUDA).kernels

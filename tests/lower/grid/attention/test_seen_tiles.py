@@ -232,6 +232,7 @@ def test_keys_that_are_not_finite_are_hidden(tiles):
     assert sum(tiles) == 4 * 15
 
 
+@pytest.mark.dear
 def test_queries_that_see_nothing_are_nan():
     found = check(masked, *operands(17, 17), padding(17, 17))
     assert np.isnan(found[12:]).all()

@@ -86,6 +86,7 @@ def check(function, *operands, tolerance=1e-12, launches=1, text=False, machine=
 SIZES = [(4, 17, 17, 4), (3, 18, 18, 3), (5, 19, 17, 9), (8, 20, 18, 8), (9, 33, 19, 5)]
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("queries", "keys", "terms", "columns"), SIZES)
 def test_all_sizes(queries, keys, terms, columns):
@@ -207,6 +208,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("special", "divided"),

@@ -118,6 +118,7 @@ def test_halves_that_were_made_single_before_are_halves():
     assert products(plan(single, *operands(33, 65, 32, 20, HALF), machine=FOUR_WARPS))
 
 
+@pytest.mark.dear
 def test_scores_that_a_gradient_makes_again_are_made_in_the_same_way():
     """Which of them is the largest is asked twice, and must be answered alike."""
     given = operands(33, 65, 32, 20, BFLOAT)

@@ -149,6 +149,7 @@ COPIED_FORMS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [F16, F32, BF16], ids=str)
 @pytest.mark.parametrize("form", COPIED_FORMS)

@@ -67,6 +67,7 @@ def check_gamma(count, seed=0):
             assert max(errors) <= max(60, *ulps(getattr(scipy.special, name)(a, x), exact))
 
 
+@pytest.mark.dear
 def test_gamma():
     check_gamma(150)
 
@@ -117,6 +118,7 @@ def test_gamma_broadcasts(name, shapes, dtype):
     np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == np.float64 else 1e-6)
 
 
+@pytest.mark.dear
 def test_gamma_among_others():
     rng = np.random.default_rng(0)
     a, x = rng.uniform(0.2, 30, (2, 300))
@@ -176,6 +178,7 @@ def check_beta(count, seed=0):
             assert max(errors) < 45 and np.median(errors) < 1.5
 
 
+@pytest.mark.dear
 def test_beta():
     check_beta(150)
 
@@ -207,6 +210,7 @@ def test_beta_of_parameters_far_apart(point):
         assert ulps(compiled(special.betaincc, *given), [upper])[0] < 60
 
 
+@pytest.mark.dear
 def test_values_are_shares_whatever_the_numbers():
     sizes = np.array([5e-324, 1e-300, 1e-20, 0.3, 1.0, 20.0, 1e9, 1e100, 1e200, 1.7e308])
     x = np.array([5e-324, 1e-300, 1e-20, 0.3, 1 - 2**-53])
@@ -311,7 +315,6 @@ def test_an_inverse_of_gamma_broadcasts_and_has_its_slope(dtype):
     np.testing.assert_allclose(slope, difference / (2 * h), rtol=1e-8)
 
 
-@pytest.mark.dear
 @pytest.mark.parametrize(
     ("inverse", "function"), [("betaincinv", "betainc"), ("betainccinv", "betaincc")]
 )
