@@ -17,7 +17,7 @@ from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, const, convert, postorder, where
 
 LOWEST = -1e8
-"""What is added to scores as a mask is not greater where it hides something: -1e9, or -inf."""
+"""A number up to this that is added to a score hides it: -1e9, the smallest float, or -inf."""
 
 VANISHES = -1000.0
 """The exponential of a smaller number is zero, in all dtypes."""
@@ -114,7 +114,7 @@ class Bounds(NamedTuple):
         return first + second if differ is None else where(differ, second, first + second)
 
     def _size_of_exp(self, node: Scalar) -> Scalar | None:
-        """Zero, if what hides scores is added to the exponent; else there is no bound."""
+        """Zero, if a number that hides a score is added to the exponent; else there is no bound."""
         inside = postorder(node.args)
         hides = any(
             x.op == "const" and x.dtype.kind == "f" and x.attribute <= LOWEST for x in inside

@@ -135,13 +135,14 @@ class _Coalescing:
                 slices += 1
             else:
                 terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
-        # (slices that fill an array are computed each by itself if it is in memory in any case)
         places = list(terms)
         starts = (x if isinstance(x, int) else x[0] for x, *_ in places)
-        is_by_parts = self.uses[out] > 1 or self.is_cut_within_rows(eqn, starts)
-        is_by_parts = is_by_parts and disjoint(places) and covers(places, out.aval.shape)
+        in_memory = self.uses[out] > 1 or self.is_cut_within_rows(eqn, starts)
+        # slices that fill an array which is in memory in any case are computed each by itself
+        fills = in_memory and disjoint(places) and covers(places, out.aval.shape)
+        fewest = 1 if fills else self.limits.few
         # what is broadcast is added by itself
-        if slices <= (1 if is_by_parts else self.limits.few) or any(
+        if slices <= fewest or any(
             x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
         ):
             return None
