@@ -31,6 +31,7 @@ from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.matrices import Matrices
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
+from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.invariant_packing import InvariantPacking
 from functrans.optimise.machine.outlining import Outlining
 from functrans.optimise.machine.scan_motion import Motion
@@ -40,9 +41,8 @@ RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
-        Elimination, Fission,
-        Forms, Fusion, InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation,
-        Matrices, Motion,
+        Elimination, Fission, Forms, Fusion, GatheredRows, InvariantPacking, Joins, Kernels,
+        LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, Tiling,
         Transforms, Unrolling, Vectors,
     )

@@ -31,6 +31,7 @@ from functrans.optimise.machine.complex_parts import without_complex
 from functrans.optimise.machine.contraction_layout import lay_out_contractions
 from functrans.optimise.machine.deferred_scatters import add_scatters_last
 from functrans.optimise.machine.diagonals import compare_for_diagonals
+from functrans.optimise.machine.gathered_rows import gather_rows
 from functrans.optimise.machine.half_products import widen_half_products
 from functrans.optimise.machine.invariant_packing import pack_before_loops
 from functrans.optimise.machine.late_broadcasts import broadcast_last
@@ -147,6 +148,7 @@ FOR_CORES = Passes(
         Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
         Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
+        Pass(gather_rows, "after layouts, which absorb transposes before this adds some"),
         Pass(write_out_triangles, "after layouts, because a choice cannot be read transposed"),
         Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),
         Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),

@@ -138,6 +138,7 @@ FUNCTIONS = {
         drawn(20, 30, 8),
         drawn(8, 9, 20),
     ),
+    "gather_rows": (lambda x, i: x[:, i].T, drawn(5, 20), np.arange(40) % 20),
     "write_out_triangles": (
         lambda a, b: np.linalg.cholesky(a) @ b,
         np.eye(60) * 90 + np.ones((60, 60)),

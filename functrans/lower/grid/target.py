@@ -15,6 +15,7 @@ from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.fft.compiled.ways import Transforms
 from functrans.ops.linalg.compiled.blas import Products
+from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.scan_motion import Motion
 
 CUDA = Target(
@@ -29,6 +30,7 @@ CUDA = Target(
 ).having(
     Unrolling(alone=1, body_bytes=Grid().registers),
     Materialisation(narrower=True),
+    GatheredRows(shortest=1 << 62),
     Reductions(
         # a block of threads sums up so much in about the time that another launch takes
         blocks=256,

@@ -14,8 +14,10 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
+from functrans.ops.arrays.structural import transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
+from functrans.optimise.machine.gathered_rows import reads_rows
 
 
 class Materialisation(NamedTuple):
@@ -87,6 +89,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             used = uses.get(var, [])
             if (
                 depth > limits.deepest
+                or _is_gathered_by_rows(eqn, used, target)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
@@ -115,6 +118,15 @@ def _narrower(
     if any(patterns[each] is OPAQUE or patterns[each].by_data[i] for each, i in uses):
         return None
     return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
+
+
+def _is_gathered_by_rows(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -> bool:
+    """Whether the rows of a transposed array are gathered: where they are, they lie far apart."""
+    if eqn.primitive is not transpose_p:
+        return False
+    (out,) = eqn.outputs
+    changed = eqn.params["permutation"][-1] != out.aval.ndim - 1
+    return changed and any(reads_rows(user, out, target) for user, _ in uses)
 
 
 def _is_broadcast(

@@ -1,0 +1,139 @@
+"""Layout selection for gathers: the axes that are indexed come first, so that rows are read.
+
+The elements that one index of a gather selects lie far apart if the array's last axis is indexed.
+A vector of them is loaded element by element. If the gather reads as many elements as the array
+has, a copy of the array in which each index selects a row takes less time than that
+(docs/measurements.md). Derivatives with respect to many inputs are of this kind: their tangents
+have the axis of the inputs first, and their results have it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from itertools import chain
+from typing import NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import Shape
+from functrans.loop.target import Target
+from functrans.ops.arrays.structural import reshape_p, transpose_p
+from functrans.ops.indexing.gather import gather
+from functrans.optimise.machine.contraction_layout import Order, transposed
+
+
+class GatheredRows(NamedTuple):
+    """Gathers before which an array is transposed.
+
+    Measured: `shortest` and `often` (gathers from transposed arrays).
+    """
+
+    shortest: int = 4
+    """The fewest elements of a row."""
+    often: int = 1
+    """How often each element of the array is read, on average, at least."""
+
+
+def gather_rows(graph: Graph, target: Target) -> Graph:
+    """Transpose arrays before they are gathered from, so that each index selects a row.
+
+    Expects contractions in their final layout, which absorb transposes.
+    Leaves gathers along the first axes of transposed arrays (`functrans.lower.select.materialise`
+    stores these).
+    """
+    if not any(eqn.primitive is gather for eqn in graph.eqns):
+        return graph
+    readers: dict[Atom, list[Eqn]] = {}
+    for eqn in graph.eqns:
+        for x in dict.fromkeys(eqn.inputs):
+            readers.setdefault(x, []).append(eqn)
+    outputs = set(graph.outputs)
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        order = _order_of_results(eqn, readers, outputs) if eqn.primitive is gather else None
+        eqns += [eqn] if order is None else _of_rows(eqn, order, target)
+    return graph if len(eqns) == len(graph.eqns) else Graph(graph.inputs, eqns, graph.outputs)
+
+
+def _order_of_results(
+    eqn: Eqn, readers: Mapping[Atom, list[Eqn]], outputs: Set[Atom]
+) -> Order | None:
+    """The axes of a result in the order in which an output of the graph has them in memory.
+
+    None if it does not become an output by transposes, reshapes and elementwise operations.
+    """
+    (var,) = eqn.outputs
+    groups: list[Order] = [(i,) for i in range(var.aval.ndim)]
+    while var not in outputs:
+        if len(readers.get(var, [])) != 1:
+            return None
+        (reader,) = readers[var]
+        out = reader.outputs[0]
+        if reader.primitive is transpose_p:
+            groups = [groups[i] for i in reader.params["permutation"]]
+        elif reader.primitive is reshape_p:
+            merged = _merged(groups, var.aval.shape, out.aval.shape)
+            if merged is None:
+                return None
+            groups = merged
+        elif reader.primitive.scalar is None or out.aval.shape != var.aval.shape:
+            return None
+        var = out
+    shape = eqn.outputs[0].aval.shape
+    return tuple(sorted(chain.from_iterable(groups), key=lambda i: shape[i] > 1))
+
+
+def _merged(groups: Sequence[Order], shape: Shape, into: Shape) -> list[Order] | None:
+    """The groups of axes that a reshape merges into one axis each; None if it divides an axis."""
+    if 0 in shape or not into:
+        return None
+    remaining = list(zip(groups, shape, strict=True))[::-1]
+    merged: list[Order] = []
+    for size in into:
+        group: Order = ()
+        while size > 1 and remaining:
+            axes, length = remaining.pop()
+            if size % length:
+                return None
+            group, size = (*group, *axes), size // length
+        merged.append(group)
+    alone = chain.from_iterable(axes for axes, _ in remaining)  # of one element each
+    return [(*alone, *merged[0]), *merged[1:]]
+
+
+def _of_rows(eqn: Eqn, order: Order, target: Target) -> list[Eqn]:
+    """A gather that reads rows, if its results are stored in an order of its axes."""
+    x, *indices = eqn.inputs
+    (out,) = eqn.outputs
+    axes = eqn.params["axes"]
+    others = [i for i in range(x.aval.ndim) if i not in axes]
+    indexed = out.aval.ndim - len(others)
+    rest = [i - indexed for i in order if i >= indexed]
+    if len(rest) < len(others) or not rest or order[-1] < indexed:
+        return [eqn]
+    permutation = (*axes, *(others[i] for i in rest))
+    last = permutation[-1]
+    if last == x.aval.ndim - 1 or not is_worth_rows(eqn, x.aval.shape[last], target):
+        return [eqn]
+    made: list[Eqn] = []
+    operand = transposed(x, permutation, eqn, made)
+    rows = Var(out.aval.update(shape=(*out.aval.shape[:indexed], *operand.aval.shape[len(axes) :])))
+    params = dict(eqn.params, axes=tuple(range(len(axes))))
+    made.append(Eqn(gather, (operand, *indices), (rows,), params, eqn.source))
+    back = (*range(indexed), *(indexed + rest.index(i) for i in range(len(rest))))
+    made.append(Eqn(transpose_p, (rows,), (out,), {"permutation": back}, eqn.source))
+    return made
+
+
+def reads_rows(eqn: Eqn, x: Atom, target: Target) -> bool:
+    """Whether a gather reads rows of an array, often enough to store the array in their order."""
+    if eqn.primitive is not gather or eqn.inputs[0] is not x:
+        return False
+    last = x.aval.ndim - 1
+    return last not in eqn.params["axes"] and is_worth_rows(eqn, x.aval.shape[last], target)
+
+
+def is_worth_rows(eqn: Eqn, length: int, target: Target) -> bool:
+    """Whether a gather reads enough, in rows of a length, to transpose its array before."""
+    limits = target[GatheredRows]
+    read, of = eqn.outputs[0].aval.size, eqn.inputs[0].aval.size
+    return length >= limits.shortest and read >= limits.often * of
