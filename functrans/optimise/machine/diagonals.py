@@ -9,10 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.ir.types import Shape
 from functrans.loop.target import Target
-from functrans.ops.arrays.slicing import embed, embed_p
-from functrans.ops.arrays.structural import broadcast_to, expand_axes, iota, reshape, reshape_p
-from functrans.ops.compiled.places import whole
+from functrans.ops.arrays.slicing import embed, embed_p, update_slice_p
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    expand_axes,
+    iota,
+    is_zeros,
+    reshape,
+    reshape_p,
+)
+from functrans.ops.compiled.places import Index, whole
 from functrans.ops.elementwise.choice import masked
 from functrans.ops.elementwise.compare import equal
 from functrans.optimise.rewrite import replaced
@@ -33,29 +41,53 @@ def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
     Expects any graph: that of `numpy.diagonal` is a slice of the flat matrix, with a step.
     Leaves no matrix that is the reshape of zeros in which each (columns + 1)-th is another number.
     """
-    embeds = [eqn for eqn in graph.eqns if eqn.primitive is embed_p]
-    makers: dict[Atom, Eqn] = {var: eqn for eqn in embeds for var in eqn.outputs}
+    if not any(eqn.primitive in (embed_p, update_slice_p) for eqn in graph.eqns):
+        return graph
+    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     found = {eqn: one for eqn in graph.eqns if (one := _found(eqn, makers)) is not None}
     return replaced(graph, {eqn: partial(_by_comparison, eqn, one) for eqn, one in found.items()})
 
 
 def _found(eqn: Eqn, makers: Mapping[Atom, Eqn]) -> _Diagonal | None:
     maker = makers.get(eqn.inputs[0]) if eqn.primitive is reshape_p else None
-    shape = eqn.outputs[0].aval.shape
-    if maker is None or len(shape) < 2:
+    if maker is None or not _is_alone(maker, makers):
         return None
-    *leading, flat = maker.params["shape"]
-    *before, along = maker.params["index"]
+    shape = eqn.outputs[0].aval.shape
+    place = diagonal_at(maker.params["index"], maker.outputs[0].aval.shape, shape)
+    return None if place is None else _Diagonal(maker.inputs[-1], *place)
+
+
+def diagonal_at(index: Index, flat: Shape, shape: Shape) -> tuple[int, int] | None:
+    """The row and column of the first element of a diagonal of matrices; None if it is not one.
+
+    Parameters
+    ----------
+    index : Index
+        A slice of matrices whose last two axes are flattened into one.
+    flat : tuple of int
+        The shape of the flattened matrices.
+    shape : tuple of int
+        The shape of the matrices.
+    """
+    if len(shape) < 2:
+        return None
+    *leading, size = flat
+    *before, along = index
     rows, columns = shape[-2:]
-    if (*leading, flat) != (*shape[:-2], rows * columns) or isinstance(along, int):
+    if (*leading, size) != (*shape[:-2], rows * columns) or isinstance(along, int):
         return None
     if before != [whole(extent) for extent in leading]:
         return None
     start, count, step = along
     row, column = divmod(start, columns) if columns else (0, 0)
-    if step != columns + 1 or column + count > columns:
-        return None
-    return _Diagonal(maker.inputs[0], row, column)
+    return (row, column) if step == columns + 1 and column + count <= columns else None
+
+
+def _is_alone(maker: Eqn, makers: Mapping[Atom, Eqn]) -> bool:
+    """Whether an equation writes into zeros."""
+    if maker.primitive is update_slice_p:
+        return is_zeros(makers.get(maker.inputs[0]))
+    return maker.primitive is embed_p
 
 
 def _by_comparison(eqn: Eqn, found: _Diagonal, values: Environment) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from functrans import config, grad, jit, trace
 from functrans.loop.nodes import index
-from functrans.loop.scalar import const, postorder
+from functrans.loop.scalar import const, eq, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Reduce
 from functrans.loop.walk import walk
@@ -273,6 +273,8 @@ def test_conditions_that_are_bands():
     assert of(i <= k) == Band(low=0) == of(k < i, holds=False)
     assert of(i - 7 < k) == Band(low=-6)
     assert of((k <= i) & (i - 3 <= k)) == Band(-3, 0)
+    assert of(eq(k, i)) == Band(0, 0) and of(eq(i + 2, k)) == Band(2, 2)
+    assert of(eq(k, i), holds=False) == ALL
     assert of((k <= i) & (i - 3 <= k), holds=False) == ALL
     assert of((k <= i) | (i - 3 <= k)) == ALL
     assert of(k * 2 <= i) == ALL == of(k <= const(7, np.int64)) == of(i + k <= 9)

@@ -11,12 +11,13 @@ from functrans.optimise.machine.sums.factored import of_products
 from functrans.optimise.machine.sums.joined import of_joined_arrays
 from functrans.optimise.machine.sums.reshaped import of_dense_arrays, of_reshaped_arrays
 from functrans.optimise.machine.sums.scattered import of_scatters
-from functrans.optimise.machine.sums.sliced import of_slices
+from functrans.optimise.machine.sums.sliced import of_diagonals, of_slices
 from functrans.optimise.machine.sums.windows import of_windows
 from functrans.optimise.rewrite import Rule, replaced
 
 LAWS: tuple[Callable[[Graph, Target], Mapping[Eqn, Rule]], ...] = (
     of_slices,
+    of_diagonals,
     of_broadcasts,
     of_reshaped_arrays,
     of_joined_arrays,

@@ -1,7 +1,8 @@
 """Slices of contractions, as contractions of slices: what nobody reads is not computed.
 
 A product of matrices is computed as a whole. Of homogeneous coordinates, say, only three of four
-are read. The slice of an axis that the result has from an operand is a slice of that operand.
+are read. The slice of an axis that the result has from an operand is a slice of that operand. The
+diagonal of a product, as in its trace, takes one row and one column for each element.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 from functrans.ir.graph import Atom, Eqn, Graph
 from functrans.loop.target import Target
 from functrans.ops.arrays.slicing import read_slice, slice_p
-from functrans.ops.arrays.structural import reshape, transpose, transpose_p
+from functrans.ops.arrays.structural import move_axis, reshape, reshape_p, transpose, transpose_p
 from functrans.ops.compiled.places import Index, Range, whole
 from functrans.ops.linalg.compiled.blas import Sides, sides
 from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.machine.diagonals import diagonal_at
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment, apply
 
@@ -42,6 +44,45 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
         if maker is not None and maker.primitive is dot_general and uses[x] == 1:
             found[eqn] = partial(_of_operands, eqn, order, maker)
     return found
+
+
+def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
+    """How the diagonal of a product is computed, if nothing else is read of the product."""
+    slices = [eqn for eqn in graph.eqns if eqn.primitive is slice_p]
+    if not slices:
+        return {}
+    producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
+    found: dict[Eqn, Rule] = {}
+    for eqn in slices:
+        flat = producers.get(eqn.inputs[0])
+        if flat is None or flat.primitive is not reshape_p or uses[eqn.inputs[0]] > 1:
+            continue
+        (x,) = flat.inputs
+        product = producers.get(x)
+        if product is None or product.primitive is not dot_general or uses[x] > 1:
+            continue
+        left, right = sides(product)
+        place = diagonal_at(eqn.params["index"], eqn.inputs[0].aval.shape, x.aval.shape)
+        if place is not None and left.free and len(right.free) == 1:
+            found[eqn] = partial(_of_rows_and_columns, eqn, place, product)
+    return found
+
+
+def _of_rows_and_columns(
+    eqn: Eqn, place: tuple[int, int], product: Eqn, values: Environment
+) -> list[Any]:
+    """The diagonal of a product, as products of a row and a column each."""
+    count = eqn.outputs[0].aval.shape[-1]
+    operands, batch = [], []
+    for atom, axes, start in zip(product.inputs, sides(product), place, strict=True):
+        kept = [whole(atom.aval.shape[axis]) for axis in (*axes.batch, *axes.free)]
+        index = _index(atom, axes, [*kept[:-1], (start, count, 1)])
+        operands.append(read_slice(values.read(atom), index=index))
+        batch.append((*axes.batch, axes.free[-1]))
+    made = dot_general(*operands, contract=product.params["contract"], batch=tuple(batch))
+    along = len(batch[0]) - 1
+    return [move_axis(made, along, made.ndim - 1)]
 
 
 def _of_operands(eqn: Eqn, order: tuple[int, ...], product: Eqn, values: Environment) -> list[Any]:

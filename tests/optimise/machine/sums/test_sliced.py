@@ -73,3 +73,49 @@ def test_infinite_weights_stay():
     gates, x = np.full((17, 3), np.inf), RNG.random((17, 30))
     given = gates, x, RNG.random((3, 30, 20)) + 1
     np.testing.assert_array_equal(jit(mixed)(*given), np.full((17, 20), np.inf))
+
+
+DIAGONALS = {
+    "one": (lambda a, b: np.diagonal(a @ b.T, 0, -2, -1), (17, 9), (17, 9)),
+    "above": (lambda a, b: np.diagonal(a @ b.T, 3, -2, -1), (17, 9), (30, 9)),
+    "below": (lambda a, b: np.diagonal(a @ b.T, -2, -2, -1), (30, 1), (17, 1)),
+    "of a stack": (
+        lambda a, b: np.diagonal(a @ np.swapaxes(b, 1, 2), 1, 1, 2), (4, 9, 5), (4, 9, 5)
+    ),
+    "of rows along two axes": (
+        lambda a, b: np.diagonal(np.tensordot(a, b, (2, 1)), 0, -2, -1), (3, 17, 9), (17, 9)
+    ),
+    "a trace": (lambda a, b: np.trace(a @ b.T), (300, 20), (300, 20)),
+    "a trace without terms": (lambda a, b: np.trace(a @ b.T), (3, 0), (3, 0)),
+    "a trace of nothing": (lambda a, b: np.trace(a @ b.T), (0, 3), (0, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "shape", "other"), DIAGONALS.values(), ids=DIAGONALS)
+def test_only_the_diagonal_of_a_product_is_computed(function, shape, other):
+    a, b = RNG.standard_normal(shape), RNG.standard_normal(other)
+    compiled = jit(function)
+    np.testing.assert_allclose(compiled(a, b), function(a, b), rtol=1e-12, atol=1e-12)
+    rows, columns, terms = shape[-2], other[-2], shape[-1]
+    work = sum(nest.operations for nest in compiled.lower(a, b).cost().nests)
+    whole = int(np.prod(shape[:-1])) * columns * terms
+    assert work < max(whole, 1) or min(rows, columns, terms) < 2
+
+
+def test_what_a_product_has_beside_its_diagonal_matters_not():
+    """A row of the one and a column of the other that do not meet there are not multiplied."""
+    a, b = np.eye(17), np.eye(17)
+    a[3, 4], b[5, 3] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(jit(lambda a, b: np.diag(a @ b))(a, b), np.diag(a @ b))
+
+
+def test_a_product_whose_diagonal_is_read_is_computed_once():
+    stays(
+        distribute_sums,
+        """{ x:f64[20,9], y:f64[9,20] ->
+        p = dot_general[contract=((1,), (0,)), batch=((), ())] x y
+        f:f64[400] = reshape[shape=(400,)] p
+        d:f64[20] = slice[index=((0, 20, 21),)] f
+        return d, p }""",
+    )
