@@ -74,14 +74,14 @@ LOW = {
     "forms": {
         "fewest_rows": (1, 4, 2),
         "shortest": (2, 4),
-        "fewest_thin_terms": (1, 64),
+        "fewest_thin_terms": (1, 17),
         "least_work": (1, 100, 1 << 14),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),
     },
     "blocking": {
         "most_thin": (0, 3, 8),
-        "shortest_thin": (1, 12),
+        "shortest_thin": (1, 10),
         "few_terms": (0, 64),
         "depth_bytes": (32, 128, 1536),
         "deepest_bytes": (32, 128, 6144),

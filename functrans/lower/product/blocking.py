@@ -63,7 +63,7 @@ class Blocking(NamedTuple):
     """Terms of sums that are worth a masked copy of their code, to spare the copy of a block."""
     most_thin: int = 8
     """Columns at most, where vectors may go along terms: of each column there is one of sums."""
-    shortest_thin: int = 12
+    shortest_thin: int = 10
     """Terms for each column at least then: the lanes of each sum are added up in the end."""
     thin_sums: int = 24
     """Sums of a tile then, each a vector."""

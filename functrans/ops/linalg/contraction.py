@@ -220,6 +220,7 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
 _compiled = lazy("functrans.ops.linalg.compiled.forms:emit")
 _by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
 _is_emitted = lazy("functrans.ops.linalg.compiled.forms:is_emitted")
+_is_emitted_if_kept = lazy("functrans.ops.linalg.compiled.forms:is_emitted_if_kept")
 _asks_for_elements = lazy("functrans.ops.linalg.compiled.forms:asks_for_elements")
 _is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
@@ -232,7 +233,12 @@ dot_general = primitive(
     batch=_batch,
     sparsity=_sparsity,
     pull=_pull,
-    emit=Emit(_compiled, applies=_is_emitted, by_elements=_asks_for_elements),
+    emit=Emit(
+        _compiled,
+        applies=_is_emitted,
+        if_kept=_is_emitted_if_kept,
+        by_elements=_asks_for_elements,
+    ),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(

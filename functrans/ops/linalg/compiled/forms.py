@@ -45,9 +45,15 @@ class Forms(NamedTuple):
     fewest_rows: int = 2
     """Rows of a blocked product at least."""
     shortest: int = 4
-    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused."""
-    fewest_thin_terms: int = 64
-    """Terms at least of a product of fewer columns."""
+    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused,
+    unless they are in memory in any case."""
+    fewest_thin_terms: int = 17
+    """Terms at least of a product of fewer columns: so many are no longer written out."""
+    fewest_short_columns: int = 8
+    """Columns at least of a product of fewer terms, with AVX-512."""
+    few_registers: int = 16
+    """Registers at most of a machine without AVX-512, on which vectors that are not full are slow.
+    """
     fewest_columns_of_several: int = 128
     """Columns at least of one that sums over several axes, which are packed from where they are
     (measured: 18 orders of axes)."""
@@ -75,6 +81,14 @@ def is_emitted(eqn: Eqn, target: Target) -> bool:
     return is_blocked(eqn, target) or is_called(eqn, target)
 
 
+def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
+    """Whether a contraction has one if its result is in memory in any case, not fused."""
+    limits = target[Forms]
+    has_full_vectors = counts(eqn).columns >= limits.fewest_short_columns
+    is_short = has_full_vectors and target.registers > limits.few_registers
+    return is_short and _is_blocked(eqn, target, min(limits.shortest, 2))
+
+
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
     """Whether operands need not be in memory."""
     return is_blocked(eqn, target)
@@ -82,6 +96,13 @@ def asks_for_elements(eqn: Eqn, target: Target) -> bool:
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is a blocked product: it is large, with one axis of columns."""
+    limits = target[Forms]
+    is_wide = counts(eqn).columns >= limits.shortest
+    return _is_blocked(eqn, target, limits.shortest if is_wide else limits.fewest_thin_terms)
+
+
+def _is_blocked(eqn: Eqn, target: Target, shortest: int) -> bool:
+    """Whether it is one, if that is worth it from so many terms on."""
     if not _is_ours(eqn, target):
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
@@ -91,13 +112,12 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
         whole = size.columns % target.lanes(eqn.inputs[1].aval.dtype.itemsize) == 0
         if size.summed % parts or not (few or (whole and packed <= limits.largest_in_parts)):
             return False
-    wide = size.columns >= limits.shortest
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
     if packed > limits.largest_packed:
         return False
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
-        and size.summed >= (limits.shortest if wide else limits.fewest_thin_terms)
+        and size.summed >= shortest
         and size.columns > 1
         and size.multiplications >= least_work
     )
@@ -160,7 +180,7 @@ def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
 
 def emit(at: Emission) -> None:
     """A contraction in one of its forms."""
-    if is_blocked(at.eqn, at.target):
+    if is_blocked(at.eqn, at.target) or is_emitted_if_kept(at.eqn, at.target):
         _blocked(at)
     else:
         at.call(calls(at), work=work_of(at.eqn))
