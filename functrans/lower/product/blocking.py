@@ -75,6 +75,8 @@ class Blocking(NamedTuple):
     blocks, and the next panel is fetched during one."""
     narrow_bytes: int = 2048
     """Bytes of a row of a block at most then."""
+    most_rows: int = 10
+    """Rows of a tile at most then: each has an address, in a register that counters need, too."""
     few_rows: int = 7
     """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
     fewest_rows: int = 3
@@ -168,8 +170,9 @@ def blocks_of(
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    most = 3 * target.registers // (4 * vectors)
-    height = _height(size.rows, most, vectors, limits, in_vectors)
+    if _are_three_better(root, target, vectors):
+        width, vectors = 3 * target.lanes(itemsize), 3
+    height = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
@@ -258,7 +261,7 @@ def blocks_by_rows(
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
+    most, panels = _most_rows(target, vectors), -(-size.columns // width)
     if is_sum:
         height = _height(size.rows, most, vectors, limits)
         if narrowed:
@@ -289,6 +292,28 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
         return lanes, 1
     few = rows <= limits.fewest_rows and columns >= 4 * lanes
     return (4 * lanes, 4) if few else (2 * lanes, 2)
+
+
+def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
+    """Whether tiles of three vectors have fewer lanes beyond the last column.
+
+    Not where columns are packed, vectors of which are transposed by halves.
+    """
+    size, limits = extents_of(root), target[Blocking]
+    lanes = target.lanes(root.target.dtype.itemsize)
+    tiles = -(-size.rows // _most_rows(target, 3))
+    in_place = reads_columns_in_place(root, target, tiles)
+    has_registers = target.registers > limits.few_registers and lanes > 1
+    if vectors > 2 or root.shared_rows or not (has_registers and in_place):
+        return False
+    three, one = -(-size.columns // (3 * lanes)) * 3, -(-size.columns // lanes)
+    return three < (one * limits.single_vector if vectors == 1 else one + one % 2)
+
+
+def _most_rows(target: Target, vectors: int) -> int:
+    """The most rows of a tile of so many vectors: sums take three quarters of the registers."""
+    limits, most = target[Blocking], max(3 * target.registers // (4 * vectors), 1)
+    return min(most, limits.most_rows) if target.registers <= limits.few_registers else most
 
 
 def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bool = False) -> int:
