@@ -458,3 +458,18 @@ def test_few_columns_are_a_product_from_some_terms_on(columns):
         *_, nest = jit(lambda x, w: x @ w).lower(x, w).cost().nests
         assert bool(nest.form) == (terms > 16)
         check(lambda x, w: x @ w, x, w)
+
+
+@pytest.mark.parametrize("side", [5, 8, 12, 17])
+def test_stacks_of_small_matrices_are_products_unless_they_are_fused(side):
+    x, y = array(300, side, side), array(300, side, side)
+    x[7, 1, 2], y[9, 3, 3] = np.inf, np.nan
+
+    def is_product(function):
+        return any(nest.form for nest in jit(function).lower(x, y).cost().nests)
+
+    assert is_product(lambda x, y: x @ y) == (side > 5)
+    assert side > 12 or not is_product(lambda x, y: np.tanh(x @ y))
+    check(lambda x, y: x @ y, x, y)
+    check(lambda x, y: np.swapaxes(x, 1, 2) @ y, x, y)
+    check(lambda x, y: (x @ np.swapaxes(y, 1, 2), (x @ y).sum(-1)), x, y)

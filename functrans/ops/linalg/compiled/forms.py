@@ -11,6 +11,7 @@ What has none of these forms is pulled, element by element, like any sum of prod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -49,11 +50,11 @@ class Forms(NamedTuple):
     unless they are in memory in any case."""
     fewest_thin_terms: int = 17
     """Terms at least of a product of fewer columns: so many are no longer written out."""
-    fewest_short_columns: int = 8
-    """Columns at least of a product of fewer terms, with AVX-512."""
+    fewest_kept_columns: int = 6
+    """Columns at least of a product of fewer terms, or of small matrices in a stack."""
     few_registers: int = 16
-    """Registers at most of a machine without AVX-512, on which vectors that are not full are slow.
-    """
+    """Registers at most of a machine without AVX-512: there, a vector of these is full, and sums
+    are not short."""
     fewest_columns_of_several: int = 128
     """Columns at least of one that sums over several axes, which are packed from where they are
     (measured: 18 orders of axes)."""
@@ -82,11 +83,16 @@ def is_emitted(eqn: Eqn, target: Target) -> bool:
 
 
 def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction has one if its result is in memory in any case, not fused."""
-    limits = target[Forms]
-    has_full_vectors = counts(eqn).columns >= limits.fewest_short_columns
-    is_short = has_full_vectors and target.registers > limits.few_registers
-    return is_short and _is_blocked(eqn, target, min(limits.shortest, 2))
+    """Whether a contraction has one if its result is in memory in any case, not fused.
+
+    Matrices of a stack, and sums, may be short then.
+    """
+    limits, lanes = target[Forms], target.lanes(eqn.outputs[0].aval.dtype.itemsize)
+    has_masks = target.registers > limits.few_registers
+    fewest = limits.fewest_kept_columns
+    is_wide = counts(eqn).columns >= (fewest if has_masks else max(fewest, lanes))
+    shortest = min(limits.shortest, 2) if has_masks else limits.shortest
+    return is_wide and _is_blocked(eqn, target, shortest, _matrices(eqn))
 
 
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
@@ -101,8 +107,14 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     return _is_blocked(eqn, target, limits.shortest if is_wide else limits.fewest_thin_terms)
 
 
-def _is_blocked(eqn: Eqn, target: Target, shortest: int) -> bool:
-    """Whether it is one, if that is worth it from so many terms on."""
+def _matrices(eqn: Eqn) -> int:
+    """How many matrices there are in a stack."""
+    (left, _), shape = sides(eqn), eqn.inputs[0].aval.shape
+    return prod(shape[axis] for axis in left.batch)
+
+
+def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> bool:
+    """Whether it is one, if that is worth it from so many terms on, and of so many matrices."""
     if not _is_ours(eqn, target):
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
@@ -119,7 +131,7 @@ def _is_blocked(eqn: Eqn, target: Target, shortest: int) -> bool:
         size.rows >= max(limits.fewest_rows, 2)
         and size.summed >= shortest
         and size.columns > 1
-        and size.multiplications >= least_work
+        and size.multiplications * matrices >= least_work
     )
 
 
