@@ -175,7 +175,7 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pa
 
 
 def _as_it_lies(x: Aval, y: Aval, contract: Pairs) -> Pairs:
-    """What is summed over, in the order of the axes of the larger operand: its last one innermost."""
+    """What is summed over, in the order of the larger operand's axes: its last one innermost."""
     larger = contract[x.size < y.size]
     order = sorted(range(len(larger)), key=larger.__getitem__)
     return tuple(contract[0][n] for n in order), tuple(contract[1][n] for n in order)
