@@ -21,6 +21,7 @@ from functrans.emit.llvm import polling
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.interleave import store_all, stores_together
 from functrans.emit.llvm.memory import Vector
+from functrans.emit.llvm.parts import emit_in_parts, is_in_parts
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import (
     Value,
@@ -345,6 +346,9 @@ class _Emitter:
         if copies:
             return
         for base, mask in self._blocks(start, stop, lanes, statement.whole):
+            if is_in_parts(lanes):
+                emit_in_parts(ex, self._loop, statement, base, None if mask is None else stop)
+                continue
             with self._vector(statement.index, lanes, base, mask):
                 if mask is None:
                     ex.load_together(statement.body)
@@ -376,6 +380,9 @@ class _Emitter:
             yield counter, None
         count = writer.define(f"sub nsw i64 {stop}, {start}")
         done = writer.define(f"and i64 {count}, {-lanes}")
+        if is_in_parts(lanes):
+            over = writer.define(f"srem i64 {count}, {lanes}")
+            done = writer.define(f"sub nsw i64 {count}, {over}")
         base = writer.define(f"add nsw i64 {start}, {done}")
         rest, end = writer.name("rest"), writer.name("end")
         writer.branch(writer.define(f"icmp slt i64 {base}, {stop}"), rest, end)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
+from functrans.loop.affine import Coefficients
 from functrans.loop.target import Target
 from functrans.lower.product.packing import gaps, is_dense
 from functrans.lower.select.root import Contraction, extent_of
@@ -24,13 +25,16 @@ class Blocking(NamedTuple):
     """The sizes of blocks of matrix products.
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
-    (32 to 512 terms of a tile), `few_panels` (attention's products of 64 columns), `few_tiles` (20
-    and 28 rows), on a core with AVX-512; `panel_bytes`, `packed_bytes`, `few_bytes`,
-    `shortest_line` and `narrow_bytes` on one without.
+    (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
+    of 64 columns), on a core with AVX-512; `few_tiles`, `page` (2 to 1000 rows) with both;
+    `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line` and `narrow_bytes` on one without.
     """
 
     depth_bytes: int = 1536
     """Bytes of terms of a row that are packed together at least: 384 in float32."""
+    deepest_bytes: int = 6144
+    """Those of a row that is read where it is, if the second cache holds a block's rows of them:
+    sums are added to memory less often."""
     panel_bytes: int = 24 << 10
     """Bytes of a packed panel at least, where there are as many terms: most of a nearest cache."""
     rows: int = 48
@@ -48,14 +52,18 @@ class Blocking(NamedTuple):
     few_panels: int = 2
     """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
     is read more often."""
-    few_tiles: int = 4
-    """Tiles below each other for which the right operand is as well read in stretches of its rows.
-    """
+    few_tiles: int = 16
+    """Tiles below each other for which the right operand is as well read where it is, without
+    AVX-512; with it, that holds for any number."""
+    fewest_tiles: int = 4
+    """Those for which it is, too, if its rows share sets of a cache."""
+    page: int = 4096
+    """Bytes: rows that are a multiple apart share sets of a cache."""
     few_terms: int = 64
     """Terms of sums that are worth a masked copy of their code, to spare the copy of a block."""
     most_thin: int = 8
     """Columns at most, where vectors may go along terms: of each column there is one of sums."""
-    shortest_thin: int = 12
+    shortest_thin: int = 10
     """Terms for each column at least then: the lanes of each sum are added up in the end."""
     thin_sums: int = 24
     """Sums of a tile then, each a vector."""
@@ -67,6 +75,8 @@ class Blocking(NamedTuple):
     blocks, and the next panel is fetched during one."""
     narrow_bytes: int = 2048
     """Bytes of a row of a block at most then."""
+    most_rows: int = 10
+    """Rows of a tile at most then: each has an address, in a register that counters need, too."""
     few_rows: int = 7
     """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
     fewest_rows: int = 3
@@ -160,12 +170,16 @@ def blocks_of(
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    most = 3 * target.registers // (4 * vectors)
-    height = _height(size.rows, most, vectors, limits, in_vectors)
+    if _are_three_better(root, target, vectors):
+        width, vectors = 3 * target.lanes(itemsize), 3
+    height = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
         return Blocks(root.shared_rows, width, size.terms, 1, 1, panels)
-    depth = _depth(size.terms, width * itemsize, itemsize, limits)
+    is_read_in_place = is_dense(root.factors[0], root.counter)
+    is_deep = is_read_in_place and target.registers > limits.few_registers
+    line, depth_bytes = width * itemsize, limits.deepest_bytes if is_deep else limits.depth_bytes
+    depth = _depth(size.terms, line, itemsize, limits, depth_bytes)
     tiles = -(-size.rows // height)
     stretches = -(-size.terms // depth)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
@@ -193,17 +207,35 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     """Whether the right operand is larger than the cache, and few rows read it.
 
     A packed copy would go to memory and come back. Tiles read the left operand where it is then.
-    A single tile reads each element of the right operand once: of one whose columns are neighbours,
-    where it is.
     """
-    size = extents_of(root)
-    right = size.terms * size.columns * root.target.dtype.itemsize
-    few = size.rows <= target[Blocking].rows_of_packing_blocks
+    few = extents_of(root).rows <= target[Blocking].rows_of_packing_blocks
     counter = root.counter
     assert counter is not None
-    is_read_again = tiles > 1 or not is_dense(root.factors[1], root.sides[2][-1])
-    large = right > target.cache and is_read_again
-    return few and large and is_dense(root.factors[0], counter)
+    is_packed = _is_large(root, target) and not reads_columns_in_place(root, target, tiles)
+    return few and is_packed and is_dense(root.factors[0], counter)
+
+
+def _is_large(root: Contraction, target: Target) -> bool:
+    """Whether the right operand is larger than the cache."""
+    size = extents_of(root)
+    return size.terms * size.columns * root.target.dtype.itemsize > target.cache
+
+
+def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> bool:
+    """Whether tiles read the right operand where it is, whose columns are neighbours there.
+
+    A packed copy is worth it where the rows of a panel share few sets of a cache, which loses them
+    before the next of the ``tiles`` below each other; and for many tiles on a machine without
+    AVX-512, for it spares reading lines that vectors cross.
+    """
+    limits, right, counter = target[Blocking], root.factors[1], root.counter
+    assert counter is not None
+    if not is_dense(right, root.sides[2][-1]):
+        return False
+    stride = Coefficients(counter).of_element(right.attribute, right.args)
+    if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
+        return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_large(root, target))
+    return target.registers > limits.few_registers or tiles <= limits.few_tiles
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
@@ -229,14 +261,14 @@ def blocks_by_rows(
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
-    most, panels = 3 * target.registers // (4 * vectors), -(-size.columns // width)
+    most, panels = _most_rows(target, vectors), -(-size.columns // width)
     if is_sum:
         height = _height(size.rows, most, vectors, limits)
         if narrowed:
             height = 1 << most.bit_length() - 1
         return Blocks(height, width, rows, 1, -(-size.rows // height), panels)
     height = max(n for n in range(1, most + 1) if rows % n == 0)
-    depth = _depth(size.terms, width * itemsize, itemsize, limits)
+    depth = _depth(size.terms, width * itemsize, itemsize, limits, limits.depth_bytes)
     return Blocks(height, width, depth, -(-size.terms // depth), rows // height, panels)
 
 
@@ -262,6 +294,28 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
     return (4 * lanes, 4) if few else (2 * lanes, 2)
 
 
+def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
+    """Whether tiles of three vectors have fewer lanes beyond the last column.
+
+    Not where columns are packed, vectors of which are transposed by halves.
+    """
+    size, limits = extents_of(root), target[Blocking]
+    lanes = target.lanes(root.target.dtype.itemsize)
+    tiles = -(-size.rows // _most_rows(target, 3))
+    in_place = reads_columns_in_place(root, target, tiles)
+    has_registers = target.registers > limits.few_registers and lanes > 1
+    if vectors > 2 or root.shared_rows or not (has_registers and in_place):
+        return False
+    three, one = -(-size.columns // (3 * lanes)) * 3, -(-size.columns // lanes)
+    return three < (one * limits.single_vector if vectors == 1 else one + one % 2)
+
+
+def _most_rows(target: Target, vectors: int) -> int:
+    """The most rows of a tile of so many vectors: sums take three quarters of the registers."""
+    limits, most = target[Blocking], max(3 * target.registers // (4 * vectors), 1)
+    return min(most, limits.most_rows) if target.registers <= limits.few_registers else most
+
+
 def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bool = False) -> int:
     """The rows of a tile: so many that few are left over, and that enough sums are on their way."""
 
@@ -278,12 +332,12 @@ def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bo
     return min(heights, key=lambda height: (cost(height), -height))
 
 
-def _depth(terms: int, line: int, itemsize: int, limits: Blocking) -> int:
+def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: int) -> int:
     """The terms of a stretch: some of about equal length, of which the last is not much shorter.
 
     A term of a panel has ``line`` bytes.
     """
-    longest = max(limits.depth_bytes // itemsize, limits.panel_bytes // line)
+    longest = max(depth_bytes // itemsize, limits.panel_bytes // line)
     stretches = max(round(terms / longest), 1)
     lengths = range(-(-terms // stretches), 0, -1)
     return next(n for n in lengths if terms % n == 0 or 2 * (terms % n) >= n)

@@ -6,7 +6,12 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, buffer
 from functrans.loop.target import Target
 from functrans.lower.product.bands import ALL, Band, Bands, bands_of
-from functrans.lower.product.blocking import Blocking, Blocks, extents_of
+from functrans.lower.product.blocking import (
+    Blocking,
+    Blocks,
+    extents_of,
+    reads_columns_in_place,
+)
 from functrans.lower.product.packing import Operand
 from functrans.lower.select.root import Contraction
 
@@ -136,11 +141,10 @@ class Storage:
 
     @property
     def reads_panels_in_place(self) -> bool:
-        """Whether tiles read the right operand where it is: few would read a copy of it again."""
+        """Whether tiles read the right operand where it is."""
         if self.root.shared_rows:
             return True
-        few = self.size.rows <= self.limits.few_tiles * self.blocks.height
-        few = few and not self.blocks.packs
         if self.blocks.by_terms:
             return self.right.is_dense(self.right.counter)
-        return few and not self.in_arena and self.right.is_dense(self.right.loops[-1])
+        tiles = -(-self.size.rows // self.blocks.height)
+        return not self.in_arena and reads_columns_in_place(self.root, self.target, tiles)

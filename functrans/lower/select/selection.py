@@ -40,8 +40,9 @@ def select(
         Whether the graph is a program, and not inside another graph.
     """
     roots = RootBuilder(graph, inputs, lower, target, whole)
+    in_any_case = {*kept, *graph.outputs}
     for eqn in graph.eqns:
-        emit = emitted(eqn, target)
+        emit = emitted(eqn, target, not in_any_case.isdisjoint(eqn.outputs))
         if emit is not None:
             at = Emitter(roots, eqn)
             emit.rule(at)

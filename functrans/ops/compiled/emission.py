@@ -182,6 +182,9 @@ class Emit(NamedTuple):
     applies : callable
         ``applies(eqn, target)``: whether an equation is compiled so; otherwise its elements are
         pulled, or NumPy is called.
+    if_kept : callable
+        ``if_kept(eqn, target)``: whether it is compiled so, and not pulled, if its result is in
+        memory in any case.
     operations : callable
         ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
         library not counted; ``of_graph`` counts those of an inner graph.
@@ -192,6 +195,7 @@ class Emit(NamedTuple):
 
     rule: Callable[[Emission], None]
     applies: Callable[[Eqn, Target], bool] = always
+    if_kept: Callable[[Eqn, Target], bool] = _never
     operations: Callable[[Eqn, Callable[[Graph], int]], int] = _none
     by_elements: Callable[[Eqn, Target], bool] = _never
 
@@ -208,10 +212,12 @@ def form_for(primitive: Primitive, target: Target) -> Emit | None:
     return form
 
 
-def emitted(eqn: Eqn, target: Target) -> Emit | None:
+def emitted(eqn: Eqn, target: Target, is_kept: bool = False) -> Emit | None:
     """How an equation is compiled from memory to memory, if it is."""
     emit = form_for(eqn.primitive, target)
-    return emit if emit is not None and emit.applies(eqn, target) else None
+    if emit is None or emit.applies(eqn, target) or (is_kept and emit.if_kept(eqn, target)):
+        return emit
+    return None
 
 
 def in_memory(eqn: Eqn, target: Target) -> bool:

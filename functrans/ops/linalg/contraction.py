@@ -154,7 +154,7 @@ def _shifted(axes: Axes, mapped: int) -> Axes:
 
 
 def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pairs) -> Any:
-    count = len(batch[0])
+    count, contract = len(batch[0]), _as_it_lies(x, y, contract)
     x_free = free_axes(x.ndim, contract[0], batch[0])
     y_free = free_axes(y.ndim, contract[1], batch[1])
     both, x_rest, y_rest = (
@@ -172,6 +172,13 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pa
         return convert(term(), x.dtype)
     extents = [x.shape[i] for i in contract[0]]
     return convert(fold("or" if x.dtype.kind == "b" else "add", extents, term), x.dtype)
+
+
+def _as_it_lies(x: Aval, y: Aval, contract: Pairs) -> Pairs:
+    """What is summed over, in the order of the larger operand's axes: its last one innermost."""
+    larger = contract[x.size < y.size]
+    order = sorted(range(len(larger)), key=larger.__getitem__)
+    return tuple(contract[0][n] for n in order), tuple(contract[1][n] for n in order)
 
 
 def _sparsity(x: Dependent, y: Dependent, *, contract: Pairs, batch: Pairs) -> Pattern:
@@ -220,6 +227,7 @@ def _dims(contract: Pairs = ((), ()), batch: Pairs = ((), ())) -> dict[str, Pair
 _compiled = lazy("functrans.ops.linalg.compiled.forms:emit")
 _by_library = lazy("functrans.ops.linalg.compiled.grid.library_products:emit")
 _is_emitted = lazy("functrans.ops.linalg.compiled.forms:is_emitted")
+_is_emitted_if_kept = lazy("functrans.ops.linalg.compiled.forms:is_emitted_if_kept")
 _asks_for_elements = lazy("functrans.ops.linalg.compiled.forms:asks_for_elements")
 _is_called = lazy("functrans.ops.linalg.compiled.blas:is_called")
 
@@ -232,7 +240,12 @@ dot_general = primitive(
     batch=_batch,
     sparsity=_sparsity,
     pull=_pull,
-    emit=Emit(_compiled, applies=_is_emitted, by_elements=_asks_for_elements),
+    emit=Emit(
+        _compiled,
+        applies=_is_emitted,
+        if_kept=_is_emitted_if_kept,
+        by_elements=_asks_for_elements,
+    ),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),
     samples=cases(

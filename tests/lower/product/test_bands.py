@@ -21,7 +21,14 @@ RNG = np.random.default_rng(0)
 
 SMALL_BLOCKS = {
     "forms": {"fewest_rows": 2, "shortest": 2, "least_work": 1},
-    "blocking": {"depth_bytes": 64, "panel_bytes": 1, "rows": 6, "columns": 8, "packed_bytes": 64},
+    "blocking": {
+        "depth_bytes": 64,
+        "deepest_bytes": 64,
+        "panel_bytes": 1,
+        "rows": 6,
+        "columns": 8,
+        "packed_bytes": 64,
+    },
 }
 """Of which even small products have several, and several stretches of terms."""
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from functrans.loop.nodes import index
 from functrans.loop.scalar import const
-from functrans.loop.statements import buffer
+from functrans.loop.statements import buffer, load
 from functrans.loop.target import CPU
 from functrans.lower.product.blocking import Blocking, blocks_of
 from functrans.lower.select.root import Contraction
@@ -74,3 +74,20 @@ def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
         assert own <= 4 * limits.block_bytes / 3 or found.panels == 1
     else:
         assert found.tiles * found.height <= 4 * most / 3 + found.height
+
+
+def test_three_vectors_of_columns_are_one_tile():
+    """Where they are read in place, and there are registers for enough rows."""
+    row, column, term = index("i", 100), index("j", 20), index("k", 64)
+    x, y = buffer("x", np.float64, (100, 64)), buffer("y", np.float64, (64, 20))
+    root = replace(
+        product(100, 20, 64, np.float64), loops=(row, column), sides=((), (row,), (column,)),
+        counter=term, factors=(load(x, (row, term)), load(y, (term, column))),
+    )  # fmt: skip
+    found = blocks_of(root, CPU, False)
+    assert (found.width, found.panels) == (24, 1) and found.height * 3 + 3 + 1 <= CPU.registers
+    assert blocks_of(root, AVX2, False).width == 4
+
+
+def test_rows_have_an_address_each():
+    assert blocks_of(product(1000, 8, 64), AVX2, False).height == 10

@@ -91,11 +91,31 @@ def test_what_follows_reads_the_block(name):
     assert len(packs) <= 1 and "_block[" in product
 
 
+@pytest.mark.parametrize("page", [1, 4096])
 @pytest.mark.parametrize("name", PACKED)
-def test_operands_are_computed_where_they_are_packed(name):
+def test_operands_are_computed_where_they_are_packed(name, page, monkeypatch):
+    """The right one is not packed if its elements, in memory, are as well read where they are."""
+    take_host_for(monkeypatch, blocking={"page": page, "fewest_tiles": 1})
     function, *args = PACKED[name]
     check(function, *args)
-    assert len(kernels(function, *args)) == 2
+    *packs, product = kernels(function, *args)
+    assert len(packs) == ("_right[" in product) and (packs or page > 1)
+
+
+def test_right_operands_are_packed_if_their_rows_share_sets_of_a_cache():
+    def is_packed(columns):
+        *_, product = kernels(lambda x, w: x @ w, array(90, 64), array(64, columns))
+        return "_right[" in product
+
+    assert is_packed(1024) and not is_packed(1016)
+
+
+def test_the_bits_do_not_depend_on_packing(monkeypatch):
+    x, w = array(90, 150), array(150, 100)
+    found = {jit(lambda x, w: x @ w)(x, w).tobytes()}
+    take_host_for(monkeypatch, blocking={"page": 1, "fewest_tiles": 0})
+    found.add(jit(lambda x, w: x @ w + 0)(x, w).tobytes())
+    assert len(found) == 1
 
 
 ELSEWHERE = {
@@ -184,9 +204,12 @@ def test_blocks_whose_copies_of_rows_have_no_room_have_fewer_rows(terms):
 def test_any_sizes(rows, columns, terms, batch, left, right, data):
     """With small blocks, so that there are some of each kind; none of them decides a number."""
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    depth_bytes = data.draw(st.sampled_from([128, 512, 4096]))
     blocking = Blocking(
-        depth_bytes=data.draw(st.sampled_from([128, 512, 4096])),
+        depth_bytes=depth_bytes,
+        deepest_bytes=depth_bytes,
         panel_bytes=1,
+        page=data.draw(st.sampled_from([1, 4096])),
         rows=data.draw(st.sampled_from([8, 24, 48])),
         columns=data.draw(st.sampled_from([16, 64, 512])),
         fewest_blocks=data.draw(st.sampled_from([1, 8])),
@@ -355,9 +378,8 @@ def test_a_single_tile_reads_a_large_right_operand_where_it_is(rows, monkeypatch
 @pytest.mark.dear
 @pytest.mark.parametrize("shape", [(40, 70, 33), (41, 300, 64), (17, 30, 300), (300, 30, 9)])
 def test_large_right_operands_are_packed_block_by_block(shape, monkeypatch):
-    take_host_for(
-        monkeypatch, cache=64, blocking={"depth_bytes": 256, "panel_bytes": 1, "few_tiles": 0}
-    )
+    small = {"depth_bytes": 256, "deepest_bytes": 256, "panel_bytes": 1}
+    take_host_for(monkeypatch, cache=64, blocking={**small, "page": 1, "fewest_tiles": 0})
     rows, terms, columns = shape
     x, w, b = array(rows, terms), array(terms, columns), array(columns)
     assert len(kernels(lambda x, w: x @ w, x, w)) == 1
@@ -406,3 +428,48 @@ def test_integers_wrap(dtype):
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == expected.dtype
     assert "fold k" in kernels(lambda x, w: x @ w, x, w)[-1]
+
+
+@pytest.mark.parametrize("terms", [2, 3])
+@pytest.mark.parametrize(("rows", "columns"), [(200, 64), (701, 20), (17, 700), (5000, 8)])
+def test_short_sums_are_products_unless_they_are_fused(rows, columns, terms):
+    x, w = array(rows, terms), array(terms, columns)
+    x[3, 1], w[0, 5] = np.inf, np.nan
+
+    def is_product(function):
+        return any(nest.form for nest in jit(function).lower(x, w).cost().nests)
+
+    assert is_product(lambda x, w: x @ w)
+    assert not is_product(lambda x, w: np.tanh(x @ w))
+    check(lambda x, w: x @ w, x, w)
+    check(lambda x, w: (x @ w, np.tanh(x @ w).sum(1)), x, w)
+    check(
+        grad(lambda x, w: (np.tanh(x @ w) * (x @ w)).sum(), argnums=(0, 1)),
+        np.ones_like(x),
+        np.ones_like(w),
+    )
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_few_columns_are_a_product_from_some_terms_on(columns):
+    """So many are no longer written out."""
+    for terms in (8, 17, 20, 33, 300):
+        x, w = array(2000, terms), array(terms, columns)
+        *_, nest = jit(lambda x, w: x @ w).lower(x, w).cost().nests
+        assert bool(nest.form) == (terms > 16)
+        check(lambda x, w: x @ w, x, w)
+
+
+@pytest.mark.parametrize("side", [5, 8, 12, 17])
+def test_stacks_of_small_matrices_are_products_unless_they_are_fused(side):
+    x, y = array(300, side, side), array(300, side, side)
+    x[7, 1, 2], y[9, 3, 3] = np.inf, np.nan
+
+    def is_product(function):
+        return any(nest.form for nest in jit(function).lower(x, y).cost().nests)
+
+    assert is_product(lambda x, y: x @ y) == (side > 5)
+    assert side > 12 or not is_product(lambda x, y: np.tanh(x @ y))
+    check(lambda x, y: x @ y, x, y)
+    check(lambda x, y: np.swapaxes(x, 1, 2) @ y, x, y)
+    check(lambda x, y: (x @ np.swapaxes(y, 1, 2), np.abs(x @ y).sum(-1)), x, y)

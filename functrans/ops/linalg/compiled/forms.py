@@ -11,6 +11,7 @@ What has none of these forms is pulled, element by element, like any sum of prod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +46,15 @@ class Forms(NamedTuple):
     fewest_rows: int = 2
     """Rows of a blocked product at least."""
     shortest: int = 4
-    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused."""
-    fewest_thin_terms: int = 64
-    """Terms at least of a product of fewer columns."""
+    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused,
+    unless they are in memory in any case."""
+    fewest_thin_terms: int = 17
+    """Terms at least of a product of fewer columns: so many are no longer written out."""
+    fewest_kept_columns: int = 6
+    """Columns at least of a product of fewer terms, or of small matrices in a stack."""
+    few_registers: int = 16
+    """Registers at most of a machine without AVX-512: there, a vector of these is full, and sums
+    are not short."""
     fewest_columns_of_several: int = 128
     """Columns at least of one that sums over several axes, which are packed from where they are
     (measured: 18 orders of axes)."""
@@ -75,6 +82,19 @@ def is_emitted(eqn: Eqn, target: Target) -> bool:
     return is_blocked(eqn, target) or is_called(eqn, target)
 
 
+def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
+    """Whether a contraction has one if its result is in memory in any case, not fused.
+
+    Matrices of a stack, and sums, may be short then.
+    """
+    limits, lanes = target[Forms], target.lanes(eqn.outputs[0].aval.dtype.itemsize)
+    has_masks = target.registers > limits.few_registers
+    fewest = limits.fewest_kept_columns
+    is_wide = counts(eqn).columns >= (fewest if has_masks else max(fewest, lanes))
+    shortest = min(limits.shortest, 2) if has_masks else limits.shortest
+    return is_wide and _is_blocked(eqn, target, shortest, _matrices(eqn))
+
+
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
     """Whether operands need not be in memory."""
     return is_blocked(eqn, target)
@@ -82,6 +102,19 @@ def asks_for_elements(eqn: Eqn, target: Target) -> bool:
 
 def is_blocked(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is a blocked product: it is large, with one axis of columns."""
+    limits = target[Forms]
+    is_wide = counts(eqn).columns >= limits.shortest
+    return _is_blocked(eqn, target, limits.shortest if is_wide else limits.fewest_thin_terms)
+
+
+def _matrices(eqn: Eqn) -> int:
+    """How many matrices there are in a stack."""
+    (left, _), shape = sides(eqn), eqn.inputs[0].aval.shape
+    return prod(shape[axis] for axis in left.batch)
+
+
+def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> bool:
+    """Whether it is one, if that is worth it from so many terms on, and of so many matrices."""
     if not _is_ours(eqn, target):
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
@@ -91,15 +124,14 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
         whole = size.columns % target.lanes(eqn.inputs[1].aval.dtype.itemsize) == 0
         if size.summed % parts or not (few or (whole and packed <= limits.largest_in_parts)):
             return False
-    wide = size.columns >= limits.shortest
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
     if packed > limits.largest_packed:
         return False
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
-        and size.summed >= (limits.shortest if wide else limits.fewest_thin_terms)
+        and size.summed >= shortest
         and size.columns > 1
-        and size.multiplications >= least_work
+        and size.multiplications * matrices >= least_work
     )
 
 
@@ -160,7 +192,7 @@ def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
 
 def emit(at: Emission) -> None:
     """A contraction in one of its forms."""
-    if is_blocked(at.eqn, at.target):
+    if is_blocked(at.eqn, at.target) or is_emitted_if_kept(at.eqn, at.target):
         _blocked(at)
     else:
         at.call(calls(at), work=work_of(at.eqn))

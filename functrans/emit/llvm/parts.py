@@ -1,0 +1,111 @@
+"""Vectors in parts: unroll-and-jam of a vector loop whose lanes are no power of two.
+
+LLVM splits a vector of 24 elements into single ones. So each vector is several, of 16 and 8, and
+every statement is executed for all of them before the next one: a reduction is one loop, with sums
+of its own for each part, and what it reads that is the same in all lanes is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from functrans.emit.llvm.expression import Expressions
+from functrans.emit.llvm.memory import Frame, Vector
+from functrans.emit.llvm.store import store
+from functrans.emit.llvm.text import Value, register_type, steps
+from functrans.loop.affine import Coefficients
+from functrans.loop.nodes import INDEX, identity
+from functrans.loop.scalar import Scalar
+from functrans.loop.statements import For, Reduce, Store
+
+Loop = Callable[[str, str], AbstractContextManager[str]]
+
+
+def is_in_parts(lanes: int) -> bool:
+    """Whether vectors of so many elements are several."""
+    return lanes & (lanes - 1) != 0
+
+
+@dataclass
+class Part:
+    """A part of a vector."""
+
+    vector: Vector
+    mask: str | None
+    frame: Frame = field(default_factory=Frame)
+    slots: dict[Scalar, tuple[str, int]] = field(default_factory=dict)
+
+    @contextmanager
+    def entered(self, ex: Expressions, *frames: Frame) -> Iterator[None]:
+        """Code for this part, with the values that are known of it."""
+        assert ex.vector is None, "a vector loop inside of another"
+        ex.vector, ex.mask = self.vector, self.mask
+        ex.slots.update(self.slots)
+        ex.frames += (self.frame, *frames)
+        yield
+        del ex.frames[-1 - len(frames) :]
+        ex.vector = ex.mask = None
+
+
+def emit_in_parts(ex: Expressions, loop: Loop, statement: For, base: str, stop: str | None) -> None:
+    """A vector of a loop, whose body is reductions and stores; masked if there is a ``stop``."""
+    parts = [*_parts(ex, statement, base, stop)]
+    for each in statement.body:
+        if isinstance(each, Reduce):
+            _reduce(ex, loop, each, parts)
+            continue
+        assert isinstance(each, Store), "vectors in parts are of reductions"
+        for part in parts:
+            with part.entered(ex):
+                store(ex, each)
+
+
+def _parts(ex: Expressions, statement: For, base: str, stop: str | None) -> Iterator[Part]:
+    """The parts, the largest first."""
+    assert statement.lanes % 2 == 0, "a part of a single element has no mask"
+    define, first = ex.writer.define, 0
+    while first < statement.lanes:
+        lanes = 1 << (statement.lanes - first).bit_length() - 1
+        own = define(f"add nsw i64 {base}, {first}")
+        mask = None
+        if stop is not None:
+            left = Value(define(f"sub nsw i64 {stop}, {own}"), 1)
+            spread = ex.operations.spread(left, INDEX, lanes).ref
+            mask = define(f"icmp slt <{lanes} x i64> {steps(lanes)}, {spread}")
+        yield Part(Vector(statement.index, lanes, own, Coefficients(statement.index)), mask)
+        first += lanes
+
+
+def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part]) -> None:
+    """A reduction of one loop, with sums of each part."""
+    ((index, start, stop),) = statement.loops
+    assert not statement.body
+    writer, sums = (
+        ex.writer,
+        [*zip(statement.targets, statement.ops, statement.values, strict=True)],
+    )
+    for part in parts:
+        lanes = part.vector.lanes
+        with part.entered(ex):
+            for target, op, _ in sums:
+                kind = register_type(target.dtype, lanes)
+                nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
+                part.slots[target] = writer.alloca(kind), lanes
+                writer.line(f"store {kind} {nothing.ref}, ptr {part.slots[target][0]}")
+            ex.compute_places(statement.values, index)
+    with loop(ex.value(start).ref, ex.value(stop).ref) as counter:
+        ex.indices[index] = counter
+        frames = [Frame() for _ in parts]
+        for target, op, value in sums:
+            for part, frame in zip(parts, frames, strict=True):
+                with part.entered(ex, frame):
+                    slot, lanes = part.slots[target]
+                    kind, found = register_type(target.dtype, lanes), ex.wide(value)
+                    old = Value(writer.define(f"load {kind}, ptr {slot}"), lanes)
+                    new = ex.operations.accumulate(op, target.dtype, old, found)
+                    writer.line(f"store {kind} {new.ref}, ptr {slot}")
+    for part in parts:
+        part.vector.factors.varying.update(statement.targets)
+    ex.forget_changing()
