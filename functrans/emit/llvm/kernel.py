@@ -356,6 +356,7 @@ class _Emitter:
     ) -> Iterator[None]:
         ex = self.expressions
         assert ex.vector is None, "a vector loop inside of another"
+        assert lanes.bit_count() == 1, "the lanes of a vector are no power of two"
         ex.vector = Vector(index, lanes, base, Coefficients(index))
         ex.mask = mask
         yield
