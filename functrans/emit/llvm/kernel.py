@@ -356,7 +356,6 @@ class _Emitter:
     ) -> Iterator[None]:
         ex = self.expressions
         assert ex.vector is None, "a vector loop inside of another"
-        assert lanes.bit_count() == 1, "the lanes of a vector are no power of two"
         ex.vector = Vector(index, lanes, base, Coefficients(index))
         ex.mask = mask
         yield
@@ -372,6 +371,7 @@ class _Emitter:
             with self._loop(start, stop, lanes) as counter:
                 yield counter, None
             return
+        assert lanes.bit_count() == 1, "a remainder of vectors whose lanes are no power of two"
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes) as counter:
             yield counter, None
