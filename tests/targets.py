@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from functrans.caches import clear_caches
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import CPU
 from functrans.lower.kernel.arena import Arena
@@ -75,3 +76,6 @@ def take_host_for(monkeypatch, **changes):
     """Plan for the host as if it were another machine."""
     other = target(host.kind(), **changes)
     monkeypatch.setattr(host, "other", other)
+    for name in {"vector_bytes", "registers"} & {*changes}:  # which the host is asked for
+        monkeypatch.setattr(host, f"_{name}", lambda name=name: changes[name])
+    clear_caches()  # of programs for the machine before

@@ -375,6 +375,7 @@ class _Emitter:
             with self._loop(start, stop, lanes) as counter:
                 yield counter, None
             return
+        assert lanes.bit_count() == 1, "a remainder of vectors whose lanes are no power of two"
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes) as counter:
             yield counter, None

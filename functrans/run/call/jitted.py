@@ -29,7 +29,8 @@ on_device = lazy("functrans.run.cuda.program:runnable")
 
 _compiling = lock()
 
-config.on_change("skip_passes", lambda names: clear_caches())
+for switch in ("cpu", "skip_passes"):  # on which programs depend, and their keys do not
+    config.on_change(switch, lambda value: clear_caches())
 
 
 @cached(1024)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functrans import config, grad, jit, trace
+from functrans import clear_caches, config, grad, jit, trace
 from functrans.loop.nodes import index
 from functrans.loop.scalar import const, eq, postorder
 from functrans.loop.simplify import Simplifier
@@ -15,7 +15,7 @@ from functrans.lower import pipeline
 from functrans.lower.product.bands import ALL, Band, band_where
 from functrans.optimise import optimise
 from functrans.run.code import host
-from tests.targets import target
+from tests.targets import take_host_for, target
 
 RNG = np.random.default_rng(0)
 
@@ -43,7 +43,7 @@ INF, NAN = np.inf, np.nan
 @pytest.fixture(params=[SMALL_BLOCKS, IN_BLOCKS, LARGE_BLOCKS], ids=["small", "inside", "large"])
 def blocks(request, monkeypatch):
     monkeypatch.setattr(config, "cache", False)
-    monkeypatch.setattr(host, "other", target(host.kind(), **request.param))
+    take_host_for(monkeypatch, **request.param)
 
 
 def array(*shape, dtype=np.float64):
@@ -173,6 +173,7 @@ def test_any_sizes_and_diagonals(rows, columns, terms, k, stack, options, data):
                 st.sampled_from([INF, -INF, NAN])
             )
     config.cache, before, host.other = False, host.other, target(host.kind(), **options)
+    clear_caches()
     try:
         check(lambda a, b: np.tril(a, k) @ b, a, b)
         check(lambda a, b: a @ np.triu(b, k), a, b)
@@ -249,9 +250,7 @@ def test_tiles_that_nobody_reads(blocks, name):
 def test_halves_of_symmetric_products_that_are_read(monkeypatch):
     """What is above the diagonal is a copy of what is below it."""
     monkeypatch.setattr(config, "cache", False)
-    monkeypatch.setattr(
-        host, "other", target(host.kind(), **SMALL_BLOCKS, products={"worth_splitting": 1})
-    )
+    take_host_for(monkeypatch, **SMALL_BLOCKS, products={"worth_splitting": 1})
     x = array(150, 150)
     for read in (np.tril, np.triu):
         check(lambda x, read=read: read(x.T @ x), x)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import config, grad, jit, trace
+from functrans import clear_caches, config, grad, jit, trace
 from functrans.loop.statements import While
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
@@ -28,6 +28,7 @@ HEADS, SIZE = 4, 5
 def small(monkeypatch):
     """All products are blocked, and streamed where they can be, in blocks of eight rows."""
     monkeypatch.setattr(host, "other", SMALL)
+    clear_caches()
     monkeypatch.setattr(config, "cache", False)
 
 

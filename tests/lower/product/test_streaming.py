@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import config, grad, jit, trace
+from functrans import clear_caches, config, grad, jit, trace
 from functrans.loop.statements import For
 from functrans.loop.target import CPU
 from functrans.loop.walk import walk
@@ -29,12 +29,14 @@ SHARED = SMALL.having(Streaming(least_bytes=1, least_shared_bytes=1, block_bytes
 def shared(small, monkeypatch):
     """Blocks of few rows, so that threads share them."""
     monkeypatch.setattr(host, "other", SHARED)
+    clear_caches()
 
 
 @pytest.fixture
 def small(monkeypatch):
     """All products are blocked, and streamed where they can be."""
     monkeypatch.setattr(host, "other", SMALL)
+    clear_caches()
     monkeypatch.setattr(config, "cache", False)
 
 

@@ -14,6 +14,7 @@ from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
 from tests.amount import examples
 from tests.primitives.harness import inner, like, pulled_back, tangent_graph
+from tests.targets import take_host_for
 
 REDUCE = {
     "reduce_sum": np.sum,
@@ -167,6 +168,16 @@ def test_rows_are_sorted_by_compiled_code(shape, dtype):
         for f in (np.sort, lambda x, axis: np.argsort(x, axis=axis, kind="stable")):
             compiled = jit(lambda x, f=f, axis=axis: f(x, axis=axis))
             np.testing.assert_array_equal(compiled(x), f(x, axis=axis))
+
+
+@pytest.mark.parametrize("vector_bytes", [32, 64])
+def test_orders_of_long_elements_whatever_a_vector_holds(vector_bytes, monkeypatch):
+    """A key and its number have 12 bytes, of which no vector holds a power of two."""
+    take_host_for(monkeypatch, vector_bytes=vector_bytes)
+    x = np.random.default_rng(0).normal(size=(64, 3))
+    order = jit(lambda x: np.argsort(x, axis=0))(x)
+    np.testing.assert_array_equal(order, np.argsort(x, axis=0))
+    np.testing.assert_array_equal(jit(np.argsort)(x[:, 0]), order[:, 0])
 
 
 def test_a_loop_sorts_without_leaving_it():

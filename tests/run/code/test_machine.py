@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import functrans
 from functrans import config, jit
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import memory, on_disk, steps
@@ -24,12 +23,7 @@ on_x86 = pytest.mark.skipif(not HERE.triple.startswith("x86_64"), reason="anothe
 
 @pytest.fixture
 def compiled_for(monkeypatch):
-    def change(level):
-        monkeypatch.setattr(config, "cpu", level)
-        functrans.clear_caches()
-
-    yield change
-    functrans.clear_caches()
+    return lambda level: monkeypatch.setattr(config, "cpu", level)
 
 
 @on_x86
@@ -55,6 +49,15 @@ def test_it_has_no_wider_vectors(level, registers, compiled_for):
     widest = {16: "xmm", 32: "ymm", 64: "zmm"}[HERE.vector_bytes]
     assert used[-1] == min(registers, widest, key=every.index)
     assert native.vector_bytes() == 16 << every.index(used[-1])
+
+
+@on_x86
+def test_another_cpu_has_other_plans(compiled_for):
+    texts = set()
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v2"):
+        compiled_for(level)
+        texts.add(jit(lambda x: np.tanh(x) * x).lower(np.ones(1000)).llvm())
+    assert len(texts) == 2
 
 
 @on_x86

@@ -95,7 +95,7 @@ class _Sort(NamedTuple):
         line = tuple(index("line", n) for i, n in enumerate(extents) if i != self.axis)
         if extent <= self.at.target[Sorts].network:
             body = self.network(line, ZERO, extent, self.to_result(line))
-            self.call(_across(line, body, self.at.target.lanes(self.keys.nbytes)), ())
+            self.call(_across(line, body, self.keys.lanes(self.at.target)), ())
             return
         here, there = self.rows("runs", extent), self.rows("merged", extent)
         body = self.short_runs(line, extent, _to_rows(here))
@@ -137,7 +137,7 @@ class _Sort(NamedTuple):
         run = index("run", whole)
         body = self.network(line, run * RUN, RUN, stores)
         last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
-        return _across((run,), body, self.at.target.lanes(self.keys.nbytes)) + last
+        return _across((run,), body, self.keys.lanes(self.at.target)) + last
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:

@@ -15,6 +15,7 @@ import numpy as np
 from functrans.caches import cached_property
 from functrans.ir.types import is_float
 from functrans.loop.scalar import BOOL, Scalar, bitcast, const, convert, eq, maximum, minimum, where
+from functrans.loop.target import Target
 
 Words = tuple[Scalar, ...]
 """A key: an unsigned integer, or two, of which the second orders what is equal in the first."""
@@ -68,6 +69,10 @@ class Keys:
     @property
     def nbytes(self) -> int:
         return sum(dtype.itemsize for dtype in self.dtypes)
+
+    def lanes(self, target: Target) -> int:
+        """How many keys a vector of the first word, the longer one, has: a power of two."""
+        return target.lanes(self.dtypes[0].itemsize)
 
     def last(self) -> Words:
         """A key that none comes after."""
