@@ -148,12 +148,13 @@ class Target:
         return self.grid is not None and bool(self.grid.tiles)
 
     def lanes(self, itemsize: int) -> int:
-        """The number of lanes of a vector for an item size."""
+        """The number of lanes of a vector for an item size, a power of two."""
         if self.grid is not None:
             return self.grid.warp
         if "vectorise" not in self.stages:
             return 1
-        return max(self.vector_bytes // itemsize, 1)
+        # (a number and its place, which are sorted together, have twelve bytes)
+        return 1 << (max(self.vector_bytes // itemsize, 1).bit_length() - 1)
 
 
 @cached(64)

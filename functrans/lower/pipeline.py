@@ -30,6 +30,7 @@ from functrans.lower.kernel.steps import Formal, Steps
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
+from functrans.lower.nest.row_fusion import with_fused_rows
 from functrans.lower.plan import Plan, schedule
 from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
@@ -192,6 +193,18 @@ def merging(draft: Draft) -> Draft:
     return replace(draft, nests=tuple(merged(draft.nests, draft.target[Fusion])))
 
 
+def row_fusion(draft: Draft) -> Draft:
+    """Fuse nests over rows: what one leaves to another stays in cache, a few rows at a time.
+
+    `nest/row_fusion.py`.
+
+    Expects nests.
+    Leaves fewer nests, in an order in which all is made before it is read.
+    """
+    nests = with_fused_rows(draft.nests, draft.chosen.outputs, draft.target)
+    return replace(draft, nests=tuple(nests))
+
+
 def work_sharing(draft: Draft) -> Draft:
     """Share work among threads: a scan over a batch becomes a parallel loop over blocks of it.
 
@@ -313,6 +326,7 @@ CPU_PIPELINE = Pipeline(
         Stage("merging", merging, checks.nests_read_what_is_made, printing.nests),
     ),
     kernels=(
+        Stage("row fusion", row_fusion, checks.nests_read_what_is_made, printing.nests),
         Stage("work sharing", work_sharing, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer donation", buffer_donation, checks.nests_read_what_is_made, printing.nests),
         Stage("buffer reuse", buffer_reuse, checks.nests_read_what_is_made, printing.nests),

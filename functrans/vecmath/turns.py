@@ -11,7 +11,7 @@ from math import factorial
 
 import numpy as np
 
-from functrans.loop.scalar import Scalar, const, convert, fma, minimum, where
+from functrans.loop.scalar import Scalar, const, convert, fma, where
 from functrans.vecmath.polynomial import (
     Pair,
     horner,
@@ -38,23 +38,32 @@ def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
     steps : Scalar or int
         At most 2**50.
     """
-    half = minimum(numerator, steps - numerator)
-    is_lower = half < numerator
+    known = not isinstance(steps, Scalar)
+    if known and steps <= np.iinfo(np.int32).max:
+        # a vector of these is converted by one instruction
+        numerator = convert(numerator, np.int32)
+    number = convert(numerator, np.float64)
+    whole = convert(const(steps, np.int64) if known else steps, np.float64)
+    # the rest is exact in floats, too, which all machines have vectors of
+    half, is_lower = _least(number, whole - number)
     # from here on in units of a quarter of a step
-    quarter = minimum(half * 4, 2 * steps - half * 4)
-    is_left = quarter < half * 4
-    eighth = minimum(quarter, steps - quarter)
-    is_steep = eighth < quarter
-    near_one, near_zero = _first_octant(convert(eighth, np.float64), steps)
+    quarter, is_left = _least(half * 4.0, whole * 2.0 - half * 4.0)
+    eighth, is_steep = _least(quarter, whole - quarter)
+    near_one, near_zero = _first_octant(eighth, whole)
     cosine = where(is_steep, near_zero, near_one)
     sine = where(is_steep, near_one, near_zero)
     return where(is_left, -cosine, cosine), where(is_lower, -sine, sine)
 
 
-def _first_octant(part: Scalar, steps: Scalar | int) -> Pair:
-    """Cosine and sine of ``part / steps`` of a quarter of a turn, of at most a half of it."""
+def _least(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
+    """The lesser of two numbers, and whether it is the second one."""
+    is_second = y < x
+    return where(is_second, y, x), is_second
+
+
+def _first_octant(part: Scalar, whole: Scalar) -> Pair:
+    """Cosine and sine of ``part / whole`` of a quarter of a turn, of at most a half of it."""
     # a step is the same for all parts, for which there is then no division
-    whole = convert(steps if isinstance(steps, Scalar) else const(steps, np.int64), np.float64)
     inverse = 1.0 / whole
     step = pair_times((inverse, fma(-inverse, whole, 1.0) * inverse), _QUARTER)
     x, error = two_product(part, step[0])

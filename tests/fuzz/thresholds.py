@@ -111,10 +111,13 @@ LOW = {
         "fewest_tiles": (1, 4),
     },
     "transforms": {
-        "long": (12, 100, 4096),
+        "long": (12, 100, 1 << 20),
+        "shared": (12, 1 << 12),
+        "few": (1, 8),
         "short": (2, 64),
-        "wide": (1, 4),
-        "largest_tile": (256, 1 << 18),
+        "wide": (8, 512),
+        "largest_tile": (256, 1 << 19),
+        "far": (1, 1 << 12),
     },
     "convolutions": {
         "fewest_columns": (2, 3),

@@ -331,6 +331,13 @@ def test_targets_are_values():
         assert isinstance(value, (int, tuple)) or value is None
 
 
+@pytest.mark.parametrize("itemsize", [1, 8, 12, 24, 1000])
+def test_lanes_are_a_power_of_two(itemsize):
+    """Also of what is no number: that and its place, which an argsort moves together."""
+    lanes = CPU.lanes(itemsize)
+    assert lanes.bit_count() == 1 and lanes * itemsize <= max(CPU.vector_bytes, itemsize)
+
+
 def test_temporaries_that_share_a_place_destroy_each_other():
     plan, operands = plan_for("CPU", "running"), examples()["running"].operands
     assert len(plan.offsets) == 2

@@ -44,7 +44,7 @@ CUDA = Target(
     Pieces(most_pieces=1, long_piece=2),
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
     # what is done at once is in shared memory
-    Transforms(long=2048, wide=1, largest_tile=24 << 10),
+    Transforms(long=2048, wide=1, largest_tile=24 << 10, far=1 << 62),
     BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
     Motion(most_addends=64, least_sum=512),
     Kernels(constant_scratch=True),

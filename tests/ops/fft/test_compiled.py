@@ -17,6 +17,7 @@ from functrans.ops.fft.split import (
     split_fft_p,
 )
 from tests.fuzz import thresholds
+from tests.targets import take_host_for
 
 LENGTHS = [
     1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 16, 17, 64, 97, 100, 300, 360, 512, 1000, 1001, 1024, 2310,
@@ -116,6 +117,47 @@ def test_threads_share_without_changing_a_bit(shape, axis, monkeypatch):
         found.append(function(z))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+WAYS = {
+    "rows": ({}, (3, 120), 1),
+    "rows that share": ({"shared": 12}, (3, 120), 1),
+    "one row that shares": ({"shared": 12}, (512,), 0),
+    "short rows": ({}, (9, 12), 1),
+    "long rows": ({"long": 12}, (3, 120), 1),
+    "columns": ({}, (120, 19), 0),
+    "shared columns": ({"largest_tile": 256}, (2, 120, 19), 1),
+    "shared columns, vectors": ({"largest_tile": 256}, (512, 32), 0),
+    "long columns": ({"largest_tile": 256, "long": 12}, (2, 120, 19), 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("far", [1, 1 << 12])
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way(way, far, dtype, monkeypatch):
+    limits, shape, axis = WAYS[way]
+    take_host_for(monkeypatch, transforms={**limits, "far": far})
+    monkeypatch.setattr(config, "parallel_threshold", 1)
+    z = signal(shape, dtype)
+    function = jit(lambda z: np.fft.fft(z, axis=axis))
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found.append(function(z))
+    expected = np.moveaxis(exact(np.moveaxis(z, axis, -1)), -1, axis)
+    assert error(found[0], expected) < bound(shape[axis])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_too_large_for_the_stack_share_their_butterflies(axis):
+    """So do columns that are too large for the cache."""
+    z = signal((9, 1 << 15))
+    given = z if axis else z.T.copy()
+    found = jit(lambda z: np.fft.fft(z, axis=axis))(given)
+    assert error(found if axis else found.T, exact(z)) < bound(1 << 15)
 
 
 @pytest.mark.dear
@@ -258,7 +300,10 @@ def test_butterflies(n):
 
 @pytest.mark.parametrize("n", [1, 2, 16, 128, 512, 1024, 360, 4096, 2310, 289, 368])
 def test_radices(n):
-    assert np.prod(radices(n)) == n and max(radices(n)) <= LARGEST_PRIME
+    for large in (1, 4, 64, 1 << 62):
+        assert np.prod(radices(n, large)) == n and max(radices(n, large)) <= LARGEST_PRIME
+    # without many registers, butterflies of powers of two have at most four points
+    assert 8 not in radices(n, 1)
     assert np.prod(factors(n)) == n
 
 

@@ -152,7 +152,9 @@ def test_equal_elements_keep_their_order(dtype, shape):
             assert found.dtype == np.int64
 
 
-SORTED = [(5,), (16,), (17,), (100,), (1000, 3), (30, 16), (3, 300), (2600, 2), (2, 3, 24)]
+SORTED = [
+    (5,), (16,), (17,), (100,), (1000, 3), (30, 16), (3, 300), (2600, 2), (2, 3, 24), (40, 9),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int8, bool])

@@ -63,6 +63,8 @@ class Lines(NamedTuple):
     lanes : int
         The length of vectors.
     simplify : Simplifier
+    large : int
+        So many elements of a line apart, butterflies have four points rather than eight.
     shared : bool
         Whether threads share all butterflies, and not only those of neighbouring lines.
     """
@@ -72,6 +74,7 @@ class Lines(NamedTuple):
     dtype: np.dtype[Any]
     lanes: int
     simplify: Simplifier
+    large: int
     shared: bool = False
 
     def memory(self) -> Parts:
@@ -98,7 +101,7 @@ class Lines(NamedTuple):
         write : callable
         read : callable, optional
         """
-        found = radices(self.points)
+        found = radices(self.points, self.large)
         body: list[Statement] = []
         for number in range(len(found)):
             taken = read if number == 0 else None
@@ -182,17 +185,20 @@ class Lines(NamedTuple):
         return y if numerator == ZERO else by(y, *turns.load(numerator))
 
 
-def radices(points: int) -> tuple[int, ...]:
-    """The lengths of butterflies, whose product is the number of points."""
+def radices(points: int, large: int = 1 << 62) -> tuple[int, ...]:
+    """The lengths of butterflies, whose product is the number of points.
+
+    Of a power of two, each is eight if what it is made of is less than ``large`` elements apart.
+    """
     primes = factors(points)
-    eights, rest = divmod(primes.count(2), 3)
-    found = [p for p in primes if p != 2]
-    if rest == 1 and eights:
+    found = sorted((p for p in primes if p != 2), reverse=True)
+    twos = primes.count(2)
+    while twos:
         # two of four are less work than one of eight and one of two
-        found += [8] * (eights - 1) + [4, 4]
-    else:
-        found += [8] * eights + [2**rest] * (rest > 0)
-    return tuple(sorted(found, reverse=True)) or (1,)
+        is_large = twos > 2 and 1 << (twos - 3) >= large
+        found.append(4 if twos == 4 or is_large else 2 ** min(twos, 3))
+        twos -= found[-1].bit_length() - 1
+    return tuple(found) or (1,)
 
 
 def stored(results: Iterable[Stored]) -> Body:

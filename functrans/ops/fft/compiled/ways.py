@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isqrt, log2, prod
 from typing import NamedTuple
 
@@ -28,20 +29,31 @@ from functrans.ops.fft.split import factors
 class Transforms(NamedTuple):
     """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
 
-    long: int = 4096
-    """A row of this many points is transformed in two passes, as a matrix."""
+    long: int = 1 << 20
+    """A row or column of this many points is transformed in two passes, as a matrix."""
+    shared: int = 1 << 12
+    """So many points of a few rows are shared by threads, and not only the rows."""
+    few: int = 8
+    """Fewer rows than this may be fewer than there are threads."""
     short: int = 64
     """A row of fewer points has few vectors: several rows are done at once."""
-    wide: int = 4
-    """The most vectors of columns that are done at once: lines that are a power of two apart have
-    few places in the cache, so whole ones next to each other should be used."""
-    largest_tile: int = 1 << 18
+    wide: int = 512
+    """The most bytes of neighbouring columns that are done at once: lines that are a power of two
+    apart have few places in the cache, and are fetched from memory one by one."""
+    largest_tile: int = 1 << 19
     """Bytes that are done at once at most."""
+    far: int = 1 << 12
+    """Bytes apart at which numbers have the same few places in the nearest cache: of eight, with
+    their imaginary parts, some are ousted before the rest of their cache lines is read."""
 
 
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
-"""Of which the first one is taken that divides the points of a row; the least prime factor if none
-does. Vectors are as long afterwards: with eight, they are full."""
+"""Of which the first one is taken that divides the points of a row and fills vectors, which are
+as long afterwards; if none does, the first one that divides them, or their least prime factor."""
+
+
+MANY_REGISTERS = 32
+"""For eight complex numbers, and what is computed of them."""
 
 
 class Tile(NamedTuple):
@@ -72,10 +84,12 @@ def emit(at: Emission) -> None:
         return
     if axis < len(shape) - 1:
         tile = 2 * shape[axis] * transform.lanes * transform.dtype.itemsize
-        if tile > limits.largest_tile and _is_cut(shape[axis]):
+        if tile <= limits.largest_tile or not _is_cut(shape[axis]):
+            transform.columns()
+        elif shape[axis] >= limits.long or at.target.lanes_are_threads:
             transform.long_columns()
         else:
-            transform.columns()
+            transform.shared_columns()
     elif shape[axis] >= limits.long and _is_cut(shape[axis]):
         transform.long_rows()
     elif shape[axis] < limits.short and transform.others >= transform.lanes:
@@ -114,7 +128,7 @@ class _Transform:
                 lambda j, line: self.x.load(*self._in_column(outer, j, tile, line)),
             )
 
-        self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self.limits.wide)
+        self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self._wide())
 
     def long_columns(self) -> None:
         """The same in two passes: each column is cut into rows of a matrix, as in `long_rows`."""
@@ -151,19 +165,42 @@ class _Transform:
 
             return tile.lines.transform(tile.memory[0], along_turns, write, read)
 
-        count, columns, wide = prod(leading), self.shape[-1], self.limits.wide
+        count, columns, wide = prod(leading), self.shape[-1], self._wide()
         self._tiled(height, count * width, columns, down, vectors=wide, writes=matrices)
         self._tiled(width, count * height, columns, along, vectors=wide)
+
+    def shared_columns(self) -> None:
+        """The same for long columns, a few at a time, of which threads share the butterflies."""
+        leading = self._leading()
+        turns = self._turns(self.points)
+        columns = self.shape[-1]
+        width = next(n for n in range(min(columns, self.lanes), 0, -1) if columns % n == 0)
+        lines = self._lines(self.points, width)
+        memory = self._scratch(lines)
+
+        def body(number: Scalar) -> Body:
+            block, first = self._numbers(number, (prod(leading), columns // width))
+            tile = Tile(lines, (memory,), block, self.at.simplify(first * width))
+            outer = self._numbers(block, leading)
+            return lines.transform(
+                memory,
+                turns,
+                lambda k, line, y: self._result(self._in_column(outer, k, tile, line), y),
+                lambda j, line: self.x.load(*self._in_column(outer, j, tile, line)),
+            )
+
+        self._call_in_phases(prod(leading) * (columns // width), body)
 
     def rows(self) -> None:
         """Along the last axis, one row at a time: vectors go along its places at first.
 
         The first butterflies leave as many lines side by side as each of them has points.
         """
-        radix = next(r for r in (*FIRST_RADICES, *factors(self.points)) if self.points % r == 0)
+        radix = self._first_radix()
         left = self.points // radix
         lines = self._lines(left, radix)
-        memory = lines.memory()
+        shared = self._are_shared()
+        memory = self._scratch(lines) if shared else lines.memory()
         turns, products = self._turns(left), self.tables.products(radix, left)
 
         def body(number: Scalar) -> Body:
@@ -189,7 +226,22 @@ class _Transform:
                 ),
             )
 
-        self._call(self.others, body, (memory,))
+        if shared:
+            self._call_in_phases(self.others, body)
+        else:
+            self._call(self.others, body, (memory,))
+
+    def _first_radix(self) -> int:
+        divisors = [r for r in (*FIRST_RADICES, *factors(self.points)) if self.points % r == 0]
+        full = (r for r in divisors if r % self.lanes == 0 and r * self.lanes <= self.points)
+        return next(full, divisors[0])
+
+    def _are_shared(self) -> bool:
+        """Whether threads share the butterflies of each row."""
+        if self.at.target.lanes_are_threads:
+            return False
+        is_large = 2 * self.points * self.dtype.itemsize > self.at.target.largest_stack
+        return is_large or (self.others < self.limits.few and self.points >= self.limits.shared)
 
     def short_rows(self) -> None:
         """Along the last axis, as many rows at once as a vector has lanes."""
@@ -257,7 +309,7 @@ class _Transform:
                 *tile.lines.transform(memory, along_turns, write),
             )
 
-        self._tiled(height, self.others, width, down, vectors=self.limits.wide, writes=matrices)
+        self._tiled(height, self.others, width, down, vectors=self._wide(), writes=matrices)
         self._tiled(width, self.others, height, along)
 
     # -- what they share ----------------------------------------------------------------------
@@ -303,6 +355,16 @@ class _Transform:
 
                 self._call(blocks * count, one, memory, extent * count / width, writes)
 
+    def _call_in_phases(self, count: int, body: Callable[[Scalar], Body]) -> None:
+        """Do all work for one number after the other: threads share the loops over butterflies."""
+        number = index("number", count) if count > 1 else ZERO
+        statements = tuple(
+            replace(each, parallel=True) if isinstance(each, For) else each for each in body(number)
+        )
+        if count > 1:
+            statements = (For(number, ZERO, const(count, INDEX), statements),)
+        self.at.call(statements, work=int(prod(self.shape) * log2(self.points + 1)), in_phases=True)
+
     def _call(
         self,
         count: int,
@@ -336,11 +398,21 @@ class _Transform:
 
         return vector_loop("place", lines.points, self.lanes, one)
 
+    def _scratch(self, lines: Lines) -> Parts:
+        """Memory for lines that threads share."""
+        return Parts(
+            *(self.at.scratch(part.name, part.dtype, part.extents) for part in lines.memory())
+        )
+
     def _matrices(self, shape: tuple[int, ...]) -> Parts:
         """Memory for what a first pass leaves to a second one."""
         return Parts(
             *(self.at.scratch(f"matrix_{part}", self.dtype, shape) for part in Parts._fields)
         )
+
+    def _wide(self) -> int:
+        """The vectors of neighbouring columns that are done at once."""
+        return max(1, self.limits.wide // (self.lanes * self.dtype.itemsize))
 
     def _leading(self) -> tuple[int, ...]:
         """The extents of the axes but the last one, and that which the transform is along."""
@@ -353,7 +425,9 @@ class _Transform:
 
     def _lines(self, points: int, width: int) -> Lines:
         shared = self.at.target.lanes_are_threads
-        return Lines(points, width, self.dtype, self.lanes, self.at.simplify, shared)
+        many = self.at.target.registers >= MANY_REGISTERS
+        large = -(-self.limits.far // (width * self.dtype.itemsize)) if many else 1
+        return Lines(points, width, self.dtype, self.lanes, self.at.simplify, large, shared)
 
     def _turns(self, points: int) -> Parts | None:
         return self.tables.multiples(points) if len(radices(points)) > 1 else None

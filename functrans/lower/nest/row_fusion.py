@@ -1,0 +1,201 @@
+"""Row fusion: nests over the rows of the same arrays become one loop, in which rows stay in cache.
+
+Expects nests in order. Leaves fewer nests, and fewer temporaries in memory.
+
+Roots of plain elements share loops already (`functrans.lower.nest.fusion`); the statements that an
+`emit` rule gives are a nest of their own. But where these, too, are a loop over rows, and each
+iteration reads what other nests make of its own rows alone, all may be done for a row, or for a few
+of them, before the next ones. What nothing else reads is then scratch of the size of such rows, and
+not an array that goes to memory and back (array contraction): of a Fourier transform of rows, the
+copies of the real and imaginary parts, and the spectrum of which the absolute value is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+from functrans.caches import cached_property
+from functrans.loop.nodes import INDEX, ZERO, index
+from functrans.loop.relocation import Position, Relocation
+from functrans.loop.scalar import Scalar, const, idiv, irem, postorder
+from functrans.loop.simplify import Simplifier
+from functrans.loop.statements import (
+    Assign,
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+)
+from functrans.loop.substitution import substituted
+from functrans.loop.target import Target
+from functrans.loop.walk import expressions, loaded, stored, walk
+from functrans.lower.nest.bodies import Nest
+
+PLAIN = (Assign, For, If, Let, Reduce, Store)
+"""The statements that access elements at positions of their own."""
+
+
+def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Target) -> list[Nest]:
+    """Nests that do the same, of which some have become one.
+
+    Parameters
+    ----------
+    nests : sequence of Nest
+    outputs : iterable of Buffer
+        What has to be in memory in any case.
+    target : Target
+    """
+    return _RowFusion(list(map(_Rows, nests)), frozenset(outputs), target).run()
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """A nest, and what it accesses."""
+
+    nest: Nest
+
+    @cached_property
+    def loads(self) -> set[Buffer]:
+        return loaded(self.nest.body)
+
+    @cached_property
+    def stores(self) -> set[Buffer]:
+        return stored(self.nest.body)
+
+    @cached_property
+    def loop(self) -> For | None:
+        """The loop over rows that it is, if it is one."""
+        nest, (first, *others) = self.nest, self.nest.body
+        if others or not isinstance(first, For) or not first.parallel or first.lanes > 1:
+            return None
+        if nest.part or nest.team or nest.turns or nest.in_phases or nest.exit:
+            return None
+        if first.start is not ZERO or first.stop.op != "const" or not first.stop.attribute:
+            return None
+        return first if all(isinstance(each, PLAIN) for each in walk(first.body)) else None
+
+    def depends_on(self, other: _Rows) -> bool:
+        """Whether it has to come behind another nest that comes before it."""
+        return not (
+            self.loads.isdisjoint(other.stores)
+            and self.stores.isdisjoint(other.stores)
+            and self.stores.isdisjoint(other.loads)
+        )
+
+    def used(self) -> set[Buffer]:
+        """All buffers."""
+        return self.loads | self.stores
+
+
+class _RowFusion:
+    def __init__(self, nests: Sequence[_Rows], kept: Set[Buffer], target: Target) -> None:
+        self.nests = nests
+        self.kept = kept
+        self.room = target.largest_stack
+        self.simplify = Simplifier()
+        self.users = Counter(one for each in nests for one in each.used())
+        """In how many nests a buffer is accessed."""
+
+    def run(self) -> list[Nest]:
+        done: list[_Rows] = []
+        for each in self.nests:
+            for number in reversed(range(len(done))):
+                if each.loop is None:
+                    break
+                if not done[number].stores.isdisjoint(each.loads):
+                    fused = self._fused(done[number], done[number + 1 :], each)
+                    if fused is not None:
+                        each = _Rows(fused)
+                        del done[number]
+            done.append(each)
+        return [each.nest for each in done]
+
+    def _fused(self, first: _Rows, between: Sequence[_Rows], last: _Rows) -> Nest | None:
+        """One nest in place of two, where the later one is, if that is possible and pays."""
+        if first.loop is None or last.loop is None or first.nest.part:
+            return None
+        scratch = (*first.nest.scratch, *last.nest.scratch)
+        if not scratch or any(each.depends_on(first) for each in between):
+            # (without rows on the stack, these are plain elements, which have been fused)
+            return None
+        loops = first.loop, last.loop
+        extents = [int(loop.stop.attribute) for loop in loops]
+        count = min(extents)
+        if any(extent % count for extent in extents):
+            return None
+        row = index("row", count)
+        bodies = [
+            self._group(loop, row, extent // count)
+            for loop, extent in zip(loops, extents, strict=True)
+        ]
+        places = _positions([*bodies[0], *bodies[1]])
+        common = {
+            one for one in first.used() & last.used() if one in first.stores or one in last.stores
+        }
+        groups = {one: self._rows_together(one, places[one], row, count) for one in common}
+        if not all(groups.values()):
+            return None
+        rows = {
+            one: buffer(f"{one.name}_rows", one.dtype, (groups[one], *one.extents[1:]))
+            for one in common
+            if self.users[one] == 2 and one not in self.kept
+        }
+        private = (*scratch, *rows.values())
+        if not rows or sum(one.nbytes for one in private) > self.room:
+            return None
+        relocation = Relocation(self.simplify)
+        for one, own in rows.items():
+            relocation.placed[one] = partial(_within, own, groups[one])
+        body = relocation.statements([*bodies[0], *bodies[1]])
+        self.users.subtract(one for one in common)
+        operations = (first.nest.operations, last.nest.operations)
+        return replace(
+            last.nest,
+            body=(replace(last.loop, index=row, stop=const(count, INDEX), body=body),),
+            scratch=private,
+            work=first.nest.work + last.nest.work,
+            largest_constant=max(first.nest.largest_constant, last.nest.largest_constant),
+            operations=None if None in operations else sum(x or 0 for x in operations),
+        )
+
+    def _group(self, loop: For, row: Scalar, size: int) -> tuple[Statement, ...]:
+        """What a loop does for one of the groups of rows that it is cut into."""
+        if size == 1:
+            return substituted(loop.body, {loop.index: row}, self.simplify)
+        inner = index(loop.index.attribute[0], size)
+        body = substituted(loop.body, {loop.index: row * size + inner}, self.simplify)
+        return (For(inner, ZERO, const(size, INDEX), body),)
+
+    def _rows_together(
+        self, one: Buffer, positions: Sequence[Position], row: Scalar, count: int
+    ) -> int:
+        """How many rows of a buffer each iteration has to itself; none, if it accesses others."""
+        if not one.shape or one.extents[0] % count:
+            return 0
+        size = one.extents[0] // count
+        own = all(self.simplify(idiv(position[0], size)) is row for position in positions)
+        return size if own else 0
+
+
+def _positions(statements: Sequence[Statement]) -> dict[Buffer, list[Position]]:
+    """Where buffers are accessed."""
+    found: dict[Buffer, list[Position]] = {}
+    for each in walk(statements):
+        for node in postorder(expressions(each)):
+            if node.op == "load":
+                found.setdefault(node.attribute, []).append(node.args)
+        if isinstance(each, Store):
+            found.setdefault(each.target, []).append(each.indices)
+    return found
+
+
+def _within(own: Buffer, size: int, position: Position) -> tuple[Buffer, Position]:
+    """The place of an element in the rows of its group."""
+    return own, (irem(position[0], size), *position[1:])
