@@ -375,15 +375,15 @@ class _Emitter:
             with self._loop(start, stop, lanes) as counter:
                 yield counter, None
             return
-        assert lanes.bit_count() == 1, "a remainder of vectors whose lanes are no power of two"
         whole = writer.define(f"sub nsw i64 {stop}, {lanes - 1}")
         with self._loop(start, whole, lanes) as counter:
             yield counter, None
         count = writer.define(f"sub nsw i64 {stop}, {start}")
-        done = writer.define(f"and i64 {count}, {-lanes}")
         if is_in_parts(lanes):
             over = writer.define(f"srem i64 {count}, {lanes}")
             done = writer.define(f"sub nsw i64 {count}, {over}")
+        else:
+            done = writer.define(f"and i64 {count}, {-lanes}")
         base = writer.define(f"add nsw i64 {start}, {done}")
         rest, end = writer.name("rest"), writer.name("end")
         writer.branch(writer.define(f"icmp slt i64 {base}, {stop}"), rest, end)
