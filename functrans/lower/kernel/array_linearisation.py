@@ -1,4 +1,4 @@
-"""Array linearisation: reads through a reshape get a single index, without divisions.
+"""Array linearisation: reads through a reshape get a single index, with fewer divisions.
 
 Expects the statements of a nest. Leaves, for some of its buffers, the linear index of each access.
 The kernel's buffer then has one axis, along which adjacent elements are loaded as vectors.
@@ -6,10 +6,11 @@ The kernel's buffer then has one axis, along which adjacent elements are loaded 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from functrans.loop.linear_places import DIVISIONS, divides, linear_place
-from functrans.loop.scalar import Scalar
+from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, Call, MatrixMultiply, Statement, Store
 from functrans.loop.walk import scalars, walk
@@ -23,7 +24,7 @@ Places = Mapping[Position, Scalar]
 def linear_places(
     body: Sequence[Statement], homes: Mapping[Buffer, Buffer], scratch: Collection[Buffer]
 ) -> dict[Buffer, Places]:
-    """The linear indices of all accesses to those buffers for which they need no division.
+    """The linear indices of all accesses to those buffers for which they need fewer divisions.
 
     Parameters
     ----------
@@ -57,6 +58,10 @@ def linear_places(
     for one, positions in accesses.items():
         if one not in apart and len(one.shape) > 1 and any(map(divides, positions)):
             places = {at: linear_place(one, at, simplify) for at in positions}
-            if not divides(places.values()):
+            if len(_divisions(places.values())) < len(_divisions(chain.from_iterable(positions))):
                 found[one] = places
     return found
+
+
+def _divisions(indices: Iterable[Scalar]) -> set[Scalar]:
+    return {node for node in postorder(indices) if node.op in DIVISIONS}

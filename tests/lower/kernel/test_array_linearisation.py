@@ -5,7 +5,7 @@ import pytest
 
 from functrans import jit
 from functrans.loop.nodes import INDEX, index, separated
-from functrans.loop.scalar import const
+from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Call, For, Store, buffer, load
 from functrans.lower.kernel.array_linearisation import linear_places
@@ -98,3 +98,14 @@ def test_numba_takes_arrays_with_one_axis(shape):
     x = np.random.default_rng(0).standard_normal(shape)
     product = jit(lambda x: x.reshape(-1) @ x.reshape(-1), backend="numba")
     np.testing.assert_allclose(product(x), x.ravel() @ x.ravel())
+
+
+def test_a_division_that_is_needed_anyhow_may_stay():
+    """As in a stack of products, whose blocks of rows are numbered together with the stack."""
+    block, k = index("block", 2 * ROWS), index("k", 9)
+    row = Simplifier()(Scalar("idiv", (block, const(2, INDEX)), INDEX))
+    inner = (const(0, INDEX), *at(k)[1:])
+    read = For(k, const(0, INDEX), const(9, INDEX), (Store(Y, (k,), load(X, (row, *inner[1:]))),))
+    body = For(block, const(0, INDEX), const(2 * ROWS, INDEX), (read,))
+    (place,) = linear_places([body], {}, ())[X].values()
+    assert place == Simplifier()(row * 9 + k)
