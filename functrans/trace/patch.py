@@ -35,7 +35,8 @@ def enter(trace: Trace) -> None:
     if not config.patch_numpy:
         asking.restore()
         return
-    for name in [name for name in protocols.late if is_imported(name)]:
+    loaded = sys.modules
+    for name in [name for name in protocols.late if name in loaded and is_imported(name)]:
         with importing:
             protocols.late.pop(name, _nothing)()
     with _changing:
