@@ -86,6 +86,11 @@ class Blocking(NamedTuple):
     operand, where that is larger than the cache."""
     block_bytes: int = 190_000
     """Bytes of such a block, with what it has packed, about: they lie on a thread's stack."""
+    few_tiles_of_wholes: int = 8
+    """Tiles below each other at most for which a block of a whole matrix reads the right operand
+    where it is, if it may (measured: 8 and 16)."""
+    fewest_packed: int = 48
+    """Terms at least of a stretch of a block that has packed both operands."""
     enough_sums: int = 12
     """Vectors of sums of a tile that keep a core busy while one addition follows another."""
     missing_sum: float = 0.025
@@ -149,7 +154,11 @@ def form_of(size: Extents, blocks: Blocks) -> str:
 
 
 def blocks_of(
-    root: Contraction, target: Target, whole_rows: bool, in_vectors: bool = False
+    root: Contraction,
+    target: Target,
+    whole_rows: bool,
+    in_vectors: bool = False,
+    is_alone: bool = False,
 ) -> Blocks:
     """How a product is cut.
 
@@ -161,6 +170,8 @@ def blocks_of(
         Whether a block has all columns, for what follows needs whole rows.
     in_vectors : bool
         Whether the rows of a tile are to be as many as vectors copy.
+    is_alone : bool
+        Whether nothing is done of a block.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
@@ -182,6 +193,13 @@ def blocks_of(
     depth = _depth(size.terms, line, itemsize, limits, depth_bytes)
     tiles = -(-size.rows // height)
     stretches = -(-size.terms // depth)
+    one = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors, divides=True)
+    below = -(-size.rows // one)
+    few = _terms_of_wholes(root, target, below, one, panels * width) if is_alone else 0
+    if few:
+        depth = _length(size.terms, -(-size.terms // min(few, depth)))
+        stretches = -(-size.terms // depth)
+        return Blocks(one, width, depth, stretches, below, panels, packs=True)
     if not whole_rows and _packs_in_blocks(root, target, tiles):
         room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
         across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
@@ -236,6 +254,33 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
         return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_large(root, target))
     return target.registers > limits.few_registers or tiles <= limits.few_tiles
+
+
+def _terms_of_wholes(
+    root: Contraction, target: Target, tiles: int, height: int, columns: int
+) -> int:
+    """The most terms of a stretch if each matrix of a stack is one block; 0 if it is not.
+
+    These are the parts of a long sum, of a gradient by weights. A block packs a stretch of both
+    operands; a copy of all terms would go to memory and come back. It has all columns, because
+    lines of memory that are read in pieces are not fetched ahead.
+    """
+    size, limits, itemsize = extents_of(root), target[Blocking], root.target.dtype.itemsize
+    left, right = root.factors
+    counter = root.counter
+    assert counter is not None
+    many = 2 * size.batch >= limits.fewest_blocks and not root.symmetric
+    large = size.batch * size.terms * size.columns * itemsize > target.cache
+    by_terms = gaps(right, counter) <= gaps(right, root.sides[2][-1])
+    if by_terms or not (many and large):
+        return 0
+    if tiles <= limits.few_tiles_of_wholes and reads_columns_in_place(root, target, tiles):
+        return 0
+    room, rows = target.largest_stack // itemsize, tiles * height
+    if (rows, columns) != (size.rows, size.columns):
+        room -= rows * columns  # the sums are not where the result is
+    terms = room // (columns if is_dense(left, counter) else rows + columns)
+    return terms if terms >= limits.fewest_packed else 0
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
@@ -316,8 +361,18 @@ def _most_rows(target: Target, vectors: int) -> int:
     return min(most, limits.most_rows) if target.registers <= limits.few_registers else most
 
 
-def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bool = False) -> int:
-    """The rows of a tile: so many that few are left over, and that enough sums are on their way."""
+def _height(
+    rows: int,
+    most: int,
+    vectors: int,
+    limits: Blocking,
+    in_vectors: bool = False,
+    divides: bool = False,
+) -> int:
+    """The rows of a tile: so many that few are left over, and that enough sums are on their way.
+
+    Or that none are left over, if some number ``divides`` the rows.
+    """
 
     def cost(height: int) -> float:
         missing = max(limits.enough_sums - height * vectors, 0)
@@ -329,7 +384,8 @@ def _height(rows: int, most: int, vectors: int, limits: Blocking, in_vectors: bo
     heights = range(max(most // 2, 1), most + 1)
     if in_vectors and most > 1:
         heights = range(most // 2 + most // 2 % 2 or 2, most + 1, 2)
-    return min(heights, key=lambda height: (cost(height), -height))
+    whole = [height for height in heights if divides and rows % height == 0]
+    return min(whole or heights, key=lambda height: (cost(height), -height))
 
 
 def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: int) -> int:
@@ -338,6 +394,10 @@ def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: 
     A term of a panel has ``line`` bytes.
     """
     longest = max(depth_bytes // itemsize, limits.panel_bytes // line)
-    stretches = max(round(terms / longest), 1)
+    return _length(terms, max(round(terms / longest), 1))
+
+
+def _length(terms: int, stretches: int) -> int:
+    """The terms of each of about so many stretches; the last one is not much shorter."""
     lengths = range(-(-terms // stretches), 0, -1)
     return next(n for n in lengths if terms % n == 0 or 2 * (terms % n) >= n)

@@ -75,10 +75,10 @@ def _product(
     """A product whose blocks have as many columns as a thread has room for."""
     whole_rows = epilogue is not None and epilogue.column is None
     is_alone = epilogue is None
-    blocks = blocks_of(root, target, whole_rows)
+    blocks = blocks_of(root, target, whole_rows, is_alone=is_alone)
     product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
     if product.packs_rows and not blocks.by_terms:
-        blocks = blocks_of(root, target, whole_rows, in_vectors=True)
+        blocks = blocks_of(root, target, whole_rows, in_vectors=True, is_alone=is_alone)
         product = Product(root, blocks, target, simplify, is_alone=is_alone, read=read)
     while not _fits(product, target, epilogue):
         smaller = _halved(product, whole_rows)

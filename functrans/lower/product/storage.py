@@ -147,4 +147,6 @@ class Storage:
         if self.blocks.by_terms:
             return self.right.is_dense(self.right.counter)
         tiles = -(-self.size.rows // self.blocks.height)
+        if self.blocks.packs:
+            return False
         return not self.in_arena and reads_columns_in_place(self.root, self.target, tiles)

@@ -29,7 +29,7 @@ from functrans.ops.linalg.compiled.blas import (
     matrix,
     sides,
 )
-from functrans.ops.linalg.compiled.forms import is_blocked
+from functrans.ops.linalg.compiled.forms import is_blocked, packs_in_parts
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 
@@ -37,14 +37,16 @@ from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 class SplitSums(NamedTuple):
     """Contractions whose sums are split into parts, one for each thread.
 
-    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` (parts of
-    long sums for large results).
+    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` and
+    `long_sum_of_large` (parts of long sums for large results).
     """
 
     long_sum: int = 4
     """The ratio of a sum's length to the longest side of its result, from which on it is split."""
     largest_in_parts: int = 256
     """The longest side of such a result: adding up the parts of a larger one takes too long."""
+    long_sum_of_large: int = 16
+    """That ratio for a larger result, if its parts need no packed copies of their operands."""
     least_part: int = 128
     """The fewest terms of a part."""
     fewest_elements: int = 4096
@@ -194,7 +196,7 @@ def _laid_out(
         batch.append(axes.batch)
     params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
     symmetric = _is_half_enough(eqn, producers, target)
-    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, target))
+    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, target, symmetric))
 
 
 def _divided(
@@ -214,7 +216,7 @@ def _divided(
     ]
 
 
-def _parts(eqn: Eqn, target: Target) -> int | None:
+def _parts(eqn: Eqn, target: Target, symmetric: bool) -> int | None:
     """The number of parts of a long sum with a small result; None if it is not split."""
     size, limits = counts(eqn), target[SplitSums]
     if sides(eqn)[0].batch or size.multiplications < target[Products].worth_splitting:
@@ -224,13 +226,15 @@ def _parts(eqn: Eqn, target: Target) -> int | None:
     if is_blocked(eqn, target) and has_blocks and packed <= target.cache:
         return None
     side = max(size.rows, size.columns)
-    if side > limits.largest_in_parts:
+    is_large = side > limits.largest_in_parts
+    if is_large and (symmetric or not packs_in_parts(eqn, target)):
         return None
-    if size.summed < max(limits.long_sum * side, limits.least_part):
+    ratio = limits.long_sum_of_large if is_large else limits.long_sum
+    if size.summed < max(ratio * side, limits.least_part):
         return None
     most = min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
     equal = [n for n in range(-(-most // 2), most + 1) if size.summed % n == 0]
-    return max(equal, default=most)
+    return max(equal, default=None if is_large else most)
 
 
 def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> bool:

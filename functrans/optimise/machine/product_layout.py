@@ -5,6 +5,9 @@ operands. In a step of a scan, ``W @ x`` with a constant ``W`` would reduce alon
 and every such sum ends with a reduction across the lanes of a vector. With the transpose of ``W``,
 which is computed once before the scan, each lane of a vector accumulates another result, and no
 reduction across lanes is needed.
+
+``w @ x`` of a matrix and a stack of matrices is a contraction with columns along two axes, which
+are not one in memory: its operand and its result would be copied. It is computed as a stack.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from typing import NamedTuple
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
-from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.control.scan import scan_p
 from functrans.ops.linalg.compiled.blas import sides
+from functrans.ops.linalg.compiled.forms import is_blocked
 from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.loops import Const, Loop
 from functrans.optimise.machine.contraction_layout import transposed
@@ -37,7 +41,7 @@ class Columns(NamedTuple):
 
 
 def swap_products(graph: Graph, target: Target) -> Graph:
-    """Swap the operands of matrix products that are read transposed only.
+    """Swap the operands of matrix products that are read transposed only, or make stacks of them.
 
     Expects sums in their final form, so that contractions are products.
     Leaves no transpose of a product that nothing else reads.
@@ -46,18 +50,22 @@ def swap_products(graph: Graph, target: Target) -> Graph:
         eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is dot_general
     }
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
-    better: dict[Eqn, Eqn] = {}
+    better: dict[Eqn, tuple[Eqn, ...]] = {}
     unused: set[Eqn] = set()
     for eqn in graph.eqns:
         product = made.get(eqn.inputs[0]) if eqn.primitive is transpose_p else None
         if product is None or uses[product.outputs[0]] > 1:
             continue
         if eqn.params["permutation"] == _exchange(product):
-            better[eqn] = _swapped(product, eqn.outputs[0])
+            found = (_swapped(product, eqn.outputs[0]),)
+        else:
+            found = _stacked(product, eqn, target)
+        if found:
+            better[eqn] = found
             unused.add(product)
     if not better:
         return graph
-    eqns = [better.get(eqn, eqn) for eqn in graph.eqns if eqn not in unused]
+    eqns = [new for eqn in graph.eqns if eqn not in unused for new in better.get(eqn, (eqn,))]
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
@@ -76,6 +84,33 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
         "batch": product.params["batch"][::-1],
     }
     return Eqn(product.primitive, product.inputs[::-1], (out,), params, product.source)
+
+
+def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:
+    """A product whose columns are along several axes, as a stack along the first of these.
+
+    None if its transpose does not begin with them. Every product of the stack reads the matrix, so
+    it has to stay in the cache; there are vectors of columns; and the products are tiles.
+    """
+    left, right = sides(product)
+    matrix, columns = product.inputs[0].aval, right.free[-1:]
+    around = right.free[:-1]
+    order = (*range(1, 1 + len(around)), 0, 1 + len(around))
+    if left.batch or len(left.free) != 1 or not around or turn.params["permutation"] != order:
+        return ()
+    shape, lanes = product.inputs[1].aval.shape, target.lanes(matrix.dtype.itemsize)
+    is_large = matrix.size * matrix.dtype.itemsize > target.cache
+    if target.in_loop or is_large or shape[columns[0]] < 2 * lanes:
+        return ()
+    repeated = Var(matrix.update(shape=(*(shape[axis] for axis in around), *matrix.shape)))
+    contract = tuple(axis + len(around) for axis in left.contract), right.contract
+    params = {**product.params, "contract": contract, "batch": (tuple(range(len(around))), around)}
+    operands = repeated, product.inputs[1]
+    stack = Eqn(product.primitive, operands, turn.outputs, params, product.source)
+    if not is_blocked(stack, target):
+        return ()
+    wide = {"shape": repeated.aval.shape}
+    return Eqn(broadcast_to_p, product.inputs[:1], (repeated,), wide, product.source), stack
 
 
 # -- matrices of scans -----------------------------------------------------------------------------

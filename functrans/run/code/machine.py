@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from functrans import config
@@ -116,7 +116,11 @@ def _at_most(level: str) -> Machine:
     here = host()
     if not here.triple.startswith(("x86_64", "amd64")):
         return here
-    return x86_64(here.has & set(LEVELS[level]), here.triple)
+    whole = x86_64(here.has & set(LEVELS[level]), here.triple)
+    if not here.has.issuperset(LEVELS[level]):
+        return whole
+    # LLVM schedules for a machine of the level; without one, tiles of products do not fit registers
+    return replace(whole, cpu=level, features=f"{whole.features},-prefer-256-bit")
 
 
 def _widest(features: Collection[str]) -> int:

@@ -61,6 +61,15 @@ def test_another_cpu_has_other_plans(compiled_for):
 
 
 @on_x86
+@pytest.mark.parametrize("level", LEVELS)
+def test_llvm_schedules_for_a_cpu_of_the_level(level, compiled_for):
+    """For "x86-64" alone, it spills the sums of tiles of products, which take twice as long."""
+    compiled_for(level)
+    has_all = HERE.has.issuperset(LEVELS[level])
+    assert machine.current().cpu == (level if has_all else "x86-64")
+
+
+@on_x86
 def test_nothing_that_the_cpu_has_not(monkeypatch, compiled_for):
     old = replace(HERE, features="+sse3,+ssse3,+sse4.1,-avx,-avx2", vector_bytes=16)
     monkeypatch.setattr(machine, "host", lambda: old)

@@ -70,6 +70,10 @@ class Forms(NamedTuple):
     leaves the cache, and BLAS packs as much as the cache holds."""
     largest_in_parts: int = 1 << 22
     """Bytes of the right operand at most of which more columns, whole vectors, are packed."""
+    widest_term: int = 5 << 10
+    """Bytes of a term of both operands at most of which a part packs some terms at a time."""
+    largest_sums: int = 1 << 17
+    """Bytes of a part's sums at most then, unless they are whole tiles."""
     largest_packed: int = 1 << 28
     """Bytes of the right operand at most, of which there is a copy as long as it is read."""
     largest_factor: int = 24
@@ -115,24 +119,39 @@ def _matrices(eqn: Eqn) -> int:
 
 def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> bool:
     """Whether it is one, if that is worth it from so many terms on, and of so many matrices."""
-    if not _is_ours(eqn, target):
+    if not _is_ours(eqn, target) or not eqn.outputs[0].aval.size:
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
     packed = eqn.inputs[1].aval.size * eqn.inputs[1].aval.dtype.itemsize
-    if parts is not None:
+    if parts is not None and size.summed % parts:
+        return False
+    if parts is None or not packs_in_parts(eqn, target):
         few = size.columns <= limits.widest_in_parts
         whole = size.columns % target.lanes(eqn.inputs[1].aval.dtype.itemsize) == 0
-        if size.summed % parts or not (few or (whole and packed <= limits.largest_in_parts)):
+        if parts is not None and not (few or (whole and packed <= limits.largest_in_parts)):
+            return False
+        if packed > limits.largest_packed:
             return False
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
-    if packed > limits.largest_packed:
-        return False
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
         and size.summed >= shortest
         and size.columns > 1
         and size.multiplications * matrices >= least_work
     )
+
+
+def packs_in_parts(eqn: Eqn, target: Target) -> bool:
+    """Whether each part of a long sum packs some terms at a time of both operands, in its cache."""
+    size, limits, itemsize = counts(eqn), target[Forms], eqn.inputs[1].aval.dtype.itemsize
+    if size.columns % (2 * target.lanes(itemsize)) or not _is_ours(eqn, target):
+        return False
+    if (
+        eqn.params.get("symmetric", False)
+        or (size.rows + size.columns) * itemsize > limits.widest_term
+    ):
+        return False
+    return size.rows % 8 == 0 or size.rows * size.columns * itemsize <= limits.largest_sums
 
 
 def shared_rows(eqn: Eqn, target: Target) -> int:
