@@ -54,6 +54,8 @@ class SplitSums(NamedTuple):
     These all read the right operand; if it fits into the cache, the sum is not split."""
     most_parts: int = 8
     """The largest number of parts."""
+    largest_stack: int = 2
+    """The ratio of a stack of products that are added up to the operands, in elements, at most."""
 
 
 Order = tuple[int, ...]
@@ -82,7 +84,8 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
         if known is None:
             eqn, turned = _of_halves(eqn, producers, target)
             producers |= {made.outputs[0]: made for made in turned}
-            eqns += [*turned, *_laid_out(eqn, producers, uses, target)]
+            eqn, total = _of_stack(eqn, producers, target)
+            eqns += [*turned, *_laid_out(eqn, producers, uses, target), *total]
         else:
             eqns.append(known)
             producers[eqn.outputs[0]] = known
@@ -197,6 +200,42 @@ def _laid_out(
     params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
     symmetric = _is_half_enough(eqn, producers, target)
     return made + _divided(eqn, operands, params, symmetric, _parts(eqn, target, symmetric))
+
+
+def _of_stack(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
+    """A sum along several axes, which are not one in memory, as a stack of products, and its sum.
+
+    So nothing is copied. Such sums are gradients of a matrix that multiplies a stack of matrices.
+    Where both operands lie along the terms, the right one is transposed as it is packed: it is to
+    be the smaller one.
+    """
+    (left, right), limits, operands = sides(eqn), target[SplitSums], eqn.inputs
+    if left.batch or len(left.contract) < 2 or is_blocked(eqn, target):
+        return eqn, []
+    pairs = [*zip(left.contract, right.contract, strict=True)]
+    terms = max(pairs, key=lambda pair: operands[0].aval.shape[pair[0]])
+    lie_along = all(i == x.aval.ndim - 1 for i, x in zip(terms, operands, strict=True))
+    size, (out,) = counts(eqn), eqn.outputs
+    turned = lie_along and size.rows < size.columns and out.aval.ndim == 2
+    if turned:
+        operands, terms, pairs = operands[::-1], terms[::-1], [pair[::-1] for pair in pairs]
+    rest = [pair for pair in pairs if pair != terms]
+    around = tuple(operands[0].aval.shape[i] for i, _ in rest)
+    total = Var(out.aval.update(shape=out.aval.shape[::-1])) if turned else out
+    stack = Var(out.aval.update(shape=(*around, *total.aval.shape)))
+    ratio = stack.aval.size / max(sum(x.aval.size for x in operands), 1)
+    if operands[0].aval.shape[terms[0]] < limits.least_part or ratio > limits.largest_stack:
+        return eqn, []
+    contract, batch = tuple((axis,) for axis in terms), tuple(zip(*rest, strict=True))
+    params = {**eqn.params, "contract": contract, "batch": batch}
+    products = Eqn(eqn.primitive, operands, (stack,), params, eqn.source)
+    if not is_blocked(products, target) or _is_half_enough(eqn, producers, target):
+        return eqn, []
+    axes = tuple(range(len(rest)))
+    made = [Eqn(reduce_sum, (stack,), (total,), {"axes": axes}, eqn.source)]
+    if turned:
+        made.append(Eqn(transpose_p, (total,), (out,), {"permutation": (1, 0)}, eqn.source))
+    return products, made
 
 
 def _divided(

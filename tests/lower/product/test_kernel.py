@@ -458,6 +458,41 @@ def test_a_matrix_times_each_of_a_stack_is_one_kernel():
         assert "gemm" not in product
 
 
+SUMS_OF_STACKS = {
+    "of rows and columns": (lambda x, y: np.einsum("bik,bjk->ij", x, y), (5, 17), (5, 40)),
+    "more rows": (lambda x, y: np.einsum("bik,bjk->ij", x, y), (5, 65), (5, 24)),
+    "turned": (lambda x, y: np.einsum("bki,bjk->ij", x.mT, y), (5, 17), (5, 40)),
+    "two axes": (lambda x, y: np.einsum("abik,abjk->ij", x, y), (2, 3, 33), (2, 3, 17)),
+    "several rows": (lambda x, y: np.einsum("bcik,bjk->cij", x, y), (5, 3, 17), (5, 40)),
+    "symmetric": (lambda x, y: np.einsum("bik,bjk->ij", x, x), (5, 40), (1, 1)),
+}
+
+
+@pytest.mark.each_change
+@pytest.mark.parametrize("name", SUMS_OF_STACKS)
+@pytest.mark.parametrize("terms", [300, 2600])
+def test_sums_of_stacks_of_products(name, terms, monkeypatch):
+    function, *shapes = SUMS_OF_STACKS[name]
+    x, y = (array(*shape, terms) for shape in shapes)
+    results = set()
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(config, "threads", threads)
+        found = jit(function)(x, y)
+        np.testing.assert_allclose(found, function(x, y), rtol=1e-9, atol=1e-9)
+        results.add(found.tobytes())
+    assert len(results) == 1
+
+
+def test_nothing_is_copied_for_a_sum_of_a_stack_of_products():
+    x, y, w = array(5, 40, 400), array(5, 64, 400), array(64, 40)
+    gradient = grad(lambda w, x, y: np.sum((w @ x) * y))
+    for text in (
+        jit(SUMS_OF_STACKS["more rows"][0]).lower(x, y).schedule(),
+        jit(gradient).lower(w, x, y).schedule(),
+    ):
+        assert "gemm" not in text and "5 of 64 x 400 times 400 x 40" in text
+
+
 def test_a_stack_of_no_products():
     check(lambda x, w: x @ w, array(0, 70, 40), array(0, 40, 90))
     check(lambda x, w: x @ w, array(0, 40), array(40, 90))
