@@ -57,7 +57,7 @@ def swap_products(graph: Graph, target: Target) -> Graph:
         if product is None or uses[product.outputs[0]] > 1:
             continue
         if eqn.params["permutation"] == _exchange(product):
-            found = (_swapped(product, eqn.outputs[0]),)
+            found: tuple[Eqn, ...] = (_swapped(product, eqn.outputs[0]),)
         else:
             found = _stacked(product, eqn, target)
         if found:
