@@ -259,17 +259,18 @@ def _chunks(size: int, chunk_size: int | None) -> list[tuple[int, int]]:
     return [(start, min(step, size - start)) for start in range(0, size, step or 1)]
 
 
-def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+def shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    """The shape and the dtype of each value."""
     return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
 
 
 def by_columns(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     """The blocks of a derivative, by products with basis vectors of the arguments."""
     linear = point.linear
-    outs = _shapes(problem.outs)
+    outs = shapes(problem.outs)
     blocks: Blocks = [[] for _ in outs]
     residuals = len(linear.residuals)
-    for i, (shape, _) in enumerate(_shapes(problem.leaves)):
+    for i, (shape, _) in enumerate(shapes(problem.leaves)):
         parts = [
             run_derivative(
                 forward_block(linear.graph, residuals, i, count),
@@ -289,9 +290,9 @@ def by_rows(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     linear = point.linear
     blocks: Blocks = []
     residuals = len(linear.residuals)
-    ins = _shapes(problem.leaves)
+    ins = shapes(problem.leaves)
     position = 0
-    for (out_shape, dtype), nonzero in zip(_shapes(problem.outs), linear.nonzero, strict=False):
+    for (out_shape, dtype), nonzero in zip(shapes(problem.outs), linear.nonzero, strict=False):
         parts = [
             run_derivative(
                 reverse_block(linear.graph, residuals, position, count),

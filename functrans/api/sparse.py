@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from functrans.api.arguments import aval_of_leaf, name_of
 from functrans.api.compressed import assembled
+from functrans.api.jacobians import shapes
 from functrans.api.linearization import Point, is_tracer, run_derivative
 from functrans.api.problem import Problem
 from functrans.caches import Table
@@ -235,7 +236,7 @@ def sparse_blocks(
     """What computes the blocks of a derivative as sparse matrices; a pattern may be given."""
 
     def blocks(point: Point, problem: Problem, chunk_size: int | None) -> list[list[Any]]:
-        ins, outs = _shapes(problem.leaves), _shapes(problem.outs)
+        ins, outs = shapes(problem.leaves), shapes(problem.outs)
         _check_real([*ins, *outs], problem)
         heights, widths = [prod(shape) for shape, _ in outs], [prod(shape) for shape, _ in ins]
         own = None if given is True else _checked(given, (sum(heights), sum(widths)), problem)
@@ -246,12 +247,8 @@ def sparse_blocks(
     return blocks
 
 
-def _shapes(values: Sequence[Any]) -> Sides:
-    return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
-
-
-def _check_real(shapes: Sides, problem: Problem) -> None:
-    if any(is_complex(dtype) for _, dtype in shapes):
+def _check_real(sides: Sides, problem: Problem) -> None:
+    if any(is_complex(dtype) for _, dtype in sides):
         raise DtypeError(
             f"a sparse {problem.transform} is of real numbers, but {name_of(problem.function)} "
             "takes or returns complex ones: take their real and imaginary parts apart"

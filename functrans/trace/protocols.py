@@ -156,17 +156,18 @@ def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     implementation = functions.get(func)
     if implementation is None:
         raise UnsupportedNumPyError(
-            f"{_full_name(func)} is not supported on traced values{located(user_source())}"
+            f"{name_of(func)} is not supported on traced values{located(user_source())}"
             + instead_of(func.__name__)
         )
     try:
         return implementation(*args, **kwargs)
     except NUMPYS as error:
-        add_place(error, _full_name(func), args)
+        add_place(error, name_of(func), args)
         raise
 
 
-def _full_name(func: Any) -> str:
+def name_of(func: Any) -> str:
+    """The name of a NumPy function in messages."""
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{func.__name__}"
 

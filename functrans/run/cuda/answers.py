@@ -13,6 +13,7 @@ import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
 from functrans.spelling import nearest
+from functrans.trace.protocols import name_of
 from functrans.trace.source import located, user_source
 
 Answer = Callable[..., Any]
@@ -77,12 +78,6 @@ def name_of_ufunc(of: np.ufunc, method: str) -> str:
     # SciPy's ufuncs have no module to name
     package = "np." if getattr(np, of.__name__, None) is of else ""
     return f"{package}{of.__name__}" + ("" if method == "__call__" else f".{method}")
-
-
-def name_of(of: Any) -> str:
-    """The name of a function of NumPy's in messages."""
-    module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
-    return f"{module}.{of.__name__}"
 
 
 def unsupported(what: str) -> UnsupportedNumPyError:

@@ -89,7 +89,7 @@ def _operand(x: Any, dtypes: Sequence[np.dtype[Any]]) -> Any:
 
 
 def _function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name = answers.name_of(of)
+    name = protocols.name_of(of)
     if kwargs.get("out") is not None:
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
     if of in _LOOK and not (of is np.copyto and isinstance(args[0], DeviceArray)):
