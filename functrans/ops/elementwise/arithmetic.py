@@ -86,7 +86,7 @@ reciprocal = elementwise(
 
 
 def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """A divisor that the machine takes, where 1 stands for -1 and 0, and whether it is those.
+    """A divisor in which 1 replaces -1 and 0, and the conditions that it was -1, or 0.
 
     Dividing by 0 traps, and so does dividing the least integer by -1.
     """
@@ -96,7 +96,7 @@ def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 
 def _is_power_of_two(y: Scalar) -> bool:
-    """Whether an integer divisor is known to be 1, 2, 4, ...: bits do what a division would."""
+    """Whether an integer divisor is a constant power of two, so that shifts and masks will do."""
     return y.op == "const" and y.attribute > 0 and int(y.attribute).bit_count() == 1
 
 
@@ -105,7 +105,7 @@ def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _remainder(x: Scalar, y: Scalar) -> Scalar:
-    """Of the divisor's sign; 0 for an integer divided by 0."""
+    """The remainder, with the sign of the divisor; 0 for an integer divided by 0."""
     if x.dtype.kind == "f":
         rest = scalar.irem(x, y)
         moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
@@ -120,12 +120,12 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
-    """Rounded downwards; 0 for an integer divided by 0."""
+    """The quotient rounded downwards; 0 for an integer divided by 0."""
     if x.dtype == np.float16:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
-        # the quotient is taken of what divides evenly, and so is nearly an integer already
+        # x minus the remainder divides evenly: its quotient is nearly an integer
         quotient = (x - scalar.irem(x, y)) / y
         below = scalar.ne(scalar.irem(x, y), 0) & _signs_differ(scalar.irem(x, y), y)
         quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))
@@ -189,7 +189,7 @@ fraction = elementwise(
 
 
 def modf(x: Any) -> tuple[Any, Any]:
-    """What is behind the point, and what is before it, both with the sign of ``x``."""
+    """The fractional and the integral part, both with the sign of ``x``."""
     (x,) = promote(_as_modf, (x,))
     return fraction(x), trunc(x)
 

@@ -1,6 +1,6 @@
 """Reductions: product, maximum, minimum, all, any, argmax and argmin.
 
-The sum is in `structural`, because every other family needs it.
+The sum is in `functrans.ops.arrays.structural`, since every family needs it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def stretch(shape: Shape, axis: int, start: int, size: int) -> Index:
 
 
 def times(x_dx: Parts, y_dy: Parts) -> Parts:
-    """The product, with its tangent, of two numbers with theirs."""
+    """The product and its tangent, of two pairs of a number and its tangent."""
     (x, dx), (y, dy) = x_dx, y_dy
     return x * y, dx * y + x * dy
 
 
 def _folded(parts: Parts, axis: int) -> Parts:
-    """Numbers and tangents, the first half along an axis multiplied by the last."""
+    """The products, and their tangents, of the first and the last half along an axis."""
     shape = parts[0].shape
     count = shape[axis] // 2
     first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
@@ -73,7 +73,7 @@ def _folded(parts: Parts, axis: int) -> Parts:
         tuple(read_slice(x, index=first) for x in parts),
         tuple(read_slice(x, index=last) for x in parts),
     )
-    # an odd one in the middle waits for the next round
+    # a middle element, if their number is odd, is kept for the next round
     rest = stretch(shape, axis, 0, shape[axis] - count)
     return tuple(
         update_slice(read_slice(x, index=rest), product, index=first)
@@ -82,7 +82,7 @@ def _folded(parts: Parts, axis: int) -> Parts:
 
 
 def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """By multiplications only: a zero among the elements is no trouble."""
+    """The tangent of a product, without division, so that elements may be zero."""
     if x.size == 0:
         return None
     parts = (x, dx)
@@ -114,7 +114,7 @@ def _infer_of_some(x: Aval, *, axes: Axes) -> Aval:
 
 
 def _shared_by_ties(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """The mean of the tangents of the elements that are equal to the extreme one."""
+    """The tangent of an extreme: the mean of the tangents of the elements equal to it."""
     wins = equal(x, expand_axes(out, axes))
     count = reduce_sum(cast(wins, dtype=x.dtype), axes=axes)
     return reduce_sum(masked(wins, dx), axes=axes) / count
@@ -169,10 +169,10 @@ def _pull_position(operation: str) -> Any:
 
 
 def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
-    """Where the first of so many elements is that are equal to the extreme one."""
+    """The index of the first element that equals the extreme."""
 
     def candidate(k: Any) -> Any:
-        # the first NaN, if there is one: it is what the fold gives, and equal to nothing
+        # with a NaN among the elements the extreme is NaN: then the first NaN is found
         found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
         return scalar.where(found, k, extent)
 
