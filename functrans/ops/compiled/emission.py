@@ -180,11 +180,11 @@ class Emit(NamedTuple):
     rule : callable
         Takes an `Emission`.
     applies : callable
-        ``applies(eqn, target)``: whether an equation is compiled in this form; otherwise its
-        elements are pulled, or NumPy is called.
+        ``applies(eqn, target)``: whether an equation is compiled so; otherwise its elements are
+        pulled, or NumPy is called.
     operations : callable
-        ``operations(eqn, of_graph)``: the estimated scalar operations on data, without those of
-        library calls; ``of_graph`` counts the operations of an inner graph.
+        ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
+        library not counted; ``of_graph`` counts those of an inner graph.
     by_elements : callable
         ``by_elements(eqn, target)``: whether the rule reads operands by elements, each about once,
         so that these are computed in place and need no memory.
@@ -209,7 +209,7 @@ def form_for(primitive: Primitive, target: Target) -> Emit | None:
 
 
 def emitted(eqn: Eqn, target: Target) -> Emit | None:
-    """The memory-to-memory form of an equation; None if it is not compiled in one."""
+    """How an equation is compiled from memory to memory, if it is."""
     emit = form_for(eqn.primitive, target)
     return emit if emit is not None and emit.applies(eqn, target) else None
 
