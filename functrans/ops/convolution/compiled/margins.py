@@ -1,8 +1,8 @@
-"""Zero padding next to infinities or NaN: the affected results are summed again.
+"""Correction of results in which infinities or NaN are multiplied by zero padding.
 
-The fast forms multiply the zeros around ``x`` like its elements. This matters only where ``y`` is
-infinite or NaN, since the result is then NaN. Such results are computed again, element by element,
-without the padding.
+The fast forms multiply the zero padding of ``x`` like its elements. This matters only where ``y``
+is infinite or NaN, since the result is then NaN. Such results are computed again, element by
+element, without the padding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def emit(at: Emission) -> None:
         return
     again = _summed_again(at, x, y, out)
     if y.count < out.count:
-        # a few weights say that there is nothing to do
+        # a check of the few weights tells that there is nothing to do
         again = _unless_finite(y, again)
     at.call(again, work=min(y.count, out.count))
 
