@@ -2,7 +2,7 @@
 
 Loop ranges are split at the edges of the images (index-set splitting), so that copies need no
 bounds checks; the zeros along all axes but that of the blocks are written once for many blocks.
-Where neighbours in the source are none in the copy, a few vectors are stored together, which
+If neighbours in the source are not neighbours in the copy, a few vectors are stored together, which
 transposes them in registers (`functrans.emit.llvm.interleave`).
 """
 
