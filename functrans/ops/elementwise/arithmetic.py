@@ -105,7 +105,7 @@ def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _remainder(x: Scalar, y: Scalar) -> Scalar:
-    """The remainder, with the sign of the divisor; 0 for an integer divided by 0."""
+    """Of the divisor's sign; 0 for an integer divided by 0."""
     if x.dtype.kind == "f":
         rest = scalar.irem(x, y)
         moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
@@ -120,12 +120,12 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
-    """The quotient rounded downwards; 0 for an integer divided by 0."""
+    """Rounded downwards; 0 for an integer divided by 0."""
     if x.dtype == np.float16:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
-        # x minus the remainder divides evenly: its quotient is nearly an integer
+        # the quotient is taken of what divides evenly, and so is nearly an integer already
         quotient = (x - scalar.irem(x, y)) / y
         below = scalar.ne(scalar.irem(x, y), 0) & _signs_differ(scalar.irem(x, y), y)
         quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))

@@ -59,13 +59,13 @@ def stretch(shape: Shape, axis: int, start: int, size: int) -> Index:
 
 
 def times(x_dx: Parts, y_dy: Parts) -> Parts:
-    """The product and its tangent, of two pairs of a number and its tangent."""
+    """The product, with its tangent, of two numbers with theirs."""
     (x, dx), (y, dy) = x_dx, y_dy
     return x * y, dx * y + x * dy
 
 
 def _folded(parts: Parts, axis: int) -> Parts:
-    """The products, and their tangents, of the first and the last half along an axis."""
+    """Numbers and tangents, the first half along an axis multiplied by the last."""
     shape = parts[0].shape
     count = shape[axis] // 2
     first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
@@ -73,7 +73,7 @@ def _folded(parts: Parts, axis: int) -> Parts:
         tuple(read_slice(x, index=first) for x in parts),
         tuple(read_slice(x, index=last) for x in parts),
     )
-    # a middle element, if their number is odd, is kept for the next round
+    # an odd one in the middle waits for the next round
     rest = stretch(shape, axis, 0, shape[axis] - count)
     return tuple(
         update_slice(read_slice(x, index=rest), product, index=first)
@@ -82,7 +82,7 @@ def _folded(parts: Parts, axis: int) -> Parts:
 
 
 def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """The tangent of a product, without division, so that elements may be zero."""
+    """By multiplications only: a zero among the elements is no trouble."""
     if x.size == 0:
         return None
     parts = (x, dx)

@@ -1,6 +1,6 @@
 """Euclid's algorithm and exponentiation by squaring in compiled programs.
 
-Each element is computed by a loop over locals, whose length depends on the element.
+Each number takes a loop of its own length, over locals.
 """
 
 from __future__ import annotations
