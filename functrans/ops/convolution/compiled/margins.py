@@ -27,14 +27,14 @@ def emit(at: Emission) -> None:
     extents = [x.extents[axis] for axis in axes]
     if not sees_margins([window for _, window in params["windows"]], extents):
         return
-    again = _summed_again(at, x, y, out)
+    again = _recomputed(at, x, y, out)
     if y.count < out.count:
         # a check of the few weights tells that there is nothing to do
         again = _unless_finite(y, again)
     at.call(again, work=min(y.count, out.count))
 
 
-def _summed_again(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:
+def _recomputed(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:
     """Loops over the results, of which the NaN ones are computed again."""
     loops = tuple(index("i", extent) for extent in out.extents)
     avals = [operand.aval for operand in at.eqn.inputs]
