@@ -29,7 +29,7 @@ from functrans.tree.compare import Structure, difference
 
 def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, ...]:
     """All arguments by position, including defaults, as a rule takes them."""
-    if not kwargs and _takes_just(function, len(args)):
+    if not kwargs and _takes_exactly(function, len(args)):
         return tuple(args)
     try:
         # a rule does not receive a ufunc's options (out, where, ...)
@@ -50,7 +50,7 @@ def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[An
     return bound.args
 
 
-def _takes_just(function: Callable[..., Any], count: int) -> bool:
+def _takes_exactly(function: Callable[..., Any], count: int) -> bool:
     """Whether a plain function takes exactly ``count`` positional arguments and nothing else."""
     if type(function) is not FunctionType or function.__dict__:  # a signature of its own
         return False

@@ -94,9 +94,9 @@ class Outside:
             If another state is current.
         """
         state, is_settled = self._fresh(number)
-        others = _are_others()
+        others = _has_other_threads()
         path, more = trace(state)
-        others = others or _are_others()
+        others = others or _has_other_threads()
         path.states = self._states(state, path, trace, others) if is_settled else ()
         return path, more
 
@@ -227,7 +227,7 @@ class Outside:
         return number
 
 
-def _are_others() -> bool:
+def _has_other_threads() -> bool:
     """Whether there are other threads that may change the objects that a function reads.
 
     Python's list of threads also contains foreign threads, if they have ever called

@@ -79,13 +79,13 @@ def watched(
 
 def _unseeded(reached: Iterable[tuple[Any, _Place]]) -> Iterator[tuple[str, int]]:
     """The lines on which functions create unseeded generators."""
-    for code in _own_codes(reached):
+    for code in _user_codes(reached):
         if "default_rng" in code.co_names:
             for line in called_without_arguments(code, "default_rng"):
                 yield code.co_filename, line
 
 
-def _own_codes(reached: Iterable[tuple[Any, _Place]]) -> list[CodeType]:
+def _user_codes(reached: Iterable[tuple[Any, _Place]]) -> list[CodeType]:
     """The code of the user's own functions."""
     return [
         code
@@ -110,7 +110,7 @@ _NORMAL = frozenset(
 
 
 def _may_draw_normals(reached: Iterable[tuple[Any, _Place]]) -> bool:
-    return any(not _NORMAL.isdisjoint(code.co_names) for code in _own_codes(reached))
+    return any(not _NORMAL.isdisjoint(code.co_names) for code in _user_codes(reached))
 
 
 def _words(generator: Any) -> Any:
@@ -146,11 +146,11 @@ def _generators(reached: Iterable[tuple[Any, _Place]]) -> Iterator[_Found]:
         kinds.append(pythons.Random)
     types = tuple(kinds)
     for value, place in reached:
-        if isinstance(value, types) and value is not legacy and not _asks_the_system(value):
+        if isinstance(value, types) and value is not legacy and not _is_stateless(value):
             yield _Found(value, place, _state(value), _state)
 
 
-def _asks_the_system(generator: Any) -> bool:
+def _is_stateless(generator: Any) -> bool:
     """Whether a generator has no state: ``random.SystemRandom``."""
     return type(generator).__name__ == "SystemRandom"
 
@@ -242,7 +242,7 @@ def _warn_at(message: str, file: str, line: int) -> None:
 
 def _line(function: Any, place: _Place) -> tuple[str, int]:
     """The line that names a generator; otherwise the first line of the function."""
-    own = _own_codes(_reachable(function))
+    own = _user_codes(_reachable(function))
     for code in [place.code] if place.code else own:
         for instruction in instructions(code):
             named, position = instruction.argval, instruction.positions

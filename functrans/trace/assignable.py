@@ -343,7 +343,7 @@ def _tracer_of(proxy: Any) -> Tracer:
     return tracer
 
 
-def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
+def _forwarded_to_tracer(name: str) -> Callable[..., Any]:
     method = getattr(Tracer, name)
 
     def ask(self: Proxy, *args: Any, **keywords: Any) -> Any:
@@ -358,7 +358,7 @@ _OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__weakre
 for _name, _member in {**vars(Operators), **vars(Tracer)}.items():
     if _name.startswith("__") and callable(_member) and _name not in _OWN:
         if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Operators)):
-            setattr(Proxy, _name, _asked_of_the_tracer(_name))
+            setattr(Proxy, _name, _forwarded_to_tracer(_name))
 
 
 class _Refusal:

@@ -62,7 +62,7 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
             return other * self.__index__()
         if name in _OF_NO_NUMBER and (other is None or isinstance(other, (str, bytes))):
             return np.full(self.shape, _OF_NO_NUMBER[name])[()]
-        other = _taken(other)
+        other = _as_operand(other)
         if other is NotImplemented:
             return other
     operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
@@ -95,7 +95,7 @@ def is_operand(x: Any) -> bool:
     )  # fmt: skip
 
 
-def _taken(x: Any) -> Any:
+def _as_operand(x: Any) -> Any:
     """The operand for a list or array-like; NotImplemented lets others define the operator."""
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")

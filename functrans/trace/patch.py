@@ -37,7 +37,7 @@ def enter(trace: Trace) -> None:
         return
     for name in [name for name in protocols.late if is_imported(name)]:
         with importing:
-            protocols.late.pop(name, _nothing)()
+            protocols.late.pop(name, _do_nothing)()
     with _changing:
         if len(_patched) < len(protocols.replacements):
             for module in protocols.replacements.keys() - _patched.keys():
@@ -51,7 +51,7 @@ def enter(trace: Trace) -> None:
         asking.exchange()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """A no-op, for a thread that finds the work done by another."""
 
 

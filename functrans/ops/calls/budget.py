@@ -36,7 +36,7 @@ class Budget(NamedTuple):
         wanted = [var for var in needed if var in makers]
         candidates = [
             (work / nbytes_of(var), var)
-            for var in _done_again(wanted, makers, set())
+            for var in _recomputed(wanted, makers, set())
             if (work := work_of(makers[var])) and nbytes_of(var)
         ]
         # among equal ones the last, whose recomputation needs the earlier ones
@@ -45,15 +45,15 @@ class Budget(NamedTuple):
         kept: set[Var] = set()
         left = self.nbytes
         for _, var in candidates:
-            if nbytes_of(var) <= left and var in _done_again(wanted, makers, kept):
+            if nbytes_of(var) <= left and var in _recomputed(wanted, makers, kept):
                 kept.add(var)
                 left -= nbytes_of(var)
         # a value that is only read by kept values is not needed any more
-        read = _read(wanted, makers, kept)
+        read = _needed(wanted, makers, kept)
         return [var for var in makers if var in kept and var in read]
 
 
-def _done_again(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
+def _recomputed(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
     """The values that are recomputed to obtain ``wanted`` if ``kept`` are residuals."""
     found: set[Var] = set()
     waiting = [*wanted]
@@ -66,9 +66,9 @@ def _done_again(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]
     return found
 
 
-def _read(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
+def _needed(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
     """The values that are wanted, or that recomputed values read."""
-    again = _done_again(wanted, makers, kept)
+    again = _recomputed(wanted, makers, kept)
     operands = {atom for var in again for atom in makers[var].inputs if isinstance(atom, Var)}
     return {*wanted, *operands}
 

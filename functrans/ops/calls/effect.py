@@ -55,7 +55,7 @@ def _batch(
     return apply(*mapped, **{**params, "lanes": (size, *params["lanes"])}), 0
 
 
-def _nothing(*values: Any) -> None:
+def _do_nothing(*values: Any) -> None:
     """An effect that does nothing."""
 
 
@@ -66,7 +66,7 @@ effect: Primitive = primitive(
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, axes, **params: _batch(effect, operands, axes, **params),
     stores=True,
-    samples=cases((np.int8(0), (3,), {"function": _nothing, "lanes": ()})),
+    samples=cases((np.int8(0), (3,), {"function": _do_nothing, "lanes": ()})),
 )
 """Calls ``function`` with the values, after the effects that the token depends on."""
 

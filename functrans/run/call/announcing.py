@@ -18,7 +18,7 @@ PATIENCE = 1.0
 @contextmanager
 def announced() -> Iterator[None]:
     """If the block takes long, print that a program is compiled, and afterwards the time."""
-    if not config.announce_compiles or not _somebody_waits():
+    if not config.announce_compiles or not _is_interactive():
         yield
         return
     start, over = perf_counter(), threading.Event()
@@ -49,7 +49,7 @@ def _say(text: str) -> None:
         print(text, end="", file=sys.stderr, flush=True)
 
 
-def _somebody_waits() -> bool:
+def _is_interactive() -> bool:
     """Whether standard error is a terminal or a notebook."""
     if "ipykernel" in sys.modules:
         return True

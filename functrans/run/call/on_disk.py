@@ -69,7 +69,7 @@ def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
     try:
         text = write(graph) + write(tuple(donated))
         # the results of the type rules of user-defined operations, when the graph was made
-        text += write(tuple(var.aval for eqn in _own(graph) for var in eqn.outputs))
+        text += write(tuple(var.aval for eqn in _user_defined(graph) for var in eqn.outputs))
     except Nameless:
         return None
     digest = fingerprint.of_programs()
@@ -129,14 +129,14 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
 
 def note(graph: Graph) -> None:
     """Record the fingerprints of user-defined operations before they are used."""
-    for eqn in _own(graph):
+    for eqn in _user_defined(graph):
         definitions.fingerprint(eqn.primitive)
 
 
-def _own(graph: Graph) -> Iterator[Eqn]:
+def _user_defined(graph: Graph) -> Iterator[Eqn]:
     """The equations of user-defined operations, also in inner graphs."""
     for eqn in graph.eqns:
         if not is_built_in(eqn.primitive):
             yield eqn
         for inner in inner_graphs(eqn):
-            yield from _own(inner)
+            yield from _user_defined(inner)

@@ -134,7 +134,7 @@ def capability(architecture: str) -> tuple[int, int]:
 def missing(backend: str = "native") -> list[str]:
     """The packages that compilation needs and that are not installed."""
     packages = _PACKAGES | (_OF_NUMBA if backend == "numba" else {})
-    return sorted({package for module, package in packages.items() if not _is_there(module)})
+    return sorted({package for module, package in packages.items() if not _is_installed(module)})
 
 
 def require_compiler(backend: str = "native") -> None:
@@ -152,7 +152,7 @@ def require_compiler(backend: str = "native") -> None:
         )
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ImportError:  # its parent package is missing

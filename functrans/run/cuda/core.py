@@ -128,7 +128,7 @@ def _failed(api: Any, status: Any) -> DeviceError:
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _told(method: Method) -> Method:
+def _with_converted_errors(method: Method) -> Method:
     """A method that converts errors of cuda.core to this library's, with the user's line."""
 
     @wraps(method)
@@ -242,7 +242,7 @@ class CoreDriver:
             self._streams.add(made)
         return made
 
-    @_told
+    @_with_converted_errors
     def foreign_stream(self, handle: int) -> CoreStream:
         """A stream of another package, which is not owned."""
         found = self._foreign.get(handle)
@@ -254,30 +254,30 @@ class CoreDriver:
     def _wrapped(self, native: Any) -> CoreStream:
         return CoreStream(self, native, self._api.CUstream(int(native.handle)))
 
-    @_told
+    @_with_converted_errors
     def record(self, stream: CoreStream, timed: bool = False) -> Event:
         """An event on a stream."""
         with self._current():
             options = self._core.EventOptions(timing_enabled=True) if timed else None
             return stream.native.record(options=options)
 
-    @_told
+    @_with_converted_errors
     def wait(self, stream: CoreStream, event: Event) -> None:
         """Make a stream wait for an event."""
         with self._current():
             stream.native.wait(event)
 
-    @_told
+    @_with_converted_errors
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
         return bool(event.is_done)
 
-    @_told
+    @_with_converted_errors
     def reach(self, event: Event) -> None:
         """Wait for an event."""
         event.sync()
 
-    @_told
+    @_with_converted_errors
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events."""
         stop.sync()
@@ -402,7 +402,7 @@ class CoreDriver:
 
     # ---- kernels
 
-    @_told
+    @_with_converted_errors
     def load(self, code: bytes, name: str, shared_bytes: int = 0) -> CoreKernel:
         """Load a kernel, and opt in to more dynamic shared memory if needed."""
         api = self._api
@@ -414,7 +414,7 @@ class CoreDriver:
             self._call(api.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device))
         return CoreKernel(kernel)
 
-    @_told
+    @_with_converted_errors
     def launch(
         self,
         kernel: CoreKernel,
@@ -435,7 +435,7 @@ class CoreDriver:
         # plain integers are passed as eight bytes
         self._core.launch(stream.native, configuration, kernel.native, *arguments)
 
-    @_told
+    @_with_converted_errors
     def capture(self, record: Callable[[CoreStream], object], graph: Any = None) -> Any:
         """Capture the launches of a function.
 
@@ -463,7 +463,7 @@ class CoreDriver:
         finally:
             builder.close()
 
-    @_told
+    @_with_converted_errors
     def replay(self, graph: Any, stream: CoreStream) -> None:
         """Run a graph."""
         graph.launch(stream.native)

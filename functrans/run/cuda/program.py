@@ -140,13 +140,13 @@ class DeviceProgram:
         if len(arrays) != len(self._avals):
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._avals)}")
         return [
-            self._there(number, x, aval)
+            self._checked_input(number, x, aval)
             if isinstance(x, DeviceArray)
             else self._put(number, x, aval)
             for number, (x, aval) in enumerate(zip(arrays, self._avals, strict=True))
         ]
 
-    def _there(self, number: int, x: DeviceArray, aval: Aval) -> DeviceArray:
+    def _checked_input(self, number: int, x: DeviceArray, aval: Aval) -> DeviceArray:
         """Check an input on a device: it must be on this one, and of the right type."""
         if x.memory.driver is not self.driver:
             raise DeviceError(

@@ -169,12 +169,12 @@ def _merges(rows: Rows, width: int, extent: int, stores: Stores) -> Body:
     """Merge pairs of runs of a width; the last run may be shorter, or have no partner."""
     pairs, rest = divmod(extent, 2 * width)
     pair = index("pair", pairs)
-    body = nest((pair,), _merge_alike(rows, pair * (2 * width), width, stores))
+    body = nest((pair,), _merge_equal(rows, pair * (2 * width), width, stores))
     start = as_index(pairs * 2 * width)
     return body + _merge(rows, start, min(width, rest), rest, stores)
 
 
-def _merge_alike(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
+def _merge_equal(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
     """Merge two runs of equal width, a power of two, from both ends at once.
 
     Neither merge can run past the end of a run, so there are no bounds checks; and their loads

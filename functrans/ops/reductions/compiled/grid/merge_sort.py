@@ -278,7 +278,7 @@ class _Sort:
 
     def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
         share = shares(thread)
-        found, take = named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
+        found, take = named(_load_all(rows, Pass(self.outermost, ()).positions(thread)))
         body: list[Statement] = [*share.before, take]
         for number, key in enumerate(found):
             here = share.start + (number << self.outermost.low)
@@ -344,11 +344,11 @@ class _Sort:
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
     """A pass of merging, in place."""
     positions = one.positions(thread)
-    found, merge = through(_taken(rows, positions), one.comparisons)
+    found, merge = through(_load_all(rows, positions), one.comparisons)
     return (*merge, *_put_all(rows, positions, found))
 
 
-def _taken(rows: Rows, positions: Sequence[Position]) -> list[Words]:
+def _load_all(rows: Rows, positions: Sequence[Position]) -> list[Words]:
     return [tuple(load(row, position) for row in rows) for position in positions]
 
 
