@@ -312,11 +312,11 @@ class Tracer(Operators):
         return protocols.methods["item"](self, *args)
 
     def tolist(self) -> Any:
-        """The numbers as nested lists, if that loses no derivatives."""
+        """The numbers, if they have no derivatives that would be lost."""
         return self._plain("a list (.tolist())").tolist()
 
     def _plain(self, target: str) -> Any:
-        """The value, for a conversion that loses no derivative; otherwise raise."""
+        """The value, for a conversion that loses no derivative; else raise."""
         return self._known_value if self._converts() else self._refuse_plain(target)
 
     def _converts(self) -> bool:
@@ -326,7 +326,7 @@ class Tracer(Operators):
         return not is_inexact(self.dtype) or self._is_constant()
 
     def _refuse_plain(self, target: str) -> NoReturn:
-        """Raise the error of a conversion to a plain value."""
+        """Raise: it is to become something plain."""
         self._owner.refused(self)
         self._check_usable()
         if self._known_value is UNKNOWN:

@@ -186,8 +186,8 @@ class Emit(NamedTuple):
         ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
         library not counted; ``of_graph`` counts those of an inner graph.
     by_elements : callable
-        ``by_elements(eqn, target)``: whether the rule reads operands by elements, each about once,
-        so that these are computed in place and need no memory.
+        ``by_elements(eqn, target)``: whether operands are computed where the rule asks for their
+        elements, each about once, and need no memory.
     """
 
     rule: Callable[[Emission], None]
@@ -215,7 +215,7 @@ def emitted(eqn: Eqn, target: Target) -> Emit | None:
 
 
 def in_memory(eqn: Eqn, target: Target) -> bool:
-    """Whether an equation needs its operands in memory, as a whole."""
+    """Whether an equation reads its operands from memory, as a whole."""
     emit = emitted(eqn, target)
     return emit is not None and not emit.by_elements(eqn, target)
 
