@@ -1,4 +1,4 @@
-"""A user's arguments: which of them, what they are called, what types they have."""
+"""A user's arguments: their positions, their names in messages, their types."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Wrapper = TypeVar("Wrapper", bound=Callable[..., Any])
 
 
 def decorated(transform: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """What a transform gives when it is called with options only: a decorator."""
+    """The decorator that a transform returns when it is called with options only."""
     return functools.partial(transform, **options)
 
 
 def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper:
     """Give the wrapper the name, docstring and signature of the function that it stands for."""
-    # as functools.update_wrapper does
+    # like functools.update_wrapper
     for key in functools.WRAPPER_ASSIGNMENTS:
         if (value := probe(function, key, _ABSENT)) is not _ABSENT:
             setattr(wrapper, key, value)
     wrapper.__wrapped__ = function  # type: ignore[attr-defined]
-    # the user's attributes too; those of a transformed function are its state
+    # attributes that the user set, but not those of a transformed function, which are its state
     for key, value in probe(function, "__dict__", {}).items():
         if not key.startswith("_"):
             setattr(wrapper, key, value)
@@ -52,7 +52,7 @@ def wrap(function: Callable[..., Any], wrapper: Wrapper, prefix: str) -> Wrapper
 
 
 def check_callable(function: Any, transform: str) -> None:
-    """Raise if what is to be transformed is not a function."""
+    """Raise if the argument of a transform is not callable."""
     if not callable(function):
         raise TypeError(
             f"{transform} takes a function, not {describe(function)}: write "
@@ -61,7 +61,7 @@ def check_callable(function: Any, transform: str) -> None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What messages call a function."""
+    """The name of a function in messages."""
     return probe(function, "__name__") or type(function).__name__
 
 
@@ -86,7 +86,7 @@ def leaf_of_call(
     leaf: int,
     original: Callable[[int], int] = int,
 ) -> str:
-    """What messages call a leaf of ``(args, kwargs)``; ``original`` says where one stood."""
+    """The name in messages of a leaf of ``(args, kwargs)``; ``original`` maps its position."""
     args, kwargs = tree.unflatten(call, range(call.num_leaves))
     for position, arg in enumerate(args):
         if leaf in (leaves := tree.leaves(arg)):
@@ -102,7 +102,7 @@ def _leaf_name(function: Callable[..., Any], position: int, path: str) -> str:
 def normalized_argnums(
     argnums: Argnums, count: int, function: Callable[..., Any], option: str = "argnums"
 ) -> tuple[int, ...]:
-    """Argument positions, counted from the start, each once."""
+    """Argument positions, nonnegative and without duplicates."""
     result: list[int] = []
     for position in _positions(argnums, function, option):
         if not -count <= position < count:
@@ -139,7 +139,7 @@ def _positions(argnums: Argnums, function: Callable[..., Any], option: str) -> t
 
 
 def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any) -> list[str]:
-    """What messages call the leaves of the arguments at the given positions."""
+    """The names in messages of the leaves of the arguments at the given positions."""
     return [
         _leaf_name(function, position, path)
         for position, arg in zip(positions, args, strict=True)
@@ -148,9 +148,9 @@ def leaf_names(function: Callable[..., Any], positions: Sequence[int], args: Any
 
 
 def examples(arguments: Any) -> tuple[Any, bool]:
-    """Arguments with an array in the place of each `Aval`, and whether there is one.
+    """Arguments with an array in place of each `Aval`, and whether there was an `Aval`.
 
-    The elements of such an array take no memory, and mean nothing.
+    Such an array is a broadcast scalar, with arbitrary values, that takes no memory.
     """
     leaves, structure = tree.flatten(arguments)
     found = [
@@ -163,7 +163,7 @@ def examples(arguments: Any) -> tuple[Any, bool]:
 def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
     """A leaf as a tracer, a plain native array or a NumPy scalar.
 
-    ``name(*place)`` is what a message calls it.
+    ``name(*place)`` is its name in messages.
     """
     if isinstance(x, (Tracer, float, complex, OnDevice)):
         return x
@@ -183,7 +183,7 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
         refuse(x.mask)
     if isinstance(x, (np.ndarray, np.generic)):
         raise DtypeError(f"{name(*place)} is {unsupported(x)}")
-    # the names of a container that can also make an array of itself would be lost by that
+    # conversion of a container that is also array-like would lose its keys
     plain_kind = next((kind for kind in (dict, list, tuple) if isinstance(x, kind)), None)
     makes_arrays = (probe(x, "__array__") or probe(x, "__dlpack__")) is not None
     if plain_kind is None and makes_arrays and not isinstance(x, type):
@@ -207,12 +207,12 @@ def as_array(x: Any, name: Callable[..., str], *place: Any) -> Any:
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether a leaf has to be looked at by `as_array` before its type is known."""
+    """Whether a leaf must be converted by `as_array` before its type is known."""
     return not isinstance(x, (np.ndarray, np.generic, Tracer, float, int, OnDevice))
 
 
 def _of_another_library(x: Any, name: Callable[..., str], *place: Any) -> np.ndarray[Any, Any]:
-    """An array of another library's as NumPy's, where nothing is lost by that."""
+    """Convert another library's array to NumPy's, if that loses no information."""
     kind = type(x)
     package = library_of(x)
     if words := lost(x):
@@ -249,7 +249,7 @@ def known_values(leaves: Sequence[Any]) -> list[Any] | None:
 
 
 def check_differentiable(leaves: Sequence[Any], name: Callable[[int], str], transform: str) -> None:
-    """Raise if a leaf has no derivatives because it holds integers."""
+    """Raise if a leaf cannot be differentiated because it is not inexact."""
     for i, x in enumerate(leaves):
         aval = aval_of_leaf(x)
         if not is_inexact(aval.dtype):

@@ -1,4 +1,4 @@
-"""Numba both ways: compiled functions for callers in Numba and C, Numba's functions in traces."""
+"""Interoperation with Numba: compiled functions for Numba and C, and Numba functions in traces."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ numba_function = lazy("functrans.run.foreign.numba_caller:numba_function")
 
 
 class Compiled:
-    """A compiled function for callers that are compiled: what `compile` returns.
+    """A compiled function for compiled callers, as `compile` returns it.
 
-    It may be called in Numba-compiled code as it is: numbers and arrays in, numbers and new arrays
-    out (a tuple, if there are several). Arrays must have the shapes of the examples.
+    Numba-compiled code may call it. It takes numbers and arrays, which must have the shapes of the
+    examples, and returns a number or a new array, or a tuple of several.
 
     Attributes
     ----------
     numba : callable
-        The function that Numba-compiled code then calls.
+        The function that Numba-compiled code calls.
     address : int
         The address of a C function: numbers by value, arrays as pointers to C-contiguous memory. If
         the result is one number it is returned (NaN, if the call failed); otherwise pointers for
@@ -49,7 +49,7 @@ class Compiled:
         self._several = several
         self.__name__ = name
         self._native = backend == "native"
-        # what needs Python is refused now
+        # raise now if Python would be needed
         _ = self._exported if self._native else self.numba
 
     @cached_property
@@ -64,7 +64,7 @@ class Compiled:
 
     @property
     def _numba_type_(self) -> Any:
-        """What `numba.typeof` asks of objects that it does not know."""
+        """The Numba type of the function, which `numba.typeof` reads."""
         return self.numba._numba_type_
 
     @cached_property
@@ -92,10 +92,10 @@ def compile(function: Callable[..., Any], *examples: Any, backend: str | None = 
     Parameters
     ----------
     function : callable
-        Takes arrays and numbers, and returns one or a tuple of them; a transform of a function will
-        do: ``compile(grad(f), x)``.
+        Takes arrays and numbers, and returns one or a tuple of them. It may be a transformed
+        function: ``compile(grad(f), x)``.
     *examples : arrays and numbers
-        What it will be called with; only types matter.
+        Arguments of the types that it will be called with.
     backend : {"native", "numba"}, optional
         The back end for functions that Numba-compiled code calls, as for `jit`. Numba compiles such
         a function together with its caller. C functions always use the native back end.
@@ -163,16 +163,17 @@ def from_numba(
     function : callable
         Takes arrays and numbers, and returns one or a tuple of them. It must be pure.
     out_types : Aval, array, or callable
-        The shape and dtype of the result, or a tuple of such; or a function that gives them from
-        those of the arguments.
+        The shape and dtype of the result, or a tuple of them; or a function that computes them
+        from those of the arguments.
     vectorised : bool, optional
-        Whether, under `vmap`, the function takes all examples at once, along a first axis of every
-        argument, and gives all results so. Else it is called for each example.
+        Whether the function is called once under `vmap`, with all examples along a first axis of
+        every argument, and returns the results along a first axis too. Otherwise it is called for
+        each example.
 
     Returns
     -------
     callable
-        It has no derivative: define one by `custom_jvp` or `custom_vjp` around it.
+        It has no derivative: to define one, wrap it by `custom_jvp` or `custom_vjp`.
 
     Examples
     --------

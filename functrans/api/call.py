@@ -1,4 +1,4 @@
-"""A compiled call as a primitive: how a jitted function appears in a graph."""
+"""The primitive of a jitted function in a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functrans.run.call.jitted import runnable
 def compiled_call(
     *operands: Any, graph: Graph, name: str = "", backend: str | None = None
 ) -> Sequence[Any]:
-    """The results of a graph, compiled, for arrays."""
+    """Compile a graph, and apply it to arrays."""
     if config.check_floats or observer.get() is not None:
         return by_numpy(graph, operands)
     try:
@@ -30,4 +30,4 @@ def compiled_call(
 
 
 jit_call = call_primitive("jit", numpy=compiled_call)
-"""Applies ``graph`` compiled; ``name`` is the user's function's. The optimiser inlines it."""
+"""Applies the compiled ``graph`` of the user's function ``name``. The optimiser inlines it."""

@@ -42,7 +42,7 @@ def closure_convert(
     Returns
     -------
     converted : callable
-        ``converted(*args, *consts)`` is what ``function(*args)`` is.
+        ``converted(*args, *consts)`` equals ``function(*args)``.
     consts : list
         The captured arrays and traced values.
 
@@ -97,7 +97,7 @@ def custom_gradient(function: Callable[P, Any], /) -> CustomVjp[P, Any]:
     Returns
     -------
     callable
-        With the arguments of ``function``; it returns the result alone.
+        Takes the arguments of ``function``, and returns only the result.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""jit: a function traced once for each type of its arguments, and run as machine code."""
+"""jit: just-in-time compilation of a function for each combination of argument types."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from functrans.tree.compare import Structure
 
 
 class Jitted(Remembering[P, R]):
-    """What `jit` returns: called like the function, with `lower` to look inside."""
+    """A compiled function, as `jit` returns it; `lower` shows the stages of its compilation."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Jitted(Remembering[P, R]):
         self._has_static = bool(static)
         self._max_paths = max_paths
         self._where = where
-        # by the instance that each is for
+        # keyed by instance
         self._methods: Table[int, Jitted[..., Any]] = Table(MOST_ENTRIES)
 
     @overload
@@ -104,9 +104,9 @@ class Jitted(Remembering[P, R]):
         return JitMethod(compiled, instance)
 
     def _method(self, instance: Any) -> Jitted[..., Any]:
-        """The function for one instance, whose attributes are constants of the trace."""
+        """The compiled method of one instance."""
         function, number = self._function, id(instance)
-        # the cache must not keep the instance alive; who calls the method has it
+        # a weak reference: the cache must not keep the instance alive
         reference = weakref.ref(instance, lambda _: self._methods.pop(number, None))
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -162,7 +162,7 @@ class Jitted(Remembering[P, R]):
         return result
 
     def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:
-        """The result of a call for which something may have to be traced."""
+        """The result of a call that may need tracing."""
         path, paths = self._entries.get(key) or self._trace(key, leaves, structure, static)
         if paths is not None:
             return paths(leaves, key[0])
@@ -191,8 +191,8 @@ class Jitted(Remembering[P, R]):
         Parameters
         ----------
         *args, **kwargs
-            Those of the function, or `Aval`s; and ``device="cuda"`` for a GPU, which need not be
-            there, or else is of the ``architecture`` (``"sm_80"``; by default ``"sm_90"``).
+            The arguments of the function, or `Aval`s. ``device="cuda"`` compiles for a GPU; if
+            there is none, for the ``architecture`` (like ``"sm_80"``; by default ``"sm_90"``).
 
         Returns
         -------
@@ -209,16 +209,16 @@ class Jitted(Remembering[P, R]):
     def program_for(
         self, args: Any, kwargs: Any
     ) -> tuple[Graph, Sequence[Any], Structure, Structure]:
-        """The program for arguments like these, whatever their values.
+        """The program for arguments of these types, which must not branch on their values.
 
-        Its graph, what that takes behind the arguments that are not static, and the structures of
-        these and of the result.
+        Returns its graph, the values of the inputs that follow the arguments, and the structures
+        of the arguments that are not static and of the result.
         """
         path, closed_over, structure = self._staged(args, kwargs, None)
         return path.graph, [*closed_over, *path.captures], structure, path.structure
 
     def path_of(self, args: Any, kwargs: Any) -> tuple[Path, list[Any]]:
-        """The path that a call goes, and all that its program takes."""
+        """The path that a call takes, and all inputs of its program."""
         path, closed_over, _ = self._staged(args, kwargs, ())
         others, named_, _ = self._without_static(args, kwargs)
         return path, [*tree.leaves((others, named_)), *closed_over, *path.captures]
@@ -226,7 +226,7 @@ class Jitted(Remembering[P, R]):
     def _staged(
         self, args: Any, kwargs: Any, outcomes: Outcomes | None
     ) -> tuple[Path, Sequence[Any], Structure]:
-        """The path of a call, the arrays that are inputs behind its arguments, its structure."""
+        """The path of a call, the captured arrays that are further inputs, and its structure."""
         others, named_, static = self._without_static(args, kwargs)
         leaves, structure = tree.flatten((others, named_))
         state, closed_over = self._outside.state()
@@ -239,12 +239,12 @@ class Jitted(Remembering[P, R]):
         return self._repeated(trace, given, state, self._staged)  # type: ignore[no-any-return]
 
     def paths(self) -> PathReport:
-        """The ways that calls have gone through the function's Python branches.
+        """The paths that calls have taken through the function's Python branches.
 
         Returns
         -------
         PathReport
-            Prints as a tree; ``programs`` is how many there are.
+            Prints as a tree; ``programs`` is the number of compiled programs.
         """
         with self._lock:
             entries = dict.fromkeys(self._entries.values())
@@ -254,16 +254,16 @@ class Jitted(Remembering[P, R]):
     def _record(
         self, leaves: Sequence[Any], structure: Structure, static: Static, state: State
     ) -> Any:
-        """Called while something else is traced: one equation, of which the graph is the inner one.
+        """A call within another trace: one equation with the function's graph as inner graph.
 
-        A graph without traced captures is kept as for a call from outside.
+        A graph without traced captures is cached as for a call outside of any trace.
         """
         leaves = self._arrays(leaves, structure, static)
         key = (state.number, structure, static.key, *(aval_of_leaf(x) for x in leaves))
         path, _ = self._entries.get(key, (None, None))
         if path is None:
             path, staged = self._stage(Given(leaves, structure, static), None, state.number)
-            # where Python branched, the graph is good for the enclosing trace alone
+            # if Python branched, the graph is valid for the enclosing trace only
             if not staged.decisions and not any(isinstance(x, Tracer) for x in path.captures):
                 self._keep(key, (path, None), path.states)
         operands = [*leaves, *path.captures]
@@ -277,7 +277,7 @@ class Jitted(Remembering[P, R]):
     def _trace(
         self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static
     ) -> tuple[Path, Paths | None]:
-        """The first path through the function for arguments like these, and all, if it branches."""
+        """The first path for arguments of these types, and the set of paths if Python branches."""
 
         def trace(leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
             given = Given(leaves, structure, static)
@@ -297,9 +297,9 @@ class Jitted(Remembering[P, R]):
             return entry
 
     def _stage(self, given: Given, outcomes: Outcomes | None, state: int) -> tuple[Path, Staged]:
-        """The path of a call whose first decisions come out as given, in the ``state`` so numbered.
+        """Stage the path with the given outcomes of its first branches, in the state of a number.
 
-        Without ``outcomes`` the call is part of an enclosing trace, which decides.
+        Without ``outcomes``, the enclosing trace decides the branches.
         """
         return self._outside.traced(state, lambda fresh: self._staged_in(fresh, given, outcomes))
 
@@ -449,11 +449,11 @@ def jit(
     ArgnumsError
         If an option names a missing argument, or if an argument is both static and donated.
     DtypeError
-        If an argument that is not static is no number or array.
+        If an argument that is not static is neither a number nor an array.
     ValueError
-        If there is no such back end, or it is not of the device.
+        If the back end does not exist, or does not compile for the device.
     DeviceError
-        If there is no such device, or what is needed to use it is missing.
+        If the device does not exist, or a package that is needed to use it is missing.
     PathLimitError
         If calls take more than ``max_paths`` different paths through Python's branches.
 

@@ -1,4 +1,4 @@
-"""Sparse matrices as results: SciPy's, and what stands for one while its values are traced."""
+"""Sparse matrices as results: SciPy's, or `TracedSparse` if their values are traced."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from functrans.tree.registration import register
 
 
 class Structure:
-    """Where the entries of a sparse matrix are: rows in compressed form, columns in order.
+    """The positions of a sparse matrix's entries, in CSR format with sorted columns.
 
-    It is compared by what it holds.
+    Structures compare equal if their contents do.
     """
 
     def __init__(self, shape: tuple[int, int], indptr: Any, indices: Any) -> None:
@@ -49,10 +49,10 @@ class TracedSparse:
     Attributes
     ----------
     data : array
-        The values of the entries, row by row and in the order of the columns. Where `vmap` has
-        made many matrices, it has an axis more.
+        The values of the entries, by rows, in the order of the columns. If `vmap` has computed
+        many matrices, it has one more axis.
     indices, indptr : array
-        The columns, and where each row begins, as in `scipy.sparse.csr_array`.
+        The column of each entry, and the start of each row, as in `scipy.sparse.csr_array`.
     shape : tuple of int
     """
 
@@ -80,7 +80,7 @@ class TracedSparse:
         return scatter_add(nothing, terms, self._structure.rows, axes=(0,), unique=False)
 
     def toarray(self) -> Any:
-        """The matrix with its zeros."""
+        """The dense matrix."""
         nothing = np.zeros(self.shape, self.data.dtype)
         at = self._structure.rows, self.indices.astype(np.int64)
         return scatter_add(nothing, self.data, *at, axes=(0, 1), unique=True)
@@ -99,7 +99,7 @@ class TracedSparse:
 
 def assembled(pattern: Pattern, data: Any) -> Any:
     """The sparse matrix with a pattern and the values of its entries."""
-    # 32 bits where they are enough, as SciPy has it: SuperLU takes nothing else
+    # 32-bit indices if possible, as in SciPy: SuperLU takes no others
     largest = max(*pattern.shape, pattern.nnz)
     integer = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
     parts = pattern.indptr.astype(integer), pattern.indices.astype(integer)
@@ -112,7 +112,7 @@ def _made(structure: Structure, children: Iterable[Any]) -> Any:
     is_one = isinstance(data, np.ndarray) and data.shape == structure.indices.shape
     if not is_one or current.get() is not None:
         return TracedSparse(structure, data)
-    # what SciPy does to a matrix in place must not reach the next one
+    # copies, since SciPy may change a matrix in place
     parts = data, structure.indices.copy(), structure.indptr.copy()
     matrix = csr_array(parts, shape=structure.shape)
     matrix.has_canonical_format = True

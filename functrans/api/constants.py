@@ -1,4 +1,4 @@
-"""Constants of programs: arrays as they were when a function was traced, to be compared with."""
+"""Constants of programs: captured arrays, compared with copies before each call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from functrans.run.call import guards
 from functrans.run.call.guards import Instruction
 
 SMALL = 4096
-"""Bytes up to which an array is a constant that folds, as long as it does not change."""
+"""The most bytes of a captured array that is a constant, until it changes."""
 
-_BLOCK = 1 << 17  # which stays in the cache
+_BLOCK = 1 << 17  # small enough to stay in the cache
 
 
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
@@ -22,17 +22,17 @@ def _as_array(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x)
     try:
         return np.frombuffer(x, np.uint8)
-    except (ValueError, BufferError):  # it is empty, or not contiguous
+    except (ValueError, BufferError):  # empty, or not contiguous
         return np.asarray(x)
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """Shape and dtype; one with fields by its text, since these can get other names."""
+    """Shape and dtype; a structured dtype as text, since its fields can be renamed."""
     return array.shape, array.dtype if array.dtype.names is None else repr(array.dtype)
 
 
 class Same:
-    """An array that nobody can write to, as a key."""
+    """A read-only array as a key, compared by identity."""
 
     def __init__(self, array: Any) -> None:
         self._get = held(array)
@@ -46,7 +46,7 @@ class Same:
 
 
 class Copy:
-    """An array as it was; ``key`` stands for it in a signature."""
+    """A copy of an array; ``key`` represents its contents in a signature."""
 
     def __init__(self, array: Any) -> None:
         array = _as_array(array)
@@ -72,7 +72,7 @@ class Copy:
         return all(np.array_equal(bits[i : i + _BLOCK], self.bits[i : i + _BLOCK]) for i in starts)
 
     def guard(self, array: Any) -> tuple[Instruction, Any] | None:
-        """As `guards.constant`."""
+        """The instruction of `guards.constant` for the array."""
         if type(array) is not np.ndarray or array.dtype.names is not None:
             return None
         if _type_of(array) != self.type:

@@ -22,8 +22,8 @@ def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
     x : array or pytree
         Continue with the returned value, not with ``x`` itself.
     function : callable
-        Takes the cotangent of the result, in the structure of ``x``, and returns what takes its
-        place, with the same shapes; or None, which leaves it as it is. It is traced like any other
+        Takes the cotangent of the result, in the structure of ``x``, and returns its replacement,
+        with the same shapes; or None, which leaves it unchanged. It is traced like any other
         function: to print, or to call what cannot be traced, use `functrans.debug.print` and
         `functrans.debug.callback` in it.
 
@@ -35,7 +35,7 @@ def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
     Raises
     ------
     CustomRuleError
-        In the backward pass, if the function returns something of another structure or shape.
+        In the backward pass, if the function returns another structure or other shapes.
     NotDifferentiableError
         In forward mode (`jvp`, `jacfwd`), which has no cotangents.
 
@@ -58,7 +58,7 @@ def on_cotangent(x: Any, function: Callable[[Any], Any], /) -> Any:
     def value(x: Any) -> Any:
         return x
 
-    value.__name__ = value.__qualname__ = "on_cotangent"  # what messages call it
+    value.__name__ = value.__qualname__ = "on_cotangent"  # its name in messages
     passed = custom_vjp(value)
     passed.defvjp(lambda x: (x, None), backward)
     return passed(x)

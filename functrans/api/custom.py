@@ -1,4 +1,4 @@
-"""Functions whose derivative the user defines: custom_jvp and custom_vjp."""
+"""User-defined derivatives: custom_jvp and custom_vjp."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _UNSEEN: Any = object()
 
 
 class _Custom(Transformed[P, R]):
-    """A function with a rule: what custom_jvp and custom_vjp share.
+    """The common base of functions with a jvp or a vjp rule.
 
-    It is called like the function; arguments that are not differentiated are left out of the trace.
+    It is called like the function; arguments that are not differentiated are not traced.
     """
 
     _primitive: Primitive
@@ -84,7 +84,7 @@ class _Custom(Transformed[P, R]):
         try:
             inspect.signature(rule).bind(*range(count + 2))
         except ValueError:
-            return  # a builtin, of which the signature is not known
+            return  # a builtin without a signature
         except TypeError:
             first = f"the {count} of nondiff_argnums, " if count else ""
             raise CustomRuleError(
@@ -122,14 +122,14 @@ class _Custom(Transformed[P, R]):
         return call.inner.bind(self._primitive, staged, params)
 
     def _kept_for(self, call: CustomCall) -> Kept | None:
-        """What calls of these types come to, if they all come to the same."""
+        """The memoised traces for calls of these types, if all such calls trace alike."""
         if call.fixed or self._traced is not self._function:
             return None
         key = call.inner.structure, tuple(call.avals)
         try:
             kept: Kept | None = self._kept.get(key, _UNSEEN)
         except TypeError:
-            return None  # a container with data that have no hash
+            return None  # a container with unhashable static data
         if kept is _UNSEEN or (kept is not None and not kept.is_valid()):
             found = dependencies([self])
             if found is None:
@@ -154,7 +154,7 @@ class _Bound:
 
 
 class CustomJvp(_Custom[P, R]):
-    """What `custom_jvp` gives: a function whose rule `defjvp` sets."""
+    """A function with a jvp rule, which `defjvp` sets, as `custom_jvp` returns it."""
 
     _primitive = ops.custom_jvp_p
     _jvp: Callable[..., Any] | None = None
@@ -259,10 +259,11 @@ def custom_jvp(
         Arguments that the rule receives first, unchanged (functions, options).
 
     nondiff_argnames : str or sequence of str, optional
-        The same by name; the rule is given these after those of ``nondiff_argnums``.
+        The same by name; the rule receives these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
-        What the function returns, as for `callback`: it is then not traced, but called with arrays,
-        and may do what cannot be traced (call a solver of SciPy's). Its rule is traced.
+        The types of the results, as for `callback`. The function is then not traced, but called
+        with arrays, and may do what cannot be traced, such as call a SciPy solver. Its rule is
+        traced.
 
     Notes
     -----
@@ -272,8 +273,8 @@ def custom_jvp(
     Raises
     ------
     CustomRuleError
-        If there is no rule, or if it returns something else than ``(result, tangent)`` in the
-        structure, shapes and dtypes of the function's result.
+        If there is no rule, or if it does not return ``(result, tangent)`` with the structure,
+        shapes and dtypes of the function's result.
 
     Examples
     --------
@@ -300,7 +301,7 @@ def custom_jvp(
 
 
 class CustomVjp(_Custom[P, R]):
-    """What `custom_vjp` gives: a function whose rules `defvjp` sets."""
+    """A function with vjp rules, which `defvjp` sets, as `custom_vjp` returns it."""
 
     _primitive = ops.custom_vjp_p
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
@@ -311,7 +312,7 @@ class CustomVjp(_Custom[P, R]):
         Parameters
         ----------
         forward : callable
-            With the function's arguments; returns ``(result, residuals)``.
+            Takes the function's arguments; returns ``(result, residuals)``.
         backward : callable
             ``backward(*nondiff, residuals, cotangent)`` returns a tuple with the cotangent of each
             argument that is differentiated. None stands for zeros, in the place of a cotangent or
@@ -404,7 +405,7 @@ class CustomVjp(_Custom[P, R]):
 
 
 def _without_float0(ct: Any) -> Any:
-    """What stands for the cotangent of an integer, as a number that nobody looks at."""
+    """An integer's cotangent, of dtype float0, as an array of zeros, which is never read."""
     return np.zeros(ct.shape, int) if getattr(ct, "dtype", None) == FLOAT0 else ct
 
 
@@ -440,10 +441,11 @@ def custom_vjp(
         Arguments that are not differentiated (functions, options).
 
     nondiff_argnames : str or sequence of str, optional
-        The same by name; the rule is given these after those of ``nondiff_argnums``.
+        The same by name; the rule receives these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
-        What the function returns, as for `callback`: it is then not traced, but called with arrays,
-        and may do what cannot be traced (call a solver of SciPy's). Its rule is traced.
+        The types of the results, as for `callback`. The function is then not traced, but called
+        with arrays, and may do what cannot be traced, such as call a SciPy solver. Its rule is
+        traced.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""One call of a function with a rule: its arguments, and what the rule gives, checked."""
+"""One call of a function with a custom rule: its arguments, and checks of the rule's results."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from functrans.tree.compare import Structure, difference
 
 
 def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, ...]:
-    """All arguments by position, defaults filled in, as a rule takes them."""
-    if not kwargs and _takes_just(function, len(args)):
+    """All arguments by position, including defaults, as a rule takes them."""
+    if not kwargs and _takes_exactly(function, len(args)):
         return tuple(args)
     try:
-        # what a ufunc takes after its operands (out, where, ...) is no business of a rule
+        # a rule does not receive a ufunc's options (out, where, ...)
         signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
     except (ValueError, TypeError):
         signature = None
@@ -46,20 +46,20 @@ def positional(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[An
             f"{name_of(function)} has a rule for its derivative, which takes arguments by "
             f"position: it cannot be called with keyword-only arguments ({', '.join(by_name)})"
         )
-    bound.apply_defaults()  # keyword-only ones keep theirs: they are not in bound.args
+    bound.apply_defaults()  # keyword-only arguments keep their defaults: they are not in bound.args
     return bound.args
 
 
-def _takes_just(function: Callable[..., Any], count: int) -> bool:
-    """Whether so many arguments by position are all that a plain function takes."""
-    if type(function) is not FunctionType or function.__dict__:  # it may go by another signature
+def _takes_exactly(function: Callable[..., Any], count: int) -> bool:
+    """Whether a plain function takes exactly ``count`` positional arguments and nothing else."""
+    if type(function) is not FunctionType or function.__dict__:  # a signature of its own
         return False
     code = function.__code__
     return code.co_argcount == count and not code.co_kwonlyargcount
 
 
 class CustomCall:
-    """The arguments of one call, those that are differentiated apart from the others."""
+    """The arguments of one call, with the differentiated ones separate from the others."""
 
     def __init__(
         self, function: Callable[..., Any], what: str, fixed: Sequence[int], args: tuple[Any, ...]
@@ -77,7 +77,7 @@ class CustomCall:
         self.inner = Inner(lambda *moving: function(*self.merge(moving)), given, what, name)
 
     def merge(self, moving: Sequence[Any]) -> list[Any]:
-        """All arguments, from those that are differentiated."""
+        """All arguments, with the given differentiated ones."""
         args = list(self.args)
         for i, x in zip(self.moving, moving, strict=True):
             args[i] = x
@@ -93,7 +93,7 @@ class CustomCall:
 
     @property
     def values(self) -> list[Any]:
-        """What the leaves are, if that is known of all, and may be looked at."""
+        """The values of the leaves, if all are known and may be read."""
         return [] if self.blind else known_values(self.inner.leaves) or []
 
     def arguments(self, leaves: Sequence[Any]) -> Any:
@@ -104,9 +104,9 @@ class CustomCall:
 def matching_leaves(
     given: Any, structure: Structure, avals: Sequence[Aval], what: str, *, absent: bool = False
 ) -> list[Any]:
-    """The leaves of what a rule gives, checked against what it belongs to.
+    """The leaves of a rule's result, checked against the values that they belong to.
 
-    With ``absent``, None in the place of a leaf or of a subtree stands for zeros.
+    With ``absent``, None in place of a leaf or of a subtree stands for zeros.
     """
     leaves: list[Any] | None
     leaves, found = tree.flatten(given)

@@ -1,9 +1,9 @@
-"""Dependence analysis: whether the results of a function depend on its arguments alone.
+"""Purity analysis: whether the results of a function depend on its arguments alone.
 
-Said only where it is certain: of functions whose code, and that of all functions that it can call,
-names nothing but numbers, strings, functions, and the modules of NumPy, SciPy and this package. A
-list, an array, an instance of a class may change unseen: what names one is not said to be pure.
-What names stand for may change as well, so it is written down, and compared by identity.
+The analysis is conservative. A function is pure if its code, and that of all functions that it can
+call, names only numbers, strings, functions, and the modules of NumPy, SciPy and this package.
+Lists, arrays and instances may change unnoticed: a function that names one does not count as pure.
+The objects that names refer to may be replaced, so they are recorded, and compared by identity.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATES = frozenset(
         "__dict__", "__globals__", "__closure__", "__builtins__", "__self__", "__wrapped__",
     )
 )  # fmt: skip
-"""Names in these libraries of what is not the same each time."""
+"""Names in these libraries whose results differ from call to call."""
 
 _BUILTINS = frozenset(
     (
@@ -48,14 +48,14 @@ _ABSENT: Any = object()
 
 
 class Dependency(NamedTuple):
-    """Where something was found, and what it was."""
+    """A name on which a function depends, and the object that it referred to."""
 
     look: Callable[[], Any]
     found: Any
 
 
 def dependencies(functions: Sequence[Any]) -> list[Dependency] | None:
-    """All that functions depend on besides their arguments; None if that cannot be said."""
+    """All dependencies of functions besides their arguments; None if these cannot be determined."""
     found: list[Dependency] = []
     seen: set[int] = set()
     waiting = [*functions]
@@ -76,18 +76,18 @@ def dependencies(functions: Sequence[Any]) -> list[Dependency] | None:
 
 
 def unchanged(found: Sequence[Dependency]) -> bool:
-    """Whether all is still as it was."""
+    """Whether all names still refer to the same objects."""
     try:
         for look, value in found:
             if look() is not value:
                 return False
-    except (ValueError, AttributeError):  # a variable that has gone
+    except (ValueError, AttributeError):  # a deleted variable
         return False
     return True
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether a value never changes, and means the same each time it is used."""
+    """Whether a value is immutable, and behaves the same each time it is used."""
     kind = type(value)
     if kind in _PLAIN or isinstance(value, (np.generic, np.dtype)):
         return True
@@ -97,7 +97,7 @@ def _is_fixed(value: Any) -> bool:
         names = value.__name__.split(".")
         return names[0] in _LIBRARIES and _STATES.isdisjoint(names)
     if isinstance(value, FunctionType) and global_name(value) is None:
-        return False  # made by another one, which it may remember things of
+        return False  # a closure, whose variables may change
     if isinstance(value, (BuiltinFunctionType, FunctionType, type, np.ufunc, type(np.sum))):
         owner = getattr(value, "__self__", None)
         if isinstance(value, BuiltinFunctionType) and not isinstance(
@@ -112,7 +112,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _inside(value: Any) -> list[Dependency] | None:
-    """What a function, or a transformed one, consists of; None if it is something else."""
+    """The dependencies in a function or a transformed function; None for any other object."""
     if type(value) is FunctionType:
         return _inside_function(value)
     if isinstance(value, Transformed):
@@ -149,7 +149,7 @@ def _inside_function(function: FunctionType) -> list[Dependency] | None:
 
 @cached(4096)
 def _global_names(code: CodeType) -> tuple[str, ...] | None:
-    """The globals that code reads; None if it does what is not looked into."""
+    """The globals that code reads; None if it contains unsupported instructions."""
     names: dict[str, None] = {}
     for one in bytecode.codes(code):
         for instruction in bytecode.instructions(one):

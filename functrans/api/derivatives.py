@@ -251,7 +251,7 @@ def _check_scalar(problem: Problem) -> None:
 
 
 def check_holomorphic_arguments(problem: Problem, holomorphic: bool) -> None:
-    """Raise if a function cannot be holomorphic because of what it takes."""
+    """Raise if a function cannot be holomorphic because of its argument types."""
     if not holomorphic:
         return
     for i, x in enumerate(problem.leaves):
@@ -265,7 +265,7 @@ def check_holomorphic_arguments(problem: Problem, holomorphic: bool) -> None:
 
 
 def check_holomorphic_results(problem: Problem, holomorphic: bool) -> None:
-    """Raise unless results are complex where the function is said to be holomorphic, else real."""
+    """Raise unless the results are complex for a holomorphic function, and real otherwise."""
     name = name_of(problem.function)
     for x in problem.outs:
         dtype = aval_of_leaf(x).dtype
@@ -347,14 +347,14 @@ def jvp(
     primals : tuple or list
         The arguments.
     tangents : tuple or list
-        The direction: in the structure, shapes and dtypes of the primals.
+        The direction, with the structure, shapes and dtypes of the primals.
     has_aux : bool, optional
         Whether the function returns ``(result, aux)``.
 
     Returns
     -------
     result, tangent
-        In the same structure; with ``has_aux``, ``aux`` is the third.
+        Both with the structure of the result; with ``has_aux``, ``aux`` is a third value.
 
     Raises
     ------

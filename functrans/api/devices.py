@@ -1,4 +1,4 @@
-"""Devices: which there are, and arrays put on them."""
+"""Devices: the available ones, and transfers of arrays to them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def devices() -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        ``"cpu"``, and ``"cuda:0"``, ``"cuda:1"``, ... for NVIDIA's GPUs. Where what is needed to
-        use one is not installed, there is none: ``functrans.device_put(x, "cuda")`` says what is
-        missing.
+        ``"cpu"``, and ``"cuda:0"``, ``"cuda:1"``, ... for NVIDIA GPUs. If a package that is needed
+        to use a GPU is missing, no GPU is listed, and ``functrans.device_put(x, "cuda")`` raises an
+        error that names the package.
 
     Examples
     --------
@@ -43,26 +43,26 @@ def device_put(x: Any, device: str = "cuda:0") -> Any:
     ----------
     x : pytree
         Its leaves are arrays or numbers: NumPy's, device arrays, or arrays of other packages on a
-        GPU (CuPy, PyTorch), which are taken without a copy where they are on that device already;
-        they must be C-contiguous, and must not be written to as long as they are in use here.
+        GPU (CuPy, PyTorch), which are not copied if they are on that device already. These must be
+        C-contiguous, and must not be written to as long as the result is in use.
     device : str
         ``"cuda:0"``, ``"cuda:1"``, ...; ``"cuda"`` is the first. Or ``"cpu"``: then the leaves of
-        the result are NumPy's arrays.
+        the result are NumPy arrays.
 
     Returns
     -------
     pytree
-        The same with device arrays as leaves, of the shapes and dtypes that NumPy gives them. An
-        array that is on the device already stays as it is.
+        The same structure with device arrays as leaves, of the shapes and dtypes that
+        ``np.asarray`` gives. An array that is on the device already is returned itself.
 
     Raises
     ------
     DeviceError
-        If there is no such device, or what is needed to use it is missing.
+        If the device does not exist, or a package that is needed to use it is missing.
     DeviceMemoryError
-        If there is no room on it.
+        If the device has too little free memory.
     DtypeError
-        If a leaf is no array of bools, integers, floats or complex numbers.
+        If a leaf is not an array of bools, integers, floats or complex numbers.
     ShapeError
         If an array of another package is not C-contiguous.
 
@@ -91,8 +91,8 @@ def cuda_stream(name: str) -> AbstractContextManager[None]:
     Parameters
     ----------
     name : str
-        Each thread has a stream of that name on each device, which is made when it is first used,
-        and kept.
+        Each thread has a stream of that name on each device, which is created on first use, and
+        kept.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def cuda_stream(name: str) -> AbstractContextManager[None]:
     Raises
     ------
     DeviceError
-        If it is no name.
+        If the name is not a nonempty string.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A user's function of pytrees, flattened: from arrays to arrays, as a trace takes it."""
+"""Flattened functions: a user's function of pytrees as a function from arrays to arrays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functrans.tree.compare import Structure
 
 
 class Flat:
-    """A function of the leaves of its ``arguments``; it remembers the structure of its ``result``.
+    """A function of the leaves of its ``arguments``; it records the structure of its ``result``.
 
-    Messages call it ``name``, and a leaf of its result ``result_name(number, structure)``.
+    In messages its name is ``name``, and that of a result leaf ``result_name(number, structure)``.
     """
 
     result: Structure
@@ -35,5 +35,5 @@ class Flat:
 
 
 def called(function: Callable[..., Any], call: Structure) -> Flat:
-    """A function of the leaves of a ``call``: of all its arguments, ``(args, kwargs)``."""
+    """A function of the leaves of all arguments of a ``call``, ``(args, kwargs)``."""
     return Flat(lambda args, kwargs: function(*args, **kwargs), call, name_of(function))

@@ -37,7 +37,7 @@ _sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
 
 
 def by_either(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
-    """By columns, unless a rule of `custom_vjp` is met, which knows rows only."""
+    """Blocks by columns, or by rows if a `custom_vjp` rule, which has no forward mode, occurs."""
     blocks_of = by_rows if is_reverse_only(point.linear.graph) else by_columns
     return blocks_of(point, problem, chunk_size)
 

@@ -1,4 +1,4 @@
-"""History of compilations: each time that a function was traced, and how that call was new."""
+"""History of compilations: when a function was traced, and how each call differed."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from functrans.tree.compare import Structure, difference
 _warn_of_unused = lazy("functrans.api.host:warn_of_unused")
 
 MOST_EVENTS = 100
-"""The number of traces that are remembered for a function."""
+"""The number of traces that are recorded for a function."""
 
 ADVISED = 10
-"""The number of traces after which a warning says how to have fewer."""
+"""The number of traces after which a warning explains how to avoid them."""
 
 
 class Compilation(NamedTuple):
-    """One time that a function was traced.
+    """One trace of a function.
 
     Parameters
     ----------
     reasons : tuple of str
-        How the call differed from the nearest one before; empty for the first.
+        How the call differed from the most similar earlier one; empty for the first.
     arguments : dict of str to str
-        The types of the arguments' leaves, by their names, and the values of static ones.
+        The types of the arguments' leaves, by name, and the values of static arguments.
     traced : float
-        Seconds that tracing took.
+        The seconds that tracing took.
     made : Made
-        How its program came to machine code, if it has been run.
+        How the program was compiled or loaded, once it has been run.
     """
 
     reasons: tuple[str, ...]
@@ -54,7 +54,7 @@ class Compilation(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What a trace was for, without the arrays themselves."""
+    """The signature of a traced call, without the arrays themselves."""
 
     structure: Structure
     static: Static
@@ -72,7 +72,7 @@ class History:
     ----------
     function : callable
     outside : Outside
-        What it reads besides its arguments.
+        Its closed-over state.
     """
 
     def __init__(self, function: Callable[..., Any], outside: Outside) -> None:
@@ -84,7 +84,7 @@ class History:
     def traced(
         self, stage: Callable[..., tuple[Path, Any]], given: Given, outcomes: Any, number: int
     ) -> Path:
-        """The path of a call that has to be traced, which is remembered."""
+        """Trace a call, and record the trace."""
         start = perf_counter()
         with span("trace", name_of(self._function)):
             path, _ = stage(given, outcomes, number)
@@ -104,12 +104,12 @@ class History:
         return path
 
     def _is_ours(self) -> bool:
-        """Whether it is a function of the library, about which a user can do nothing."""
+        """Whether it is a function of the library, which a user cannot change."""
         code = getattr(self._function, "__code__", None)
         return code is not None and is_library(code.co_filename)
 
     def compilations(self) -> list[Compilation]:
-        """The remembered ones, the first one first."""
+        """The recorded compilations, the oldest first."""
         events = list(self._events)
         arguments = [dict(_named(self._function, event)) for event in events]
         found = []
@@ -163,7 +163,7 @@ _ADVICE = {
 
 
 def _named(function: Callable[..., Any], event: _Event) -> Iterator[tuple[str, str]]:
-    """The leaves of a call, and its static arguments, by names as a user would write them."""
+    """The leaves and static arguments of a call, by names as a user would write them."""
     names = _parameters(function)
 
     def name_at(position: int) -> str:
@@ -195,7 +195,7 @@ def said(one: Compilation) -> str:
 
 
 class CompilationReport:
-    """Each time that a function was traced, and why; prints as a list.
+    """The traces of a function, and the reason for each; prints as a list.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Holders: objects whose values may be replaced, and how a replacement is detected.
 
-Each kind is read in Python, and most of them by machine code as well, before each call
-(`functrans.run.call.guards`). What is read are the values themselves: nothing is computed of them.
+Before each call, a holder's values are compared by identity, in machine code for most kinds
+(`functrans.run.call.guards`), otherwise in Python. Reading them computes nothing.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from functrans.run.call.guards import ANY, INPUT, Instruction
 
 
 class Holder:
-    """What holds values, and which they were.
+    """An object that holds values, and the values that it held.
 
     Parameters
     ----------
     owner : object
-        Is not kept alive, if that can be.
+        Not kept alive, if it can be weakly referenced.
     gone : list
-        Gets something when the owner or one of the values is no more: its number may be another
-        one's then.
+        Receives an item when the owner or one of the values is deleted: another object may then
+        have its id.
 
     Attributes
     ----------
     slots : list of int
-        The numbers of the values that are arrays which any others of their kind may replace.
+        The positions of the arrays that other arrays of the same type may replace.
     """
 
     def __init__(self, owner: Any, gone: list[Any]) -> None:
@@ -43,22 +43,22 @@ class Holder:
 
     @abstractmethod
     def read(self) -> Sequence[Any]:
-        """The values, and what else has to stay the same."""
+        """The values, and everything else that must stay the same."""
 
     def guard(self) -> Iterator[Instruction | None]:
-        """The instructions that look at it; or None, if there are none for something."""
+        """The machine instructions that check it, with None for a check that needs Python."""
         yield None
 
     def free(self, position: int) -> None:
-        """Let other arrays take the place of one."""
+        """Allow the array at a position to be replaced by others of its type."""
         self.slots.append(position)
         self._kept[position] = None
 
     def inputs(self) -> list[Any] | None:
-        """The arrays at its ``slots``; None if anything else is not as it was."""
+        """The arrays at its ``slots``; None if anything else has changed."""
         try:
             now = self.read()
-        except Exception:  # of an owner that has gone, or does not let itself be read
+        except Exception:  # the owner has been deleted, or cannot be read
             return None
         ids = [*map(id, now)]
         if ids != self.ids:
@@ -70,7 +70,7 @@ class Holder:
         return [now[position] for position in self.slots]
 
     def is_same(self) -> bool:
-        """Whether all is as it was, but for what is at ``slots``."""
+        """Whether everything but the arrays at ``slots`` is unchanged."""
         return self.inputs() is not None
 
     def _expected(self, position: int) -> int:
@@ -85,7 +85,7 @@ class Cell(Holder):
     def read(self) -> Sequence[Any]:
         try:
             return (self._owner().cell_contents,)
-        except ValueError:  # not assigned yet
+        except ValueError:  # unassigned
             return ()
 
     def guard(self) -> Iterator[Instruction | None]:
@@ -93,9 +93,9 @@ class Cell(Holder):
 
 
 class Globals(Holder):
-    """Some variables of a module, by the dictionary that functions have of it.
+    """Some global variables, in the dictionary that functions refer to.
 
-    If any may be read, how many there are must stay the same, too.
+    If code may read any global, their number must stay the same, too.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Globals(Holder):
 
 
 class Variables(Holder):
-    """Some of what a module has, and how much it has."""
+    """Some variables of a module, and their number."""
 
     def __init__(self, owner: Any, names: list[str], gone: list[Any]) -> None:
         self._names = names
@@ -140,7 +140,7 @@ class Variables(Holder):
 
 
 class Class(Variables):
-    """Some of what a class has, how much it has, and its bases."""
+    """Some attributes of a class, their number, and its bases."""
 
     def read(self) -> Sequence[Any]:
         return [*super().read(), self._owner().__bases__]
@@ -151,7 +151,7 @@ class Class(Variables):
 
 
 class Attributes(Holder):
-    """Some attributes of an instance, the names of all, and its class."""
+    """Some attributes of an instance, the names of all its attributes, and its class."""
 
     def __init__(
         self, instance: Any, names: list[str], in_slots: list[str], gone: list[Any]
@@ -175,7 +175,7 @@ class Attributes(Holder):
         kind, *keys = self.ids[named + len(self._in_slots) :]
         yield guards.OBJECT, id(instance), kind
         if keys or type(instance).__dictoffset__:
-            if isinstance(instance, threading.local):  # which has another one in each thread
+            if isinstance(instance, threading.local):  # other attributes in each thread
                 yield None
             yield guards.ATTRIBUTES, 0, 0
             yield guards.SIZE, 0, len(keys)
@@ -187,7 +187,7 @@ class Attributes(Holder):
 
 
 class Items(Holder):
-    """What is in a dictionary, in its order."""
+    """The entries of a dictionary, in order."""
 
     def read(self) -> Sequence[Any]:
         content = self._owner()
@@ -195,7 +195,7 @@ class Items(Holder):
         return [*[dict.__getitem__(content, key) for key in keys], *keys]
 
     def guard(self) -> Iterator[Instruction | None]:
-        if isinstance(self._owner(), OrderedDict):  # whose order is not that of its entries
+        if isinstance(self._owner(), OrderedDict):  # its order is not that of its entries
             yield None
         size = len(self.ids) // 2
         yield guards.DICT, id(self._owner()), 0
@@ -205,7 +205,7 @@ class Items(Holder):
 
 
 class Elements(Holder):
-    """What is in a list."""
+    """The elements of a list."""
 
     def read(self) -> Sequence[Any]:
         return [*list.__iter__(self._owner())]
@@ -217,7 +217,7 @@ class Elements(Holder):
 
 
 class Members(Holder):
-    """What is in a set; each data class has an empty one, for its ``__repr__``."""
+    """The elements of a set; each dataclass has an empty one, for its ``__repr__``."""
 
     def read(self) -> Sequence[Any]:
         return [*self._owner()]
@@ -227,7 +227,7 @@ class Members(Holder):
 
 
 class Code(Holder):
-    """The code of a function, which IPython's autoreload replaces where a file has changed."""
+    """The code of a function, which IPython's autoreload replaces when a file has changed."""
 
     def read(self) -> Sequence[Any]:
         return (self._owner().__code__,)
@@ -249,7 +249,7 @@ class Defaults(Holder):
 
 
 class Other(Holder):
-    """Anything else, by a function that reads it; which machine code has to call."""
+    """Any other object, read by a Python function."""
 
     def __init__(self, owner: Any, read: Callable[[Any], Sequence[Any]], gone: list[Any]) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""Functions that are not traced: Python calls them with arrays when their turn comes."""
+"""Host callbacks: untraced functions that a program calls with arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Batching = Literal["sequential", "batched"]
 
 @dataclass(frozen=True)
 class _Host:
-    """A function of pytrees as one of flat arrays; equal ones make equal programs."""
+    """A function of pytrees as a function of flat arrays; equal ones make equal programs."""
 
     function: Callable[..., Any]
     arguments: Structure
@@ -41,7 +41,7 @@ class _Host:
         object.__setattr__(self, "__name__", name_of(self.function))
 
     def __call__(self, *values: Any) -> list[Any]:
-        # copies: what the program computes on with must not change
+        # copies: the function must not change values of the program
         args, kwargs = tree.unflatten(self.arguments, [np.array(x)[()] for x in values])
         leaves, structure = tree.flatten(self.function(*args, **kwargs))
         if structure != self.results:
@@ -72,7 +72,7 @@ def callback(
     *,
     vmap: Batching = "sequential",
 ) -> Any:
-    """Call a function that cannot be traced from functions that are.
+    """Call a function that cannot be traced from traced functions.
 
     The function may do anything that Python can: call a SciPy solver or another library, or read a
     table. It is called with plain arrays, once their values are known: immediately under `grad`, at
@@ -93,8 +93,8 @@ def callback(
         `Aval` or an example; or a function that returns these, given `Aval`s in place of the
         arguments' arrays.
     vmap : {"sequential", "batched"}, optional
-        How it is called under `vmap`: for each example, or once for all of them, with a first axis
-        of examples in every argument, and in every result.
+        How it is called under `vmap`: for each example, or once for all examples, which are then
+        along a first axis of every argument and of every result.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def callback(
 
 
 def warn_of_unused(graph: Graph) -> None:
-    """Say of callbacks whose results nobody reads that they will never be called."""
+    """Warn about callbacks that are never called, because their results are not used."""
     for eqn in unused(graph):
         elements: Elements = eqn.params["elements"]
         warn_user(
@@ -158,7 +158,7 @@ def warn_of_unused(graph: Graph) -> None:
 
 
 def unused(graph: Graph) -> Iterator[Eqn]:
-    """The calls whose results are not used in a graph."""
+    """The callbacks in a graph whose results are not used."""
     calls = [eqn for eqn in graph.eqns if eqn.primitive is external]
     if calls:
         used = {atom for eqn in graph.eqns for atom in eqn.inputs} | set(graph.outputs)

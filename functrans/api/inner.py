@@ -16,7 +16,7 @@ from functrans.tree import core as tree
 
 
 class Inner:
-    """A function that becomes an inner graph: its flat form, and where its leaves go."""
+    """A function to be staged as an inner graph: its flat form and its arguments' leaves."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Inner:
         self.flat = Flat(function, self.structure, what)
 
     def stage(self) -> Staged:
-        """The function's graph; values are computed on the way if there are any."""
+        """Stage the function's graph, with concrete values if the arguments have them."""
         avals = [aval_of_leaf(x) for x in self.leaves]
         values = known_values(self.leaves)
         staged = stage(self.flat, avals, kind=self.what, values=values, operands=self.leaves)
@@ -39,7 +39,7 @@ class Inner:
         return staged
 
     def bind(self, primitive: Primitive, staged: Staged, params: dict[str, Any]) -> Any:
-        """Record the function as one equation, of which the values may be known."""
+        """Record the function as one equation, whose results may have known values."""
         operands = [*self.leaves, *staged.captures]
         trace = current.get()
         if known_values(operands) is None or not isinstance(trace, Trace):

@@ -180,7 +180,7 @@ _sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
 _pattern_of = lazy("functrans.api.sparse:pattern_of")
 
 Blocks = list[list[Any]]
-"""For each leaf of the result, for each leaf of the argument, the Jacobian of one by the other."""
+"""The Jacobian of each leaf of the result with respect to each leaf of the argument."""
 
 
 def jacobian_by(
@@ -235,7 +235,7 @@ def _check_float_results(problem: Problem) -> None:
 
 
 def _check_real_arguments(problem: Problem) -> None:
-    """Raise if a direction in the plane of complex numbers would have to be chosen."""
+    """Raise if an argument is complex, unless the function is holomorphic."""
     for i, x in enumerate(problem.leaves):
         dtype = aval_of_leaf(x).dtype
         if is_complex(dtype):
@@ -259,17 +259,18 @@ def _chunks(size: int, chunk_size: int | None) -> list[tuple[int, int]]:
     return [(start, min(step, size - start)) for start in range(0, size, step or 1)]
 
 
-def _shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+def shapes(values: Sequence[Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    """The shape and the dtype of each value."""
     return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
 
 
 def by_columns(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
-    """The blocks of a derivative, by products with basis vectors of the arguments."""
+    """The blocks of a Jacobian, by forward-mode products with basis vectors of the arguments."""
     linear = point.linear
-    outs = _shapes(problem.outs)
+    outs = shapes(problem.outs)
     blocks: Blocks = [[] for _ in outs]
     residuals = len(linear.residuals)
-    for i, (shape, _) in enumerate(_shapes(problem.leaves)):
+    for i, (shape, _) in enumerate(shapes(problem.leaves)):
         parts = [
             run_derivative(
                 forward_block(linear.graph, residuals, i, count),
@@ -285,13 +286,13 @@ def by_columns(point: Point, problem: Problem, chunk_size: int | None) -> Blocks
 
 
 def by_rows(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
-    """The blocks of a derivative, by products with basis vectors of the results."""
+    """The blocks of a Jacobian, by reverse-mode products with basis vectors of the results."""
     linear = point.linear
     blocks: Blocks = []
     residuals = len(linear.residuals)
-    ins = _shapes(problem.leaves)
+    ins = shapes(problem.leaves)
     position = 0
-    for (out_shape, dtype), nonzero in zip(_shapes(problem.outs), linear.nonzero, strict=False):
+    for (out_shape, dtype), nonzero in zip(shapes(problem.outs), linear.nonzero, strict=False):
         parts = [
             run_derivative(
                 reverse_block(linear.graph, residuals, position, count),

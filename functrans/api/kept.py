@@ -1,7 +1,7 @@
 """Memoised tracing of functions with rules: once for each combination of argument types.
 
-That holds for functions and rules that depend on their arguments alone, and that Python can follow
-without the numbers. All others are traced at each call, as they may have become others.
+Only functions and rules that depend on their arguments alone, and whose Python code does not branch
+on values, are memoised. All others are traced at each call, since their results may change.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Kept:
         self.is_traced = False
 
     def is_valid(self) -> bool:
-        """Whether what the function and the rule depend on is what it was."""
+        """Whether the dependencies of the function and of the rule are unchanged."""
         return unchanged(self.found)
 
     def is_met_here(self) -> bool:
-        """Whether it has been traced, or is being traced here: the rule may call the function."""
+        """Whether it is traced, or being traced in this thread: the rule may call the function."""
         return self.is_traced or self.thread == get_ident()
 
     def trace(self, call: CustomCall, rule_of: Callable[[CustomCall], Rule]) -> bool:
-        """Trace the function and the rule without looking at numbers; whether that is possible."""
+        """Trace the function and the rule without values; False if they need values."""
         call.blind = True
         try:
             staged = stage(call.inner.flat, self.avals, kind=self.what)
@@ -53,14 +53,14 @@ class Kept:
             self.graph = closed(staged, [])
             self.rule.kept = rule_of(call).traced()
         except Exception:
-            return False  # what is wrong is said when it is traced with the numbers
+            return False  # an error is raised again when it is traced with values
         finally:
             call.blind = False
         self.is_traced = self.rule.is_done = _is_closed(staged) and self._is_whole(self.rule.kept)
         return self.is_traced
 
     def _is_whole(self, rule: Traced) -> bool:
-        """Whether nothing else has to be traced yet: no rule of another function."""
+        """Whether the rule's graphs contain no untraced rules of other functions."""
 
         def waits(eqn: Eqn) -> bool:
             rules = [x for x in eqn.params.values() if isinstance(x, Rule) and x is not self.rule]
@@ -81,7 +81,7 @@ class Kept:
         outs = trace.record(primitive, call.inner.leaves, params)
         if known_values(call.inner.leaves) is not None:
             for out in outs:
-                _ = out._known_value  # so that warnings and errors come in the user's line
+                _ = out._known_value  # so that warnings and errors refer to the user's line
         return self.structure.unflatten(outs)
 
 

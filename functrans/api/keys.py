@@ -18,13 +18,13 @@ NO_CONTAINERS = NUMBERS | {np.ndarray, np.float64, np.float32, np.int64}
 
 
 def no_containers(on_host: bool) -> frozenset[type]:
-    """Such types; arrays on a device are leaves, too, if they need not come to the host."""
+    """These types; with device arrays, unless these must be copied to the host."""
     return NO_CONTAINERS if on_host else NO_CONTAINERS | kinds
 
 
 @cached(256)
 def structure_of_leaves(count: int) -> Structure:
-    """The structure of a call with so many arguments, none of which is a container."""
+    """The structure of a call with ``count`` arguments, none of which is a container."""
     return tree.structure(((0,) * count, {}))
 
 
@@ -35,5 +35,5 @@ def leaf_key(x: Any) -> Any:
     if kind is np.ndarray or isinstance(x, np.generic):
         return x.dtype, x.shape
     if isinstance(x, np.ndarray):
-        return x.dtype, x.shape, kind  # a subclass: `as_array` is to look at it
+        return x.dtype, x.shape, kind  # a subclass, which `as_array` converts or refuses
     return kind

@@ -36,8 +36,8 @@ OURS = __name__.partition(".")[0]
 ANY_ATTRIBUTE = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec", "locals"})
 ANY_ATTRIBUTE |= {"format", "format_map"}
 ANY_GLOBAL = frozenset({"globals", "eval", "exec", "locals", "__import__"})
-"""By what code may come to attributes and globals that it does not name: builtins, and methods of
-strings."""
+"""Builtins and string methods by which code may access attributes and globals that it does not
+name."""
 
 READS_ALL = frozenset({"__dict__", "__getattribute__", "__getstate__", "__reduce__"})
 READS_ALL |= {"__reduce_ex__", "__slots__", "__match_args__"}
@@ -48,11 +48,11 @@ TRUSTED = frozenset(
     "warnings time datetime random contextlib threading weakref types fractions builtins "
     "_functools _collections _thread _weakref _abc _random _collections_abc".split()
 )
-"""Packages whose functions read no attributes of a user's objects but by names of protocols."""
+"""Packages whose functions read only protocol attributes of a user's objects."""
 
 
 class Identity:
-    """An object as a key: equal to what is for the same object, which is not kept alive by it."""
+    """An object as a key, compared by identity, that does not keep the object alive."""
 
     __slots__ = ("_get", "_hash")
 
@@ -71,7 +71,7 @@ class Identity:
 
 
 def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[[], Any]:
-    """Gives a value, which is not kept alive if that can be; ``callback`` hears of its end."""
+    """A weak reference if possible, else a strong one; ``callback`` is called on deletion."""
     try:
         return weakref.ref(value, callback)
     except TypeError:
@@ -79,7 +79,7 @@ def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[
 
 
 class Absent:
-    """What is read where there is nothing: a variable that was deleted is not one that is None."""
+    """The value of a missing variable, which differs from None."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class Absent:
 ABSENT = Absent()
 
 WITHOUT_STATE = frozenset({bool, int, float, complex, str, bytes, type(None), Absent})
-WITHOUT_STATE |= set(np.sctypeDict.values()) - {np.void}  # a record can be written to
+WITHOUT_STATE |= set(np.sctypeDict.values()) - {np.void}  # a structured scalar is writable
 
 OF_EVERY_CLASS = frozenset({
     "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__qualname__",
@@ -98,10 +98,10 @@ OF_EVERY_CLASS = frozenset({
 
 
 MAKING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
-"""Methods that are called where instances are made, and classes, and not before."""
+"""Methods that are called only when instances or classes are created."""
 
 AS_TYPE = ("", "class")
-"""How one comes to a class as that of an instance, to read and not to call it."""
+"""Path labels by which a class is reached from an instance, to be read but not called."""
 
 
 def is_protocol(name: str) -> bool:
@@ -109,7 +109,7 @@ def is_protocol(name: str) -> bool:
 
 
 def key_of(value: Any) -> Hashable:
-    """A plain value as a key that tells apart what compares equal: 1 and True, 0.0 and -0.0."""
+    """A plain value as a key that distinguishes equal values: 1 and True, 0.0 and -0.0."""
     kind = type(value)
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes() if not value.dtype.hasobject else Identity(value)
@@ -129,7 +129,7 @@ def key_of(value: Any) -> Hashable:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value has no state: a number, a string, or a tuple of such."""
+    """Whether a value has no state: a number, a string, or a tuple of them."""
     if type(value) is tuple:
         return all(map(is_plain, value))
     return isinstance(value, PLAIN) and not isinstance(value, np.void)
@@ -140,7 +140,7 @@ def is_label(key: Any) -> bool:
 
 
 def objects_in(value: Any) -> list[Any]:
-    """The objects in an array, or in a record: in all of its fields."""
+    """The objects in an array, or in all fields of a structured one."""
     array = np.asarray(value)
     if array.dtype.names is None:
         return array.ravel().tolist() if array.dtype.hasobject else []
@@ -152,9 +152,9 @@ def holds_objects(value: Any) -> bool:
 
 
 def keys_of(value: dict[Any, Any]) -> list[Any]:
-    """The keys in the order in which Python goes through them, whatever a subclass says.
+    """The keys in the built-in iteration order, whatever a subclass overrides.
 
-    An `OrderedDict` has an order of its own, beside that of its entries.
+    An `OrderedDict` has an order apart from that of its entries.
     """
     return list((OrderedDict if isinstance(value, OrderedDict) else dict).keys(value))
 
@@ -167,33 +167,33 @@ def referent(proxy: Any) -> Any:
 
 
 def referents_of(value: Any) -> list[Any]:
-    """What Python's collector knows that an object refers to."""
+    """The referents of an object, by Python's garbage collector."""
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
 
 
 def added_builtins(names: Iterable[str]) -> list[str]:
-    """Those that no builtin of Python's own has, of which one supposes that they stay."""
+    """The names that are no builtins of Python's own; those are assumed not to change."""
     found = vars(builtins)
     return sorted(x for x in names if getattr(found.get(x), "__module__", None) != "builtins")
 
 
 _Names = tuple[types.CodeType, frozenset[str], frozenset[str], frozenset[str]]
 _known: Table[int, _Names] = Table(16384)
-"""By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
+"""Keyed by the id of the code, which the entry keeps alive: hashing code would be slow."""
 
 
 def names_of(code: types.CodeType) -> frozenset[str]:
-    """The names in a function's code: globals, attributes, modules; and what `match` reads."""
+    """The names in a function's code: globals, attributes, modules, and what `match` reads."""
     return _names_in(code)[1]
 
 
 def globals_of(code: types.CodeType) -> frozenset[str]:
-    """Those that are looked for among the globals, whether or not there is such a variable now."""
+    """The names that code looks up among the globals, whether or not they exist now."""
     return _names_in(code)[2]
 
 
 def imported(function: types.FunctionType) -> list[str]:
-    """The modules that a function imports where it is called, also by names relative to its own."""
+    """The modules that a function imports when it is called, also by relative names."""
     package = function.__globals__.get("__package__") or ""
     around = ["", *(accumulate(package.split("."), "{}.{}".format) if package else ())]
     names = _names_in(function.__code__)[3]
@@ -207,7 +207,7 @@ def _names_in(code: types.CodeType) -> _Names:
     names = {name for each in codes(code) for name in each.co_names}
     for each in codes(code):
         for constant in each.co_consts:
-            if isinstance(constant, tuple):  # the keywords of a pattern
+            if isinstance(constant, tuple):  # the keywords of a class pattern
                 names.update(x for x in constant if isinstance(x, str))
     known = code, frozenset(names), frozenset(global_names(code)), frozenset(imported_names(code))
     _known.remember(id(code), known)
@@ -216,7 +216,7 @@ def _names_in(code: types.CodeType) -> _Names:
 
 @cached(1024)
 def names_of_class(kind: Any) -> frozenset[str]:
-    """The names in the code of an installed class: it reads attributes of its subclasses."""
+    """The names in the code of an installed class, which may read attributes of subclasses."""
     functions = [
         getattr(x, "fget", None) or getattr(x, "__func__", None) or x
         for x in kind.__dict__.values()
@@ -227,7 +227,7 @@ def names_of_class(kind: Any) -> frozenset[str]:
 
 
 def dictionary_of(value: Any) -> dict[str, Any]:
-    if isinstance(value, threading.local):  # another one in each thread
+    if isinstance(value, threading.local):  # thread-local
         return value.__dict__
     try:
         found = object.__getattribute__(value, "__dict__")
@@ -237,13 +237,13 @@ def dictionary_of(value: Any) -> dict[str, Any]:
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether something has attributes of its own."""
+    """Whether an object has attributes of its own."""
     return bool(slots_of(_kind_of(value)) or type(value).__dictoffset__ or dictionary_of(value))
 
 
 @cached(1024)
 def is_native(kind: Any) -> bool:
-    """Whether some of what instances consist of is not in attributes: a class is written in C."""
+    """Whether instances have state outside of attributes, because a base class is written in C."""
     return any(base.__flags__ & _IMMUTABLE or not _is_of_python(base) for base in kind.__mro__[:-1])
 
 
@@ -256,7 +256,7 @@ _COMPILERS = ("numba.core.", "numba.np.", "numba.cuda.", "llvmlite.")
 def is_compiled(kind: Any) -> bool:
     """Whether instances are functions that Numba has compiled, or parts of its compiler.
 
-    What such a function reads besides its arguments are constants of its machine code.
+    The globals that such a function reads are constants of its machine code.
     """
     return f"{kind.__module__}.".startswith(_COMPILERS)
 
@@ -283,7 +283,7 @@ def slots_of(kind: Any) -> tuple[str, ...]:
 
 @cached(1024)
 def is_copied(kind: Any) -> bool:
-    """Whether instances consist of their attributes alone, so that a copy does for them."""
+    """Whether the state of instances is in their attributes alone, so that they can be copied."""
     if hasattr(kind, "__del__") or "__getattribute__" in {
         name for base in kind.__mro__[:-1] for name in base.__dict__
     }:
@@ -296,7 +296,7 @@ def is_copied(kind: Any) -> bool:
 
 
 def is_of_the_interpreter(kind: Any) -> bool:
-    """Whether a class is one of Python's own; what ``exec`` makes may say so, and is not."""
+    """Whether a class is Python's own; one made by ``exec`` may only seem to be."""
     return kind.__module__ in ("builtins", "_thread") and bool(kind.__flags__ & _IMMUTABLE)
 
 

@@ -1,4 +1,4 @@
-"""Linear functions: the derivative at a point as one, and the transpose of one."""
+"""Linear functions: linearisation of a function at a point, and transposition."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     function : callable
         Linear in all its arguments together.
     *examples : pytrees
-        Arrays, or anything with ``shape`` and ``dtype``: only those are looked at.
+        Arrays, or any objects with ``shape`` and ``dtype``; only these are read.
 
     Returns
     -------
     callable
-        From a cotangent of the result to a tuple with the cotangent of each argument.
+        Takes a cotangent of the result, and returns a tuple with the cotangent of each argument.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The results of `vjp` and `linearize`: linear functions, as pytrees of their residuals.
 
-So a jitted function may return one, a loop may carry one, and `vmap` may make many at once.
+As pytrees, they may be returned from a jitted function, carried by a loop, and mapped by `vmap`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _LinearMap:
         expected = self._form.graph.in_avals[: len(self._residuals)]
         for aval, x in zip(expected, self._residuals, strict=True):
             if isinstance(x, np.ndarray) and x.dtype == object:
-                continue  # what a loop within a loop keeps: each time as much as it took
+                continue  # residuals of a nested loop, of a different length in each outer step
             shape = aval_of_leaf(x).shape
             if len(shape) != aval.ndim or any(
                 n != m and m != GROWS for n, m in zip(shape, aval.shape, strict=True)
@@ -68,9 +68,9 @@ class _LinearMap:
 
 
 class Pullback(_LinearMap):
-    """The derivative of a function at a point, from cotangents to cotangents: what `vjp` gives.
+    """The pullback of a function at a point, as `vjp` returns it: it maps cotangents to cotangents.
 
-    It is a pytree, whose leaves are the arrays that it keeps of the point.
+    It is a pytree, whose leaves are the residuals.
     """
 
     @boundary
@@ -94,9 +94,9 @@ class Pullback(_LinearMap):
 
 
 class Pushforward(_LinearMap):
-    """The derivative of a function at a point, from tangents to tangents: what `linearize` gives.
+    """The pushforward of a function at a point, as `linearize` returns it: tangents to tangents.
 
-    It is a pytree, whose leaves are the arrays that it keeps of the point.
+    It is a pytree, whose leaves are the residuals.
     """
 
     @boundary

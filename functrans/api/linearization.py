@@ -1,4 +1,4 @@
-"""A function at a point: traced there, ready to be differentiated."""
+"""Linearisation: a function traced at a point, and its derivative there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def is_traced_here(inputs: Sequence[Any]) -> bool:
-    """Whether what is done to the inputs is recorded, since a tracer is among them."""
+    """Whether operations on the inputs are recorded, because a tracer is among them."""
     return current.get() is not None and any(map(is_tracer, inputs))
 
 
@@ -49,9 +49,9 @@ def is_tracer(x: Any) -> bool:
 
 
 def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
-    """`run`, without NumPy's warnings about divisions that the user did not write.
+    """`run` without NumPy's floating-point warnings.
 
-    The derivative of a branch that was not taken may divide by zero before it is masked.
+    The derivative of an unselected branch may divide by zero before it is masked.
     """
     with warning_users(ignored=UNWRITTEN):
         if is_traced_here(inputs):
@@ -60,7 +60,7 @@ def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 class Point:
-    """A flat function, traced at given leaves, and its derivative there.
+    """A flat function traced at given leaves, and its derivative there.
 
     Parameters
     ----------
@@ -69,17 +69,17 @@ class Point:
     leaves : sequence
         Arrays, numbers or outer tracers, all floats.
     kind : str
-        The transform that asks.
+        The name of the transform.
     name : callable
-        What messages call a leaf, by its number.
+        The name of a leaf in messages, by its number.
 
     Attributes
     ----------
     count : int or None
-        How many results are differentiated, the others being auxiliary; all if it is None. It is
-        known when the function has been traced.
+        The number of differentiated results, which precede the auxiliary ones; None means all. It
+        is known once the function has been traced.
     has_rules : bool
-        Whether a rule of a user's is in it (`custom_jvp`, `custom_vjp`): its second derivative need
+        Whether it contains a user's rule (`custom_jvp`, `custom_vjp`): its second derivative need
         not be symmetric.
     """
 
@@ -120,17 +120,17 @@ class Point:
 
     @cached_property
     def tangent(self) -> Tangent:
-        """The graph of the tangents."""
+        """The linear graph of the tangents."""
         return tangent_graph(self.graph, self.moving, self.count)
 
     @property
     def needed(self) -> list[Any]:
-        """The values that the tangents' graph takes."""
+        """The values that are inputs of the tangents' graph."""
         every = variables(self.graph)
         return [self.read(every[i]) for i in self.tangent.needed]
 
     def outputs(self, late: Sequence[Any] | None = None) -> list[Any]:
-        """The function's results; those that were computed with the tangents are given."""
+        """The function's results; ``late`` are those that were computed with the tangents."""
         if late is None:
             return [self.read(atom) for atom in self.graph.outputs]
         remaining = iter(late)
@@ -162,14 +162,14 @@ class Point:
 
     @cached_property
     def linear(self) -> Linear:
-        """The derivative as a linear graph, with all that it keeps computed."""
+        """The derivative as a linear graph, with its residuals."""
         tangent = self.tangent
         unknown = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
         parts: Split = split(tangent.graph, unknown)
         results = run_derivative(parts.known, self.needed)
         known = len(parts.unknown_out) - sum(parts.unknown_out)
         late = sum(tangent.late)
-        # a tangent that depends on no input's is a zero that the rules did not recognise
+        # a tangent that depends on no input tangent is a zero that the rules did not recognise
         depends = iter(parts.unknown_out)
         return Linear(
             parts.unknown,
@@ -186,15 +186,15 @@ class Linear(NamedTuple):
     Parameters
     ----------
     graph : Graph
-        From residuals and tangents to the tangents of the results.
+        Maps residuals and tangents to the tangents of the results.
     residuals : sequence
-        What the graph keeps of the point.
+        The values at the point that the graph reads.
     nonzero : tuple of bool
-        Which results have a tangent.
+        Which results have nonzero tangents.
     outputs : list
         The function's results.
     varying : tuple of frozenset of str
-        The named axes along which each varies, where there are such axes.
+        The named axes along which each result varies, within named axes.
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""Looking inside: the stages of a compilation, and the graph and types of a function."""
+"""Inspection: the stages of a compilation, and the graph and types of a function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ program = lazy("functrans.run.call.jitted:program")
 
 
 class Lowered:
-    """The stages that a function goes through on its way to machine code.
+    """The stages of a function's compilation.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Lowered:
 
     @cached_property
     def _lowering(self) -> Lowering | None:
-        """The program, if it is one for a GPU."""
+        """The lowered program for a GPU; None for the CPU."""
         if self._backend is None or not self._backend.startswith("cuda"):
             return None
         found: Lowering = _lowering(self._graph, self._backend, self._architecture, self._donated)
@@ -78,15 +78,15 @@ class Lowered:
         return self._lowering
 
     def stages(self) -> str:
-        """What each stage of the compiler leaves, one after another (docs/compiler.md)."""
+        """The output of each stage of the compiler (docs/compiler.md)."""
         return self._program().stages()
 
     def schedule(self) -> str:
-        """Which loops there are, and which values live in memory."""
+        """The loops of the program, and the values in memory."""
         return self._program().schedule()
 
     def source(self) -> str:
-        """The loops as readable Numba source; for a GPU, as that of Numba-CUDA."""
+        """The loops as readable Numba source; for a GPU, Numba-CUDA source."""
         return self._program().source()
 
     def ptx(self) -> str:
@@ -94,20 +94,20 @@ class Lowered:
         return self._of_a_gpu("ptx").ptx()
 
     def resources(self) -> ProgramReport:
-        """What the kernels of a program for a GPU take; prints as a table.
+        """The resources that the kernels of a GPU program use; prints as a table.
 
-        For each kernel: how often it is launched, blocks and threads, the registers of a thread,
+        For each kernel: the number of launches, blocks and threads, the registers of a thread,
         spilled and local bytes, shared memory of a block, occupancy and what limits it, and the
         bytes that it reads and writes. No GPU is needed.
         """
         return self._of_a_gpu("resources").resources()
 
     def dispatchers(self) -> dict[str, Any]:
-        """The loops as functions of Numba's, by their names in the source.
+        """The loops as Numba functions, by their names in the source.
 
-        They may be called in ``@njit`` functions. Their arguments are those of the source: an array
-        of one int64 that says whether something has failed (0: nothing), the arrays, which must lie
-        in C order, the sizes, and for a loop that threads may share, which part of it to do.
+        ``@njit`` functions may call them. Their arguments are those in the source: an array of one
+        int64 for the failure code (0: success), the arrays, which must be C-contiguous, the sizes,
+        and, for a loop that threads may share, the part to execute.
         """
         return self._program().dispatchers()
 
@@ -116,11 +116,11 @@ class Lowered:
         return self._program().llvm()
 
     def asm(self) -> str:
-        """The machine code, in assembler; for a GPU, if NVIDIA's disassembler is installed."""
+        """The machine code as assembly text; for a GPU this needs NVIDIA's disassembler."""
         return self._program().asm()
 
     def cost(self) -> Any:
-        """Operations, bytes moved and temporary memory, for each loop nest (a GPU: each launch)."""
+        """Operations, bytes moved and temporary memory of each loop nest (on a GPU: launch)."""
         return self._program().cost()
 
 
@@ -137,7 +137,7 @@ def _staged(function: Callable[..., Any], args: Any, kwargs: Any, kind: str) -> 
 
 @boundary
 def trace(function: Callable[P, Any]) -> Transformed[P, Graph]:
-    """The graph of a function.
+    """The traced graph of a function.
 
     Parameters
     ----------
@@ -146,10 +146,10 @@ def trace(function: Callable[P, Any]) -> Transformed[P, Graph]:
     Returns
     -------
     callable
-        With the arguments of ``function`` (only types matter; `eval_shape`'s results will do). It
-        returns the `Graph`: it prints as a program, in a notebook too, and
+        Takes the arguments of ``function``, or results of `eval_shape`, since only types matter. It
+        returns the `Graph`, which prints as a program, also in notebooks;
         ``functrans.ir.text.graph_text(graph, sources=True)`` adds the lines of the code. Arrays
-        that the function used from outside are the graph's last inputs.
+        that the function captures are the graph's last inputs.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Returns
     -------
     pytree
-        With an `Aval` (``shape``, ``dtype``) for each array of the result.
+        The structure of the result, with an `Aval` (``shape``, ``dtype``) for each array.
 
     Examples
     --------

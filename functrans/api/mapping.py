@@ -38,7 +38,7 @@ from functrans.tree import core as tree
 variance = lazy("functrans.transform.variance:variance")
 
 FEW_OBJECTS = 40
-"""Among so many objects that a function reaches, generators are looked for at each call."""
+"""The most objects reachable from a function that are searched for generators at each call."""
 
 
 def _is_none(node: Any) -> bool:
@@ -101,9 +101,9 @@ def vmap(
     chunk_size : int, optional
         How many examples are computed at once; all, if left out. Fewer take less memory.
     progress : str, optional
-        The title of a bar that counts the examples, chunk by chunk; tqdm draws it.
+        The title of a tqdm progress bar, which advances after each chunk of examples.
     axis_name : str, optional
-        A name for the mapped axis, along which collectives go (`functrans.lax.psum` and others).
+        A name for the mapped axis, for collectives (`functrans.lax.psum` and others).
 
     Returns
     -------
@@ -113,14 +113,14 @@ def vmap(
     Raises
     ------
     AxesError
-        If ``in_axes`` or ``out_axes`` does not fit what it describes, if an axis of this name is
-        around the function already, or if a derivative within it is of a loss that varies along
-        the named axis by a value that does not.
+        If ``in_axes`` or ``out_axes`` does not fit the arguments or results, if an enclosing axis
+        has the same name, or if the function differentiates a loss that varies along the named
+        axis with respect to a value that does not.
     AxisSizeError
         If the mapped axes have different sizes.
     ValueError
         If ``chunk_size`` is less than 1, if there is a progress bar without chunks, or if there is
-        an axis name with chunks: the examples of one chunk do not know those of another.
+        an axis name with chunks, since collectives need the examples of all chunks at once.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def _check_axes(axes: Any, what: str) -> None:
 
 
 class _Call:
-    """One call of a mapped function: its leaves, and the axis of each."""
+    """One call of a mapped function: its leaves, and the mapped axis of each."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Call:
         self.traced: list[int] = []
         for i, axis in enumerate(axes):
             leaf = self.leaves[i]
-            # an array that is not mapped is traced too, so that what is mapped can index it
+            # arrays that are not mapped are traced too, so that traced integers can index them
             if axis is not None or (
                 isinstance(leaf, (np.ndarray, OnDevice)) and is_supported(leaf.dtype)
             ):
@@ -259,7 +259,7 @@ class _Call:
         ]
 
         function = self.function
-        if current.get() is None:  # else whoever compiles this looks after it
+        if current.get() is None:  # in a trace, the enclosing jit handles this
             function = watched(function, "vmap", FEW_OBJECTS)
         flat = called(function, self.structure)
 
@@ -272,7 +272,7 @@ class _Call:
         if self.name is not None or scope() is not None:
             example = _in_scope(example, self.name, self.size, arrays, own_axes)
         if self.name is not None:
-            # the number of the lane, which collectives take
+            # the number of the lane, an operand of collectives
             arrays = [*arrays, np.arange(self.size)]
             own_axes, avals = [*own_axes, 0], [*avals, interned((), np.dtype(np.int64))]
             values = [*values, UNKNOWN]
@@ -346,7 +346,7 @@ def _in_scope(
     arrays: Sequence[Any],
     axes: Sequence[int | None],
 ) -> Callable[..., list[Any]]:
-    """The function of one example, where it is known along which named axes its values vary.
+    """The function of one example, traced in the scope of the named axis.
 
     If the axis has a name, the last argument is the number of the lane.
     """

@@ -1,4 +1,4 @@
-"""Compiled methods: what `jit` in a class returns for an instance."""
+"""Compiled methods: bound methods of functions that `jit` decorates in a class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class JitMethod:
-    """A compiled method, bound to its instance; its name and all else are the method's.
+    """A compiled method bound to its instance; its attributes are those of the method.
 
-    One is made at each access, so that takes no longer than Python's own.
+    Like Python's bound methods, one is created at each access, as cheaply.
     """
 
     __slots__ = ("_compiled", "_instance")
@@ -26,7 +26,7 @@ class JitMethod:
         self._instance = instance
 
     def __getattr__(self, name: str) -> Any:
-        if name in JitMethod.__slots__:  # it has not been made yet
+        if name in JitMethod.__slots__:  # not created yet
             raise AttributeError(name)
         return getattr(self._compiled, name)
 
@@ -50,5 +50,5 @@ class JitMethod:
         return self._compiled.outside()
 
 
-# (a class has its own, and says it of its instances)
+# a class's own docstring would hide the instance's
 JitMethod.__doc__ = property(lambda method: method._compiled.__doc__)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Derivatives under named axes: which values vary, and where a shared value becomes each lane's."""
+"""Derivatives under named axes: which values vary from lane to lane, and which are shared."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from functrans.transform.variance import explicit, variance
 LANE_BY_LANE = frozenset(
     {"derivatives", "divergence", "jacfwd", "jet", "jvp", "laplacian", "linearize", "vjp"}
 )
-"""Transforms that push tangents, or that pull back the cotangents that they are given."""
+"""Transforms that push tangents forward, or pull back given cotangents."""
 
 
 class Lanes(NamedTuple):
-    """A function's graph, with what is known of the named axes around it.
+    """A function's graph within named axes.
 
     Parameters
     ----------
     graph : Graph
-        Takes the numbers of the lanes besides.
+        Its last inputs are the lanes' numbers.
     numbers : sequence
-        Those, one for each axis.
+        The number of the lane along each axis.
     inputs, outputs : sequence of frozenset of str
         The axes along which the inputs and outputs vary.
     """
@@ -40,9 +40,9 @@ class Lanes(NamedTuple):
     def check(
         self, kind: str, leaves: int, results: int | None, name: Callable[[int], str]
     ) -> None:
-        """Raise if a result varies by which a leaf is differentiated that does not.
+        """Raise if a result varies along a named axis, and a differentiated leaf does not.
 
-        Each lane would have a derivative of its own, and their sum is what a transpose gives.
+        The derivative would differ between lanes, but transposition sums it over the lanes.
         """
         if kind in LANE_BY_LANE:
             return
@@ -58,7 +58,7 @@ class Lanes(NamedTuple):
 
 
 def check_cotangents(cotangents: Sequence[Any], varying: Sequence[Names], of: str) -> None:
-    """Raise if a cotangent varies where what it belongs to does not."""
+    """Raise if a cotangent varies along a named axis, and its primal does not."""
     for ct, names in zip(cotangents, varying, strict=False):
         for axis in sorted(variance(ct) - names):
             raise AxesError(
@@ -68,7 +68,7 @@ def check_cotangents(cotangents: Sequence[Any], varying: Sequence[Names], of: st
 
 
 def along_axes(graph: Graph, inputs: Sequence[Any]) -> Lanes:
-    """A graph of a function that runs along named axes, ready to be differentiated."""
+    """The graph of a function within named axes, prepared for differentiation."""
     known = scope()
     assert known is not None
     varying = [variance(x) for x in inputs]

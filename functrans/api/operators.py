@@ -1,4 +1,4 @@
-"""Matrix-free derivatives: Jacobians and Hessians as SciPy's linear operators."""
+"""Matrix-free derivatives: Jacobians and Hessians as SciPy linear operators."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def _products(linear: Any, values: Any) -> Any:
     return vmap(_product, in_axes=(None, 0))(linear, values)
 
 
-# one program serves an operator at every point: what it keeps of the point is an argument
+# one program serves operators at all points, since residuals are arguments
 _applied = jit(_product)
 _applied_to_many = jit(_products)
 
 
 Space = tuple[int, Callable[..., Any]]
-"""Of pytrees of one structure: their number of elements, and what makes one of a vector."""
+"""The number of elements of pytrees of one structure, and a function from vectors to these."""
 
 
 def _operator(
     forward: Sequence[Any], backward: Sequence[Any], inside: Space, outside: Space, dtype: Any
 ) -> LinearOperator:
-    """Linear functions one after another as a matrix; ``backward`` are those of its transpose."""
+    """The composition of linear functions as an operator; ``backward`` compose to its transpose."""
 
     def product(maps: Sequence[Any], space: Space) -> Callable[..., Any]:
         def of_vector(x: Any) -> Any:
@@ -72,7 +72,7 @@ def _operator(
 
 @boundary
 def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> LinearOperator:
-    """The Jacobian of a function at a point, as a linear operator of SciPy's.
+    """The Jacobian of a function at a point, as a SciPy linear operator.
 
     Its products are compiled and matrix-free: forward mode for ``J @ v``, reverse mode for ``J.T @
     u``. ``lsmr``, ``lsqr``, ``svds`` and ``gmres`` of `scipy.sparse.linalg` accept it.
@@ -80,8 +80,8 @@ def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> Li
     Parameters
     ----------
     function : callable
-        Takes and returns arrays of floats, or pytrees of them: vectors are their elements, leaf
-        after leaf.
+        Takes and returns arrays of floats, or pytrees of them. The operator's vectors are the
+        concatenated elements of the leaves.
     x : pytree of floats
         The point, by which is differentiated.
     *args
@@ -111,7 +111,7 @@ def jacobian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> Li
 
 @boundary
 def hessian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> LinearOperator:
-    """The Hessian of a function at a point, as a linear operator of SciPy's.
+    """The Hessian of a function at a point, as a SciPy linear operator.
 
     It is symmetric, so ``cg``, ``minres`` and ``eigsh`` of `scipy.sparse.linalg` accept it.
 
@@ -152,12 +152,13 @@ def hessian_operator(function: Callable[..., Any], x: Any, /, *args: Any) -> Lin
 def ggn_operator(
     model: Callable[..., Any], loss: Callable[..., Any], x: Any, /, *args: Any
 ) -> LinearOperator:
-    """The generalised Gauss-Newton matrix of ``loss(model(x))``, as a linear operator of SciPy's.
+    """The generalised Gauss-Newton matrix of ``loss(model(x))``, as a SciPy linear operator.
 
-    It is ``J.T @ H @ J``, of the Jacobian of the model and the Hessian of the loss (Schraudolph,
-    "Fast curvature matrix-vector products for second-order gradient descent", 2002), and has no
-    negative eigenvalue if the loss is convex. Where the loss is the negative logarithm of a
-    probability of the exponential family, by its natural parameters, it is Fisher's information.
+    It is ``J.T @ H @ J``, with the Jacobian J of the model and the Hessian H of the loss
+    (Schraudolph, "Fast curvature matrix-vector products for second-order gradient descent", 2002).
+    It has no negative eigenvalues if the loss is convex. It is Fisher's information matrix if the
+    loss is the negative log-likelihood of an exponential family, as a function of its natural
+    parameters.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def ggn_operator(
 
 
 def _linearised(function: Callable[..., Any], x: Any, args: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """The value at a point, and the derivative there: of tangents, and of cotangents."""
+    """The value at a point, and the derivative there, as pushforward and pullback."""
 
     def of(x: Any) -> Any:
         return function(x, *args)

@@ -1,4 +1,4 @@
-"""The options of `jit` that name arguments: which exist, and which are given up."""
+"""The options of `jit`: static and donated arguments, back end and device."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _to_host = lazy("functrans.run.cuda.array:to_host")
 
 
 class Named(NamedTuple):
-    """Arguments that an option names.
+    """The arguments that an option names.
 
     Parameters
     ----------
     numbers : tuple of int
-        As they are given.
+        The positions as given.
     names : frozenset of str
     positions : tuple of int
-        The numbers, and where the arguments that are named stand if they are passed by position.
+        All positions, including those of the named arguments if they are passed by position.
     """
 
     numbers: tuple[int, ...]
@@ -42,7 +42,7 @@ class Named(NamedTuple):
 def named(
     function: Callable[..., Any], option: str, argnums: Argnums, argnames: str | Iterable[str]
 ) -> Named:
-    """The arguments that ``{option}_argnums`` and ``{option}_argnames`` name, which must exist."""
+    """The arguments of ``{option}_argnums`` and ``{option}_argnames``; raises if one is missing."""
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     _check_numbers(function, numbers, f"{option}_argnums")
@@ -51,21 +51,21 @@ def named(
 
 
 def check_backend(option: str, backend: str | None) -> None:
-    """Raise if a back end is none of those that there are; None stands for the configured one."""
+    """Raise if a back end does not exist; None stands for the configured one."""
     if backend is not None and backend not in config.BACKENDS:
         names = " or ".join(map(repr, config.BACKENDS))
         raise ValueError(f"{option} must be {names}, not {backend!r}")
 
 
 class Where(NamedTuple):
-    """Where a function runs, as `jit` was told: by which compiler, on which machine.
+    """The back end and device that were passed to `jit`.
 
     Parameters
     ----------
     backend : str or None
-        As it was given.
+        The back end as given.
     device : str or None
-        The full name of a GPU that is there, or ``"cpu"``; None if nothing was said.
+        The full name of an available GPU, or ``"cpu"``; None by default.
     """
 
     backend: str | None
@@ -73,17 +73,17 @@ class Where(NamedTuple):
 
     @property
     def is_host(self) -> bool:
-        """Whether arguments that are on a device come to the host."""
+        """Whether device arrays are copied to the host."""
         return self.device == "cpu"
 
     @property
     def chosen(self) -> str | None:
-        """A GPU, or what makes machine code for the host if that was said."""
+        """The chosen GPU, or the chosen back end for the host."""
         return self.backend if self.is_host else self.device or self.backend
 
 
 def where_of(option: str, device: str | None, backend: str | None) -> Where:
-    """Where a function is to run; raises if there is no such device."""
+    """The back end and device of a function; raises if the device does not exist."""
     if device is None or device == "cpu":
         return Where(backend, device)
     name: str = _device(device)
@@ -93,7 +93,7 @@ def where_of(option: str, device: str | None, backend: str | None) -> Where:
 
 
 def fetched(values: Sequence[Any]) -> list[Any]:
-    """The values, of which those on a device are copied to the host, all at once."""
+    """The values, with device arrays copied to the host in one transfer."""
     found = list(values)
     there = [number for number, x in enumerate(found) if isinstance(x, OnDevice)]
     for number, x in zip(there, _to_host([found[i] for i in there]) if there else (), strict=True):
@@ -104,18 +104,18 @@ def fetched(values: Sequence[Any]) -> list[Any]:
 def backend_of(
     leaves: Sequence[Any], captures: Sequence[Any], chosen: str | None, name: Callable[[int], str]
 ) -> str | None:
-    """Where a call runs: on the device of its arrays, or else where, and by what, was chosen.
+    """The back end of a call: the device of its arrays, or else the chosen back end.
 
     Parameters
     ----------
     leaves : sequence
         The arguments.
     captures : sequence
-        What the function uses from outside.
+        The captured values.
     chosen : str or None
-        A back end, or a device.
+        A back end or a device.
     name : callable
-        What messages call an argument, by its number.
+        The name of an argument in messages, by its number.
 
     Raises
     ------
@@ -139,14 +139,14 @@ def backend_of(
 
 
 class Machine(NamedTuple):
-    """What a function is lowered for.
+    """The machine that a function is lowered for.
 
     Parameters
     ----------
     device : str or None
-        As it was given; None if nothing was said.
+        The device as given; None by default.
     architecture : str or None
-        Of a GPU.
+        The architecture of a GPU.
     """
 
     device: str | None
@@ -154,7 +154,7 @@ class Machine(NamedTuple):
 
     @property
     def backend(self) -> str | None:
-        """The full name of a GPU, which need not be there; None for the CPU."""
+        """The full name of a GPU, which need not exist; None for the CPU."""
         if self.device is None or self.device == "cpu":
             return None
         name: str = _full_name(self.device)
@@ -164,7 +164,7 @@ class Machine(NamedTuple):
 def machine_of(
     function: Callable[..., Any], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Machine]:
-    """The keyword arguments that are the function's own, and what the others say of the machine."""
+    """Separate the function's own keyword arguments from those that describe the machine."""
     parameters = _parameters(function)
     said = {
         name: kwargs[name] for name in Machine._fields if name in kwargs and name not in parameters
@@ -176,7 +176,7 @@ def machine_of(
 
 
 def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> None:
-    """Raise if an argument is static and given up at once."""
+    """Raise if an argument is both static and donated."""
     count = _count(function)
     first, second = (
         {n + count if n < 0 and count is not None else n for n in given.positions}
@@ -194,17 +194,17 @@ def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> 
 def leaves_of(
     donated: Named, structure: Structure, position: Callable[[int], int], fixed: int
 ) -> tuple[int, ...]:
-    """The numbers of the leaves of donated arguments.
+    """The positions of the leaves of donated arguments.
 
     Parameters
     ----------
     donated : Named
     structure : Structure
-        Of the positional arguments and the keyword arguments, without static ones.
+        The structure of the positional and keyword arguments that are not static.
     position : callable
-        Where each of these positional arguments stands in the call.
+        Maps each of these positional arguments to its position in the call.
     fixed : int
-        How many positional arguments are static.
+        The number of static positional arguments.
     """
     if not donated:
         return ()
@@ -217,7 +217,7 @@ def leaves_of(
 
 
 def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option: str) -> None:
-    """Raise if a function cannot be called with so many positional arguments."""
+    """Raise if a function has no positional arguments of these numbers."""
     count = _count(function)
     for number in numbers:
         if count is not None and not -count <= number < count:
@@ -228,7 +228,7 @@ def _check_numbers(function: Callable[..., Any], numbers: Sequence[int], option:
 
 
 def _count(function: Callable[..., Any]) -> int | None:
-    """How many positional arguments a function takes; None if that is not known, or any number."""
+    """The number of positional arguments of a function; None if it is unknown or unlimited."""
     kinds = [p.kind for p in _parameters(function).values()]
     if not kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
@@ -243,7 +243,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _positions(function: Callable[..., Any], names: Sequence[str], option: str) -> tuple[int, ...]:
-    """Where arguments that are named stand if they are passed by position."""
+    """The positions of named arguments that may be passed by position."""
     if not names:
         return ()
     parameters = _parameters(function)

@@ -1,8 +1,8 @@
-"""Values that are not finite: whether results have any, and where the first one arose.
+"""Non-finite values: whether results contain any, and which equation produced the first one.
 
-A program with a flag says whether there is one among its results. If so, it is evaluated once more,
-equation by equation, and each NaN is followed from the results back to the equation that made it of
-numbers. What a mask takes away never reaches a result, and is not reported.
+A compiled program has a flag for non-finite results. If it is set, the program is evaluated again,
+equation by equation, and each NaN is traced back from the results to the equation that produced it
+from finite operands. A NaN that a mask removes does not reach a result, and is not reported.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from functrans.trace.stage import stage
 
 
 def flagged(graph: Graph, kind: str) -> tuple[Graph, bool]:
-    """A graph that looks at its outputs, and whether it has one more, which says what it has seen.
+    """A graph that checks its outputs, and whether it has the flag as an additional output.
 
-    What elementwise operations give is looked at in the loops that compute it: there the call
-    fails with `NOT_FINITE`. But a call with effects, which would have to be made again, does not.
+    Outputs of elementwise operations are checked in the loops that compute them, where the call
+    fails with `NOT_FINITE`. A call with effects must not be repeated: it gets a flag instead.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def flagged(graph: Graph, kind: str) -> tuple[Graph, bool]:
 
 @cached(256)
 def _flag(avals: tuple[Aval, ...], kind: str) -> Graph:
-    """Of some results, whether one has a value that is looked for."""
+    """A graph that tells whether one of some results contains a bad value."""
 
     def is_any_bad(*arrays: Any) -> list[Any]:
         bad = [isnan(x) if kind == "nan" else ~isfinite(x) for x in arrays]
@@ -77,7 +77,7 @@ def is_bad(x: Any) -> bool:
 
 
 def _bad(x: Any) -> Any:
-    """Where an array has values that are looked for."""
+    """A mask of the bad values of an array."""
     array = _numbers(x)
     if not is_inexact(array.dtype):
         return np.zeros((), bool)
@@ -85,7 +85,7 @@ def _bad(x: Any) -> Any:
 
 
 def _numbers(x: Any) -> Any:
-    """An array; the numbers of a stack whose rows are of different lengths, one after the other."""
+    """An array; for a ragged stack, the concatenation of its rows."""
     array = np.asarray(x)
     if array.dtype != object:
         return array
@@ -94,15 +94,15 @@ def _numbers(x: Any) -> Any:
 
 
 class Origin(NamedTuple):
-    """Where a value that is not finite was made of finite ones; prints as a message."""
+    """The equation that produced a non-finite value from finite ones; prints as a message."""
 
     eqn: Eqn
     operands: Sequence[Any]
     result: Any
     steps: tuple[tuple[Eqn, int], ...]
-    """The loops around, from the outermost on, and in which step of each it was."""
+    """The enclosing loops, from the outermost on, with the step of each."""
     overflow: Origin | None
-    """Where an infinite operand was made, if there is one."""
+    """The origin of an infinite operand, if there is one."""
 
     def __str__(self) -> str:
         array = np.asarray(self.result)
@@ -131,7 +131,7 @@ class Origin(NamedTuple):
 
 
 def _written(eqn: Eqn) -> str:
-    """Where the user wrote an equation, or what it is the derivative of."""
+    """The user's source line of an equation, or of its primal equation."""
     is_derivative = eqn.source is not None and eqn.source.derivative
     return f"{' in the derivative of the line' if is_derivative else ''}{located(eqn.source)}"
 
@@ -141,7 +141,7 @@ def _kind(array: Any) -> str:
 
 
 def _at(operand: Any, index: tuple[int, ...], result: Any) -> str:
-    """An operand at the place of a result; of one that lies otherwise, its range."""
+    """An operand's element at a result's position, or the range of an operand of another shape."""
     array = np.asarray(operand)
     if not array.ndim:
         return str(array[()])
@@ -153,7 +153,7 @@ def _at(operand: Any, index: tuple[int, ...], result: Any) -> str:
 
 
 def origin_of(graph: Graph, inputs: Sequence[Any]) -> Origin | None:
-    """Where the first bad value among the outputs of a graph began; None if that was outside."""
+    """The origin of the first bad value among a graph's outputs; None if it was an input."""
     finder = _Finder()
     with np.errstate(all="ignore"), observed(finder):
         by_numpy(without_effects(graph), inputs)
@@ -161,7 +161,7 @@ def origin_of(graph: Graph, inputs: Sequence[Any]) -> Origin | None:
 
 
 class _Level:
-    """A graph that is being evaluated."""
+    """A graph under evaluation."""
 
     def __init__(self) -> None:
         self.bad: dict[Atom, Origin] = {}
@@ -170,11 +170,11 @@ class _Level:
         self.operands: Sequence[Any] = ()
         self.step = -1
         self.inside: tuple[Origin | None, Origin | None] = None, None
-        """What made the first bad, and the first infinite, result of a graph in an equation."""
+        """The origins of the first bad, and the first infinite, result of an inner graph."""
 
 
 class _Finder:
-    """Follows values that are not finite from where they are made."""
+    """An observer of an evaluation that records the origins of non-finite values."""
 
     def __init__(self) -> None:
         self.levels: list[_Level] = []
@@ -229,9 +229,9 @@ _LOOPS = {"scan", "counted_scan", "while_loop"}
 
 
 def _number(loop: Eqn, operands: Sequence[Any], count: int) -> int:
-    """The number of a step, from the number of the graph among those that a loop evaluates."""
+    """The step number of a loop, from the count of inner graphs that it has evaluated."""
     if loop.primitive.name == "while_loop":
-        return count // 2  # the condition comes before each step
+        return count // 2  # the condition is evaluated before each step
     if not loop.params["reverse"]:
         return count
     is_counted = loop.primitive.name == "counted_scan"

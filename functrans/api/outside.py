@@ -1,9 +1,10 @@
 """Closed-over state: what a function reads besides its arguments, checked before each call.
 
-A compiled function holds what it read while it was traced. So each program is for one *state* of
-what the function reaches (`functrans.api.reach`), which is its signature. Large arrays, and those
-that have changed once, are no part of it: they are inputs of the program, like arguments. Between
-calls nothing is compared but the identity of what is held, and the arrays that are constants.
+A compiled program contains the values that were read while the function was traced. So a program is
+valid for one *state* of all objects that the function can reach (`functrans.api.reach`), identified
+by a signature. Large arrays, and arrays that have changed once, are not part of the state: they are
+inputs of the program, like arguments. Before a call, only the identities of the held objects, and
+the contents of arrays that are constants, are compared.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ Traced = TypeVar("Traced")
 
 
 class Moved(Exception):
-    """What a function reads has changed while it was about to be traced."""
+    """The state of a function has changed just before it was traced."""
 
 
 _MOST_MOVES = 8
-"""So many times a call looks again, if something changes all the time: then it is traced for that
-call alone, as things were when they were looked at last."""
+"""The most times that a call determines the state anew, if it changes all the time. Then the
+function is traced for that call alone, in the state that was found last."""
 
 
 class Outside:
@@ -47,7 +48,7 @@ class Outside:
     ----------
     function : callable
     instance : callable, optional
-        Gives the instance whose method the function is, if it is still there.
+        Returns the instance whose method the function is, or None if it was deleted.
     """
 
     def __init__(self, function: Callable[..., Any], instance: Look | None = None) -> None:
@@ -70,11 +71,11 @@ class Outside:
 
     @property
     def watches(self) -> bool:
-        """Whether there is anything to be looked at before a call."""
+        """Whether there is anything to check before a call."""
         return self._latest is None or self._latest.watches
 
     def state(self) -> tuple[State, list[Any]]:
-        """The state that things are in now, and the arrays in it that are inputs."""
+        """The current state, and the arrays in it that are inputs."""
         latest = self._latest
         if latest is not None:
             values = latest.values()
@@ -85,22 +86,22 @@ class Outside:
     def traced(
         self, number: int, trace: Callable[[State], tuple[Path, Traced]]
     ) -> tuple[Path, Traced]:
-        """The path that is traced in the state of a number, and what comes with it.
+        """Trace a path in the state of a given number.
 
         Raises
         ------
         Moved
-            If things are in another state.
+            If another state is current.
         """
         state, is_settled = self._fresh(number)
-        others = _are_others()
+        others = _has_other_threads()
         path, more = trace(state)
-        others = others or _are_others()
+        others = others or _has_other_threads()
         path.states = self._states(state, path, trace, others) if is_settled else ()
         return path, more
 
     def _fresh(self, number: int) -> tuple[State, bool]:
-        """The state of a number, and whether it is that for certain."""
+        """The state of a number, and whether it is certainly current."""
         state = self._latest
         moves = self._moves
         if state is None or not state.is_fresh or (moves < _MOST_MOVES and state.values() is None):
@@ -119,12 +120,12 @@ class Outside:
         trace: Callable[[State], tuple[Path, Traced]],
         others: bool,
     ) -> tuple[int, ...]:
-        """The states that a path holds for which was traced in one.
+        """The states for which a path, traced in one state, is valid.
 
-        If things have moved meanwhile, that was the function itself: what it counts, or keeps of
-        what it has computed, makes no other program of it. Or it was one of ``others``, threads of
-        which nobody knows what they did before something was read, and what after. Then it is
-        traced once more, in the next state; for the one before, nothing is known.
+        If the state has changed during tracing, either the function has changed it itself, by a
+        counter or a cache, and the program is valid for both states. Or ``others``, other threads,
+        may have changed it before or after the function has read it. Then the program is valid for
+        neither, and the function is traced once more, in the next state.
         """
         if before.values() is not None:
             return (before.number,)
@@ -136,7 +137,7 @@ class Outside:
                 return before.number, after.number
             if not trace(after)[0].is_like(path):
                 return ()
-        except Exception:  # of the user's function: the first trace is good for this call
+        except Exception:  # an error of the user's function: the first trace is valid for this call
             return ()
         finally:
             after.release()
@@ -147,7 +148,7 @@ class Outside:
         )
 
     def report(self, name: str) -> OutsideReport:
-        """What `Jitted.outside` gives."""
+        """The report that `Jitted.outside` returns."""
         state, _ = self.state()
         state.release()
         return OutsideReport(name, state, self._ways)
@@ -160,22 +161,22 @@ class Outside:
         return types.MethodType(function, self._instance())
 
     def snapshot(self) -> Snapshot | None:
-        """The state that was looked at last, as it was."""
+        """A snapshot of the state that was determined last."""
         return None if self._latest is None else self._latest.snapshot
 
     def difference(self, before: Snapshot, now: Snapshot) -> str:
-        """What had changed from one state to a later one."""
+        """The difference between a state and a later one, in words."""
         return before.difference(now, self._ways)
 
     def label(self, i: int) -> str:
-        """What messages call an array that is an input."""
+        """The name in messages of a captured array that is an input."""
         state = self._latest
         if state is None or i >= len(state.slots):
             return "an array of an enclosing function"
         return f"{self._ways.text(state.slots[i].path)}, an array of an enclosing function"
 
     def look(self) -> tuple[State, list[Any]]:
-        """As `state`, by a walk over everything."""
+        """As `state`, by a walk over all reachable objects."""
         with self._lock:
             walk = self._walk()
             first, self._has_looked = not self._has_looked, True
@@ -187,16 +188,16 @@ class Outside:
         return state, state.first if values is None else values
 
     def add(self, value: Any) -> None:
-        """Let a static argument be among what the function reaches."""
+        """Add a static argument to the objects that the function reaches."""
         if id(value) not in self._static and not is_plain(value):
             self._static.remember(id(value), value)
             self._latest = None
 
     @contextmanager
     def compared(self, paths: set[int]) -> Iterator[None]:
-        """Compare arrays that were inputs, which something in the function does not take.
+        """Turn input arrays into compared constants, since the function does not accept tracers.
 
-        If it fails with them, too, that was not the reason.
+        If it fails with constants, too, that was not the reason, and they become inputs again.
         """
         self._compared |= paths
         self._latest = None
@@ -218,7 +219,7 @@ class Outside:
             self._known = known
 
     def number_of(self, signature: tuple[Any, ...]) -> int:
-        """The number of a state, by which programs are for it."""
+        """The number of a state, by which its programs are found."""
         number = self._numbers.get(signature)
         if number is None:
             number = next(self._count)
@@ -226,16 +227,16 @@ class Outside:
         return number
 
 
-def _are_others() -> bool:
-    """Whether there are other threads that may change what a function reads.
+def _has_other_threads() -> bool:
+    """Whether there are other threads that may change the objects that a function reads.
 
-    Python's list of threads also has those that it has not started, if they have ever asked who
-    they are, and keeps them when they have ended. The thread by which tqdm redraws its bars, from
-    the first bar to the end of the process, changes nothing but bars.
+    Python's list of threads also contains foreign threads, if they have ever called
+    `threading.current_thread`, even after they have ended. The thread with which tqdm redraws bars
+    is ignored: it changes nothing else.
     """
     if threading.active_count() == 1:
         return False
-    # not the frames themselves: who holds them keeps alive what is computed in them
+    # not the frames themselves, which would keep their locals alive
     running = set(sys._current_frames())
     ours = library_threads | {threading.get_ident()}
     return any(
@@ -247,16 +248,16 @@ def _are_others() -> bool:
 
 
 class OutsideReport:
-    """What a function reads besides its arguments; prints as a list, the largest first.
+    """The values that a function reads besides its arguments; prints as a list, largest first.
 
     Attributes
     ----------
     by_reference : dict
-        The bytes of each array that is an input of the program, by the way to it.
+        The bytes of each array that is an input of the program, by its path.
     compared : dict
-        The same of arrays that are constants: before each call they are compared with copies.
+        The bytes of each array that is a constant, and compared with a copy before each call.
     complete : bool
-        Whether all that can be reached has been looked at.
+        Whether all reachable objects have been visited.
     """
 
     def __init__(self, name: str, state: State, ways: Ways) -> None:

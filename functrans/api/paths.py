@@ -1,9 +1,9 @@
-"""Python's branches under jit: the path of a call, and where another call leaves it.
+"""Path specialisation: Python branches on traced values under jit.
 
-A function that is traced for `jit` may branch on traced values. The trace goes on with the values
-of the call at hand, and each decision becomes a *guard*: a result of the compiled program that has
-to come out as it did when the function was traced. If one does not, the call is done again along
-another path, which is traced when it is first met. Functions are pure, so this is safe.
+A function that is traced for `jit` may branch on traced values. The trace uses the values of the
+current call, and each decision becomes a *guard*: a result of the compiled program that must equal
+its value during tracing. If a guard differs, the call is repeated along another path, which is
+traced when a call first takes it. Functions are pure, so this is safe.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from functrans.tree.compare import Structure
 
 Outcomes = tuple[bool, ...]
 
-# loaded with the first check of values
+# imported with the first check of values
 _flagged = lazy("functrans.api.origins:flagged")
 _origin_of = lazy("functrans.api.origins:origin_of")
 
 
 @dataclass
 class Made:
-    """How a program came to machine code: seconds, and where its kernels were found.
+    """How a program was compiled or loaded: seconds, and the origin of its kernels.
 
-    ``seconds`` is None as long as it has not.
+    ``seconds`` is None until then.
     """
 
     seconds: float | None = None
@@ -64,38 +64,39 @@ class Made:
 
 
 def _kernels() -> tuple[int, int, int]:
-    """How many kernels this process has compiled, found on disk, and found in memory."""
-    # what was found on disk as a whole has not loaded the compiler
+    """The numbers of kernels that this process has compiled, found on disk, and found in memory."""
+    # a program that was loaded from disk as a whole has not imported the compiler
     cache = modules.get("functrans.run.code.cache")
     return (0, 0, 0) if cache is None else tuple(cache.statistics())
 
 
 class Path:
-    """One way through a function: its program, and the outcomes for which it holds.
+    """One path through a function: its program, and the branch outcomes for which it is valid.
 
     Parameters
     ----------
     graph : Graph
         Its first outputs are the guards.
     captures : sequence
-        What the graph takes behind the function's arguments; a few integers become part of it.
+        The values of the graph's inputs that follow the function's arguments. A few integers become
+        constants of the graph.
     structure : Structure
-        Where the other outputs go.
+        The structure of the result, whose leaves are the other outputs.
     decisions : sequence of Decision
         One for each guard.
     donated : tuple of int
-        The numbers of the arguments that may be overwritten, if there are no guards: a program that
-        ran along a wrong path must have destroyed nothing.
+        The positions of the arguments that may be overwritten; only without guards, since a program
+        on a wrong path must not destroy its arguments.
     backend : str, optional
-        What makes machine code of it; else what `functrans.config` says when that is done.
+        The back end; by default that of `functrans.config` when the program is compiled.
 
     Attributes
     ----------
     states : tuple of int
-        The states of what the function reads, by their numbers, for which it is certain to hold. If
-        there are none it is good for the call at hand.
+        The numbers of the closed-over states for which it is certainly valid. If there are none, it
+        is valid for the current call only.
     made : Made
-        How it came to machine code.
+        How it was compiled or loaded.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Path:
         return program
 
     def is_like(self, other: Path) -> bool:
-        """Whether another path has the same program, of the same captured values."""
+        """Whether another path has the same program and the same captured values."""
         return (
             self.graph == other.graph
             and len(self.captures) == len(other.captures)
@@ -148,7 +149,7 @@ class Path:
         try:
             return self.run(*leaves, *self.captures)
         except COMPILED_CODES as error:
-            if self.donated:  # and may be overwritten
+            if self.donated:  # donated
                 raise
             found = explained(error, self.graph, [*leaves, *self.captures])
             if found is error:
@@ -156,8 +157,8 @@ class Path:
             raise found from None
 
     def _checked(self, inputs: Sequence[Any], kind: str) -> Sequence[Any]:
-        """The results of the program for all inputs, if their values are as they should be."""
-        # inputs are not overwritten: a fault is looked for in them
+        """The results of the program, if `functrans.config.check_values` accepts their values."""
+        # inputs are not overwritten, since the origin of a bad value is searched from them
         known = self._flagged.get(kind)
         if known is None:
             graph, has_flag = _flagged(self.graph, kind)
@@ -167,7 +168,7 @@ class Path:
             results = program(*inputs)
         except NonFiniteError:
             self._look_for_origin(inputs)
-            # the arguments had the value themselves
+            # the arguments themselves contained the value
             return runnable(self.graph, (), self.backend)(*inputs)
         if not has_flag:
             return results
@@ -182,12 +183,12 @@ class Path:
             raise NonFiniteError(str(origin))
 
     def try_(self, leaves: Sequence[Any]) -> tuple[Outcomes | None, Any]:
-        """Run the program: the outcomes up to the first that differs, or else the result."""
+        """Run the program; return the outcomes up to the first that differs, or else the result."""
         count = len(self.outcomes)
         try:
             results = self.results(leaves)
         except Exception:
-            # on a path that is not the call's anything may go wrong
+            # on the path of another call, any error may occur
             differing = self._parts_at(self._guards(leaves))
             if differing is None:
                 raise
@@ -205,7 +206,7 @@ class Path:
         return None
 
     def _guards(self, leaves: Sequence[Any]) -> Iterable[Any]:
-        """The guards one after the other: each means something if those before it held."""
+        """The guards in order; each is valid only if all guards before it held."""
         for graph in self._guard_graphs:
             yield evaluate(graph, [*leaves, *self.captures])[0]
 
@@ -216,18 +217,18 @@ class Path:
 
 
 class Paths:
-    """The ways through a function for arguments of one type.
+    """The paths through a function for arguments of given types.
 
     Parameters
     ----------
     first : Path
     trace : callable
-        ``trace(leaves, outcomes, state)`` gives the `Path` of a call whose first decisions come out
-        so, in the state of a number.
+        ``trace(leaves, outcomes, state)`` gives the `Path` of a call with these outcomes of its
+        first decisions, in the state of this number.
     limit : int
-        How many paths there may be.
+        The maximum number of paths.
     name : str
-        What messages call the function.
+        The name of the function in messages.
     """
 
     def __init__(
@@ -244,18 +245,18 @@ class Paths:
         self._lock = lock()
 
     def __call__(self, leaves: Sequence[Any], state: int) -> Any:
-        """The result of the function in a state, along whichever path is the call's."""
+        """The result of the function in a state, along the path of the call."""
         outcomes: Outcomes | None = ()
         while outcomes is not None:
             path = self._along(leaves, outcomes, state)
             outcomes, result = path.try_(leaves)
         if path in self.paths[1:]:
-            with self._lock:  # the next call will probably go the same way
+            with self._lock:  # the next call will probably take the same path
                 self.paths = [path, *(other for other in self.paths if other is not path)]
         return result
 
     def _along(self, leaves: Sequence[Any], outcomes: Outcomes, state: int) -> Path:
-        """A path that begins with the given outcomes; a new one if there is none."""
+        """A path that starts with the given outcomes; traced if there is none."""
         with self._lock:
             for path in self.paths:
                 if path.outcomes[: len(outcomes)] == outcomes:
@@ -288,7 +289,7 @@ class PathReport:
 
     @property
     def programs(self) -> int:
-        """How many programs have been compiled."""
+        """The number of compiled programs."""
         return sum(map(len, self._paths))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Places: where a walk over state has found an object, and how to read it again."""
+"""Places: the holder, position and path at which a walk over state has found an object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Place(NamedTuple):
-    """Where an array is: in which holder, at which position, and how one comes there."""
+    """The place of an array: its holder, its position there, and the path to it."""
 
     array: Any
     holder: int
@@ -17,7 +17,7 @@ class Place(NamedTuple):
     key: Any
     presentable: bool
     line: int
-    """Which line of the signature speaks of it."""
+    """The index of its entry in the signature."""
 
 
 class Edge(NamedTuple):
@@ -27,14 +27,14 @@ class Edge(NamedTuple):
 
 
 class Ways:
-    """Numbers for the ways to places, which stay the same from one walk to the next."""
+    """Numbers of paths to places, which stay the same from one walk to the next."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, Any], int] = {}
         self._steps: list[tuple[int, Any]] = [(-1, "")]
 
     def step(self, path: int, label: Any) -> int:
-        """The path that goes one step on."""
+        """The path that extends a path by one step."""
         number = self._numbers.get((path, label))
         if number is None:
             number = self._numbers[path, label] = len(self._steps)
@@ -42,7 +42,7 @@ class Ways:
         return number
 
     def text(self, path: int) -> str:
-        """A path as Python would write it, as far as it goes."""
+        """A path as a Python expression, as far as possible."""
         labels: list[str] = []
         while path > 0 and len(labels) < 20:
             path, label = self._steps[path]

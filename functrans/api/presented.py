@@ -1,9 +1,9 @@
 """Closure conversion: a function that takes as arguments what it closes over.
 
-Nothing of the user's is written to, since other threads use it. What leads from the function to an
-array that is to be an argument is copied, with something else in the place of the array: functions
-(the same code, with other cells and globals), bound methods, partials, instances, and containers.
-All else is shared.
+The user's objects are not changed, since other threads use them. All objects on the path from the
+function to such an array are copied, with another value in place of the array: functions (the same
+code with other cells and globals), bound methods, partials, instances, and containers. All other
+objects are shared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functrans.api.transformed import Transformed, again
 
 
 def fixed(walk: Walk) -> set[Hashable]:
-    """Places that cannot be replaced by a copy on some way to them, with all they reach."""
+    """Objects that cannot be copied on some path to them, with everything that they reach."""
     inside: dict[Hashable, list[Hashable]] = {}
     for edge in walk.edges:
         inside.setdefault(edge.owner, []).append(edge.value)
@@ -38,7 +38,7 @@ def fixed(walk: Walk) -> set[Hashable]:
 
 
 def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
-    """What leads to some places."""
+    """The objects on the paths to some places."""
     owners: dict[Hashable, list[Hashable]] = {}
     for edge in walk.edges:
         owners.setdefault(edge.value, []).append(edge.owner)
@@ -53,14 +53,14 @@ def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
 
 
 class Presented:
-    """Copies in which other values stand at some places.
+    """Copies with other values at some places.
 
     Parameters
     ----------
     walk : Walk
     places : sequence of Place
     values : sequence
-        What stands there.
+        The new values.
     """
 
     def __init__(self, walk: Walk, places: Sequence[Place], values: Sequence[Any]) -> None:
@@ -73,11 +73,11 @@ class Presented:
         self._made: list[tuple[Callable[[], Any], Any]] = []
 
     def unchanged(self) -> bool:
-        """Whether the copies are as they were made: nobody has written to one."""
+        """Whether nobody has written to the copies."""
         return all(_alike(read(), before) for read, before in self._made)
 
     def of(self, value: Any) -> Any:
-        """A value, or its copy."""
+        """The copy of a value, or the value itself if it is shared."""
         number = id(value)
         if number not in self._leads:
             return value
@@ -120,7 +120,7 @@ class Presented:
         return copied
 
     def _at(self, owner: Hashable, key: Any, value: Any) -> Any:
-        """What stands at a place."""
+        """The value, or its replacement, at a place."""
         instead = self._instead.get((owner, key))
         return self.of(value) if instead is None else instead
 

@@ -1,4 +1,4 @@
-"""A user's call, as a flat function of the leaves that are differentiated."""
+"""The call of a transformed function, as a flat function of the differentiated leaves."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _READ_ONLY = (
 
 
 FLOAT0 = np.dtype([("float0", np.void, 0)])
-"""The dtype of derivatives by integers: there is nothing in them."""
+"""The dtype of derivatives with respect to integers, which hold no data."""
 
 
 class Form(NamedTuple):
-    """All of a linear function but the arrays that it keeps."""
+    """A linear function without its residuals."""
 
     graph: Graph
     nonzero: tuple[bool, ...]
@@ -51,11 +51,11 @@ class Form(NamedTuple):
     out_avals: tuple[Aval, ...]
     name: str
     varying: tuple[Names, ...] = ()
-    """The named axes along which each result varies, where there are such axes."""
+    """The named axes along which each result varies, within named axes."""
 
 
 class Problem:
-    """A user's function with its arguments, as a flat function of what is differentiated.
+    """A user's function with its arguments, as a flat function of the differentiated leaves.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Problem:
     transform : str
         The name of the transform, for messages.
     allow_int : bool
-        Whether leaves that are no floats are left alone, and not refused.
+        Whether leaves that are not floats are accepted, and not differentiated.
 
     Attributes
     ----------
@@ -111,18 +111,18 @@ class Problem:
         return leaf_names(self.function, self.positions, self.selected)[i]
 
     def flat(self, *leaves: Any) -> list[Any]:
-        """The user's function, from leaves to leaves: those of the result, then those of aux."""
+        """The user's function of the leaves; returns the result's leaves, then those of aux."""
         flat = Flat(self._call, self.structure, name_of(self.function), self._result_name)
         merged = list(self._all_leaves)
         for i, x in zip(self._floating, leaves, strict=True):
             merged[i] = x
         self.outs = flat(*merged)
         self.out_structure, self.out_count = flat.result, len(self.outs)
-        # auxiliary data may be anything; only what is traced has to be taken out of the trace
+        # auxiliary data may be any objects; only tracers in them become outputs
         return [*self.outs, *(x for x in self.aux if isinstance(x, Tracer))]
 
     def _call(self, *differentiated: Any) -> Any:
-        """The function's result; its auxiliary data are put aside."""
+        """The function's result; its auxiliary data are stored."""
         args = list(self.args)
         for position, value in zip(self.positions, differentiated, strict=True):
             args[position] = value
@@ -154,7 +154,7 @@ class Problem:
         return point
 
     def form(self, linear: Linear) -> Form:
-        """Its derivative at a point, but for the arrays that this keeps."""
+        """Its derivative at a point, without the residuals."""
         return Form(
             linear.graph,
             linear.nonzero,
@@ -181,7 +181,7 @@ class Problem:
     ) -> tuple[Any, ...]:
         """Cotangents of the leaves as one pytree for each differentiated argument.
 
-        ``given`` are the cotangents that they were computed from, which the caller still holds.
+        ``given`` are the cotangents of the results, which the caller still holds.
         """
         filled = [
             zeros_like(aval_of_leaf(x)) if ct is None else ct
@@ -198,7 +198,7 @@ class Problem:
 
 
 def held_argument(argument: Any) -> Any:
-    """An argument that is not differentiated: the trace may refer to its arrays without a copy."""
+    """An argument that is not differentiated; the trace may refer to its arrays without a copy."""
     return held(argument) if isinstance(argument, np.ndarray) else tree.map(held, argument)
 
 
@@ -210,7 +210,7 @@ def problem_of(
     has_aux: bool,
     transform: str,
 ) -> Problem:
-    """The flat problem that ``transform(function, argnums)(*args, **kwargs)`` poses."""
+    """The flat problem of ``transform(function, argnums)(*args, **kwargs)``."""
     positions = normalized_argnums(argnums, len(args), function)
     return Problem(function, args, kwargs, positions, has_aux, transform)
 
@@ -240,16 +240,16 @@ def filled_tangents(
 def matching(
     given: Any, structure: Any, avals: Sequence[Aval], what: str, of: str, *, absent: bool = False
 ) -> list[Any]:
-    """The leaves of a tangent or cotangent, checked against what it belongs to.
+    """The leaves of a tangent or cotangent, checked against its primal.
 
-    None in the place of a leaf or of a subtree stands for zeros; with ``absent`` it stays None.
+    None in place of a leaf or of a subtree stands for zeros; with ``absent`` it remains None.
     """
     leaves: list[Any] | None
     leaves, found = tree.flatten(given)
     if found != structure:
         leaves = with_absent_parts(given, structure)
         if leaves is None:
-            # what is absent is no difference
+            # absent parts do not count as differences
             found = tree.structure(tree.map(lambda x: 0, given, is_leaf=_is_absent))
             raise TreeMismatchError(
                 f"{what} must have the structure of {of}: {difference(structure, found)}"
@@ -284,12 +284,12 @@ def _is_absent(node: Any) -> bool:
 
 
 def with_absent_parts(given: Any, structure: Any) -> list[Any] | None:
-    """The leaves of a tree of which parts are None; None if it does not have the structure."""
+    """The leaves of a tree in which parts are None; None if the structure does not match."""
     numbered = structure.unflatten(range(structure.num_leaves))
     try:
         places = tree.broadcast_prefix(given, numbered, _is_absent)
     except TreeMismatchError:
         return None
     present = [x for x in places if x is not None]
-    # a leaf that would have to be spread over several has not the structure
+    # a leaf in place of a subtree does not match
     return places if len(present) == tree.structure(given).num_leaves else None

@@ -1,4 +1,4 @@
-"""Progress bars of loops: between the segments of a loop, an effect moves a bar of tqdm's."""
+"""Progress bars of loops: an effect between the segments of a loop advances a tqdm bar."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 
 MOST_SEGMENTS = 100
-"""How often a bar moves at most: the program stops for it."""
+"""The most updates of a bar, since each interrupts the program."""
 
 _tqdm = lazy("tqdm.auto:tqdm")
 
 
 def bar(progress: object, total: int, what: str) -> Bar:
-    """A bar for a loop of so many steps; ``progress`` is its title. It raises as `titled` does."""
+    """A bar titled ``progress`` for a loop of ``total`` steps; raises like `titled`."""
     return Bar(titled(progress, what), total)
 
 
 def titled(progress: object, what: str) -> str:
-    """The title of a progress bar, once it is one and there is something that draws it.
+    """Check the title of a progress bar, and that tqdm is installed.
 
     Raises
     ------
     TypeError
-        If the title is no string.
+        If the title is not a string.
     ImportError
-        If there is no tqdm.
+        If tqdm is not installed.
     """
     if not isinstance(progress, str):
         raise TypeError(
@@ -47,7 +47,7 @@ def titled(progress: object, what: str) -> str:
 
 
 class Bar:
-    """Draws how many steps are done. Calls of one program in several threads have a bar each."""
+    """Shows the number of completed steps. Each thread that calls the program has its own bar."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title = title
@@ -57,23 +57,23 @@ class Bar:
 
     @property
     def every(self) -> int:
-        """How many steps there are between two moves."""
+        """The number of steps between two updates."""
         return max(-(-self._total // MOST_SEGMENTS), 1)
 
     def moved(self, done: Any, count: int, results: Any) -> Any:
-        """The number of steps done, with some more, which the bar shows once there are results."""
+        """The new number of completed steps, which the bar shows once the results are computed."""
         now = _after(results, done + count)
         perform(self, now)
         return now
 
     def __call__(self, done: Any) -> None:
-        """Show that so many steps are done; with the last one the bar ends."""
+        """Show the number of completed steps; the last step closes the bar."""
         thread, count = threading.get_ident(), int(done)
         with self._lock:
             shown = self._shown.get(thread)
             if shown is None and count >= self._total:
-                return  # another example of a map has been here, or there is one segment
-            if shown is None or count < shown.n:  # an earlier call was broken off
+                return  # another example of a map has shown it, or there is one segment
+            if shown is None or count < shown.n:  # an earlier call was interrupted
                 if shown is not None:
                     shown.close()
                 shown = self._shown[thread] = _tqdm(desc=self._title, total=self._total)
@@ -83,7 +83,7 @@ class Bar:
 
 
 class Counter:
-    """Draws how many steps a loop has done that ends by a condition; each example has a bar."""
+    """Shows the number of steps of a loop that ends by a condition, in a bar for each example."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -91,28 +91,28 @@ class Counter:
         self._lock = lock()
 
     def next_shown(self, done: Any) -> Any:
-        """The count that is shown next: each of the first 64 steps, then every thirty-second part.
+        """The count that is shown next: each of the first 64, then steps of a thirty-second part.
 
-        So a slow loop shows each step, and a fast one hardly stops for it.
+        So a slow loop shows each step, and a fast one is rarely interrupted.
         """
         return done + np.maximum(done // 32, 1)
 
     def moved(self, done: Any, results: Any) -> Any:
-        """The number of steps done, which the bar shows once there are results."""
+        """The number of completed steps, which the bar shows once the results are computed."""
         done = _after(results, done)
         perform(self, done)
         return done
 
     def ended(self, done: Any) -> None:
-        """The bar ends."""
+        """Close the bar."""
         perform(self._end, done)
 
     def __call__(self, done: Any) -> None:
-        """Show that so many steps are done."""
+        """Show the number of completed steps."""
         thread, count = threading.get_ident(), int(done)
         with self._lock:
             shown = self._shown.get(thread)
-            if shown is None or count < shown.n:  # an earlier call was broken off
+            if shown is None or count < shown.n:  # an earlier call was interrupted
                 if shown is not None:
                     shown.close()
                 shown = self._shown[thread] = _tqdm(desc=self._title)
@@ -125,6 +125,6 @@ class Counter:
 
 
 def _after(results: Any, value: Any) -> Any:
-    """The value, once there are the results."""
+    """The value, with a data dependence on the results."""
     leaves = [x for x in tree.leaves(results) if isinstance(x, Tracer)]
     return tied(value, first_token(*leaves, lanes=()))[0] if leaves else value

@@ -1,8 +1,8 @@
-"""Notices that a function which is compiled drew from a random generator while it was traced.
+"""Warning about random generators that a compiled function uses while it is traced.
 
-What it drew then is a constant of the compiled program. The states of the generators that the
-function can reach are compared before and after: NumPy's global one, and those of NumPy's and
-Python's that are found from its closure, its defaults and the globals that it names, by way of
+The numbers drawn during tracing are constants of the compiled program. The states of all reachable
+generators are compared before and after tracing: NumPy's global one, and those of NumPy and Python
+that are reachable from the function's closure, its defaults and the globals that it names, through
 functions, attributes and containers.
 """
 
@@ -23,18 +23,18 @@ from functrans.trace.bytecode import called_without_arguments, closure, codes, i
 from functrans.trace.source import is_installed
 
 MOST_OBJECTS = 2000
-"""The number of objects that are looked at: a function may reach all of a program."""
+"""The most objects that are visited, since a function may reach a whole program."""
 
 
 class _Place(NamedTuple):
-    """A name that leads to a generator, and the code that it was found in."""
+    """A name by which a generator is reached, and the code that contains it."""
 
     name: str
     code: CodeType | None = None
 
 
 class _Found(NamedTuple):
-    """A generator, how it is come to, its state before, and how that is read."""
+    """A generator, its place, its state before tracing, and the function that reads the state."""
 
     generator: Any
     place: _Place
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
 
 
 _shown: dict[Any, Any] = {}
-"""What Python's filters know of the warnings that were given: each line once, unless told else."""
+"""The registry of given warnings, by which Python's filters warn once for each line."""
 
 
 def watched(
@@ -51,10 +51,10 @@ def watched(
 ) -> Callable[..., Any]:
     """The function, to be called once, with a warning if it draws from a random generator.
 
-    Generators are looked for among so many (``most``) objects that it reaches.
+    Generators are searched among at most ``most`` objects that it reaches.
     """
     if sys.modules.keys().isdisjoint(("numpy.random", "random")):
-        return function  # so nobody has a generator
+        return function  # then no generator exists
 
     def call(*args: Any, **kwargs: Any) -> Any:
         reached = list(_reachable(function, most))
@@ -78,15 +78,15 @@ def watched(
 
 
 def _unseeded(reached: Iterable[tuple[Any, _Place]]) -> Iterator[tuple[str, int]]:
-    """Where functions make generators that nobody else has, of other numbers each time."""
-    for code in _own_codes(reached):
+    """The lines on which functions create unseeded generators."""
+    for code in _user_codes(reached):
         if "default_rng" in code.co_names:
             for line in called_without_arguments(code, "default_rng"):
                 yield code.co_filename, line
 
 
-def _own_codes(reached: Iterable[tuple[Any, _Place]]) -> list[CodeType]:
-    """The code of functions that a user has written."""
+def _user_codes(reached: Iterable[tuple[Any, _Place]]) -> list[CodeType]:
+    """The code of the user's own functions."""
     return [
         code
         for value, _ in reached
@@ -106,15 +106,15 @@ _NORMAL = frozenset(
     "chisquare f lognormal multivariate_normal noncentral_chisquare noncentral_f normal randn "
     "standard_normal standard_t vonmises wald".split()
 )
-"""Methods of NumPy's global generator that draw normal numbers: it keeps every other one."""
+"""Methods of NumPy's global generator that draw normal numbers in pairs, and cache the second."""
 
 
 def _may_draw_normals(reached: Iterable[tuple[Any, _Place]]) -> bool:
-    return any(not _NORMAL.isdisjoint(code.co_names) for code in _own_codes(reached))
+    return any(not _NORMAL.isdisjoint(code.co_names) for code in _user_codes(reached))
 
 
 def _words(generator: Any) -> Any:
-    """The state of a Mersenne twister as it lies in memory: NumPy takes 30 us to make it a dict."""
+    """The state of a Mersenne twister, read from memory: NumPy's dict of it takes 30 us."""
     bits = generator._bit_generator
     if type(bits).__name__ != "MT19937":
         return _state(generator)
@@ -122,18 +122,18 @@ def _words(generator: Any) -> Any:
 
 
 _TWISTER = 4 * (624 + 1)
-"""Bytes: its words, and the place of the next one."""
+"""The bytes of its words and of the position of the next word."""
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two states are equal: dictionaries of numbers and arrays."""
+    """Whether two states, dictionaries of numbers and arrays, are equal."""
     if isinstance(a, Mapping):
         return all(_same(a[key], b[key]) for key in a)
     return bool(a.tobytes() == b.tobytes()) if hasattr(a, "tobytes") else bool(a == b)
 
 
 def _generators(reached: Iterable[tuple[Any, _Place]]) -> Iterator[_Found]:
-    """The generators among objects, NumPy's global one first."""
+    """The generators among reachable objects, NumPy's global one first."""
     numpys, pythons = sys.modules.get("numpy.random"), sys.modules.get("random")
     kinds: list[type] = []
     legacy = None
@@ -146,27 +146,27 @@ def _generators(reached: Iterable[tuple[Any, _Place]]) -> Iterator[_Found]:
         kinds.append(pythons.Random)
     types = tuple(kinds)
     for value, place in reached:
-        if isinstance(value, types) and value is not legacy and not _asks_the_system(value):
+        if isinstance(value, types) and value is not legacy and not _is_stateless(value):
             yield _Found(value, place, _state(value), _state)
 
 
-def _asks_the_system(generator: Any) -> bool:
+def _is_stateless(generator: Any) -> bool:
     """Whether a generator has no state: ``random.SystemRandom``."""
     return type(generator).__name__ == "SystemRandom"
 
 
 _GLOBAL = _Place("random")
-"""How NumPy's global generator is come to: ``np.random.normal``."""
+"""The place of NumPy's global generator: ``np.random.normal``."""
 
 
 def _reachable(function: Any, most: int = MOST_OBJECTS) -> Iterator[tuple[Any, _Place]]:
-    """Objects that a function can come to, each once, and how each is called."""
+    """The objects that a function can reach, each once, with their places."""
     waiting: list[tuple[Any, _Place]] = [(function, _Place(name_of(function)))]
     seen: set[int] = set()
     while waiting and len(seen) < most:
         value, place = waiting.pop()
         if id(value) in seen or type(value) in weakref.ProxyTypes:
-            continue  # what a proxy stands for may be gone
+            continue  # the referent of a proxy may have been deleted
         seen.add(id(value))
         yield value, place
         if isinstance(value, FunctionType) and not is_installed(value.__code__.co_filename):
@@ -178,7 +178,7 @@ def _reachable(function: Any, most: int = MOST_OBJECTS) -> Iterator[tuple[Any, _
 
 
 def _named(function: FunctionType) -> Iterator[tuple[Any, _Place]]:
-    """What a function's code has names for: in its closure, among globals and in modules."""
+    """The objects that a function's code names: in its closure, among globals and in modules."""
     known = dict(function.__globals__) | dict(closure(function))
     for code in codes(function.__code__):
         for name in (*code.co_names, *code.co_freevars):
@@ -198,7 +198,7 @@ def _named(function: FunctionType) -> Iterator[tuple[Any, _Place]]:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object is made of, with the names of attributes."""
+    """The components of an object, with the names of attributes."""
     if isinstance(value, (list, tuple, set)):
         yield from (("", part) for part in value)
     elif isinstance(value, dict):
@@ -210,12 +210,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, weakref.ref):
         yield "", value()
     elif isinstance(value, FunctionType):
-        yield from closure(value)  # a wrapper of the library's
+        yield from closure(value)  # a wrapper of this library
     elif isinstance(value, BuiltinMethodType):
-        yield "", value.__self__  # a generator's method: draw = rng.normal
+        yield "", value.__self__  # a method of a generator, as in draw = rng.normal
     elif not isinstance(value, (type, ModuleType)):
         with suppress(AttributeError):
-            # not by getattr, which may be a function of the user's
+            # not by getattr, which may call the user's code
             attributes = object.__getattribute__(value, "__dict__")
             yield from attributes.items() if isinstance(attributes, dict) else ()
 
@@ -241,12 +241,12 @@ def _warn_at(message: str, file: str, line: int) -> None:
 
 
 def _line(function: Any, place: _Place) -> tuple[str, int]:
-    """The line on which a generator is named; else the one that the function begins on."""
-    own = _own_codes(_reachable(function))
+    """The line that names a generator; otherwise the first line of the function."""
+    own = _user_codes(_reachable(function))
     for code in [place.code] if place.code else own:
         for instruction in instructions(code):
             named, position = instruction.argval, instruction.positions
-            names = named if isinstance(named, tuple) else (named,)  # one may load two variables
+            names = named if isinstance(named, tuple) else (named,)  # may load two variables
             if place.name in names and position is not None and position.lineno:
                 return code.co_filename, position.lineno
     return (own[0].co_filename, own[0].co_firstlineno) if own else ("<unknown>", 1)

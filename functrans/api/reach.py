@@ -1,14 +1,14 @@
 """Reachability: the objects that a function can reach besides its arguments, by their state.
 
-From a function one comes to the contents of its cells, its defaults, the globals that its code
-names, and from any object to what it consists of: attributes, elements, the function and arguments
-of a partial, the class with its methods. Code is searched only for what *cannot* concern it: an
-attribute that nothing names is left out, unless something may read attributes by names that it
-makes up (``getattr``, ``vars``, an installed package that is given the object).
+A function reaches the contents of its cells, its defaults and the globals that its code names; any
+object reaches its components: attributes, elements, the function and arguments of a partial, the
+class with its methods. The code serves only to exclude objects: an attribute that no code names is
+left out, unless something may read attributes by computed names (``getattr``, ``vars``, an
+installed package that receives the object).
 
-A walk gives the *signature* of all this, which is equal only where tracing the function would give
-the same program; the *places* where arrays are; and what has to be looked at to know that nothing
-has changed since.
+A walk yields the *signature* of all these objects, which is equal only if tracing the function
+gives the same program; the *places* of arrays; and the *holders* that must be checked to know that
+nothing has changed since.
 """
 
 from __future__ import annotations
@@ -91,22 +91,22 @@ from functrans.trace.source import is_installed
 from functrans.trace.tracer import Tracer
 
 MOST_OBJECTS = 20_000
-"""The number of objects that are looked at: a function may reach all of a program."""
+"""The most objects that are visited, since a function may reach a whole program."""
 
 
 class Walk:
-    """One walk from some objects over all that they reach.
+    """A walk from some objects over all objects that they reach.
 
     Parameters
     ----------
     roots : sequence
     paths : Ways
     names : set of str
-        Those that code reached by an earlier walk has.
+        The names in the code that an earlier walk has reached.
     any_attribute, any_global : bool
-        Whether something was found that may read attributes, or globals, which nothing names.
+        Whether something was found that may read attributes, or globals, by computed names.
     made : set of int
-        The classes of which the function may make instances.
+        The ids of classes that the function may instantiate.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Walk:
     ) -> None:
         self.signature: list[Hashable] = []
         self.visits: list[tuple[int, int]] = []
-        """From which line of the signature on is spoken of the value on a path."""
+        """The index of the first signature entry of the value on each path."""
         self.places: list[Place] = []
         self.holders: list[Holder] = []
         self.edges: list[Edge] = []
         self.alive: list[Any] = []
-        """Everything that was visited: while it lives, its number is its own."""
+        """All visited objects, kept alive so that their ids are unique."""
         self.gone: list[Any] = []
-        """What was held and is no more."""
+        """Receives an item when a held object is deleted."""
         self.names: set[str] = set(names)
         self.any_attribute = any_attribute
         self.any_global = any_global
@@ -165,7 +165,7 @@ class Walk:
     ) -> None:
         say = self.signature.append
         self.visits.append((len(self.signature), path))
-        kind: Any = type(value)  # (not `isinstance`, which asks the object for its class)
+        kind: Any = type(value)  # not `isinstance`, which reads the object's own ``__class__``
         if kind in WITHOUT_STATE or issubclass(kind, Tracer) or is_compiled(kind):
             say(key_of(value) if kind in WITHOUT_STATE else Identity(value))
             return
@@ -218,7 +218,7 @@ class Walk:
             self._hold(current, [".get()"], path, id(value))
         elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
-            if value.dtype.names is not None:  # other fields have numbers
+            if value.dtype.names is not None:  # the other fields hold numbers
                 self._place(value, path, owner, key)
             objects = Other(value, objects_in, self.gone)
             self._hold(objects, [(i,) for i in range(len(objects.ids))], path, id(value))
@@ -242,7 +242,7 @@ class Walk:
         owner: Hashable,
         presentable: bool = False,
     ) -> None:
-        """Look at what something holds before each call, and visit it: as many as labels."""
+        """Register a holder, to be checked before each call, and visit its values."""
         self.holders.append(holder)
         for position, (label, value) in enumerate(zip(labels, holder.read(), strict=False)):
             self._push(
@@ -271,7 +271,7 @@ class Walk:
             self._code(function, path)
 
     def _attached(self, function: types.FunctionType, path: int) -> None:
-        """Defaults and attributes of a function."""
+        """Visit the defaults and attributes of a function."""
         labels = [".__defaults__", ".__kwdefaults__"]
         if is_plain(function.__defaults__) and not function.__kwdefaults__:
             self.signature.append(key_of(function.__defaults__))
@@ -282,7 +282,7 @@ class Walk:
         self._hold(holder, [f".{name}" for name in names], path, id(function))
 
     def _code(self, function: types.FunctionType, path: int) -> None:
-        """The globals that a user's function names, and what else its code says."""
+        """Visit the globals that a user's function names, and note the names in its code."""
         names = names_of(function.__code__)
         self.names |= names
         namespace = function.__globals__
@@ -294,7 +294,7 @@ class Walk:
         wanted = set(names & namespace.keys())
         if self.any_global:
             wanted = {name for name in namespace if not name.startswith("__")}
-        # one that is not there may come, and take the place of one of Python's own
+        # a missing global may be created later, and hide a builtin
         absent = globals_of(function.__code__) - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
         self._named(vars(builtins), added_builtins(absent), id(function), False)
@@ -303,7 +303,7 @@ class Walk:
     def _named(
         self, namespace: dict[str, Any], names: list[str], by: int, presentable: bool
     ) -> None:
-        """Global variables; each is a place of its own, whichever functions name it."""
+        """Visit global variables; each has one place, whichever functions name it."""
         names = [name for name in names if not self._is_library(namespace.get(name))]
         self.edges += [Edge(by, (id(namespace), name), presentable) for name in names]
         self.signature.append(tuple(names))
@@ -322,7 +322,7 @@ class Walk:
             )  # fmt: skip
 
     def _is_library(self, value: Any) -> bool:
-        """Whether a value is an installed module, of which one supposes that it stays."""
+        """Whether a value is an installed module, which is assumed not to change."""
         if not isinstance(value, types.ModuleType) or not is_installed_module(value):
             return False
         name = value.__name__.partition(".")[0]
@@ -331,7 +331,7 @@ class Walk:
         return True
 
     def _trust(self, value: Any) -> None:
-        """Note what is of an installed package that may read any attribute."""
+        """Note a value of an installed package that may read any attribute."""
         package = str(getattr(value, "__module__", None) or "").partition(".")[0]
         if package == "builtins":
             name = getattr(value, "__name__", "")
@@ -349,7 +349,7 @@ class Walk:
         if owner is None or isinstance(owner, (types.ModuleType, type)):
             self.signature.append(Identity(value))
             self._trust(value)
-            if isinstance(value, np.ufunc):  # `np.frompyfunc` makes one of a function
+            if isinstance(value, np.ufunc):  # one that `np.frompyfunc` made from a function
                 for function in filter(callable, referents_of(value)):
                     self._push(function, path, id(value), "function", False)
         else:
@@ -360,7 +360,7 @@ class Walk:
         exact = type(value).__reduce__ is Transformed.__reduce__
         self.signature.append(Identity(type(value)))
         self._push(value._function, path, id(value), "function", exact)
-        for name, option in value._options.items():  # which nobody writes to
+        for name, option in value._options.items():  # read-only
             self._push(option, path, id(value), name, False)
         if not exact:
             rules = Other(value, lambda x: list(x._rules_given().values()), self.gone)
@@ -417,7 +417,7 @@ class Walk:
     # -- everything else -----------------------------------------------------------------------
 
     def _object(self, value: Any, path: int) -> None:
-        """A container, an instance, or both."""
+        """Visit a container, an instance, or both."""
         kind: Any = type(value)
         number = id(value)
         if kind.__module__.partition(".")[0] == OURS and isinstance(value, Table):
@@ -436,7 +436,7 @@ class Walk:
             self._hold(Items(value, self.gone), labels, path, number, kind is dict)
         elif isinstance(value, (*EXACT, set, frozenset)):
             self.signature.append((kind.__name__, len(value)))
-            if isinstance(value, (tuple, frozenset)):  # whose elements stay
+            if isinstance(value, (tuple, frozenset)):  # immutable containers
                 base: Any = tuple if isinstance(value, tuple) else frozenset
                 for i, item in enumerate(base.__iter__(value)):
                     self._push(item, self._paths.step(path, (i,)), number, (i,), exact)
@@ -463,7 +463,7 @@ class Walk:
         self._attributes(value, path)
 
     def _attributes(self, value: Any, path: int) -> None:
-        """The attributes of an instance, and its class."""
+        """Visit the attributes of an instance, and its class."""
         kind: Any = type(value)
         if not is_of_the_interpreter(kind):
             self._push(kind, path, id(value), AS_TYPE, False)
@@ -481,7 +481,7 @@ class Walk:
         self._hold(holder, labels, path, id(value), not installed and is_copied(kind))
 
     def _opaque(self, value: Any, path: int) -> None:
-        """What consists of no objects that Python's collector does not know of."""
+        """Visit an object without Python attributes, by the referents that the collector knows."""
         kind: Any = type(value)
         self.signature.append(Identity(value))
         self._trust(kind)

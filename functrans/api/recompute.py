@@ -1,4 +1,4 @@
-"""Rematerialisation and cut gradients: checkpoint and stop_gradient."""
+"""Rematerialisation (checkpoint), and stop_gradient."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stop_gradient(x: Any) -> Any:
 
     Returns
     -------
-    The same, in the same structure.
+    The same values, in the same structure.
 
     Examples
     --------
@@ -46,18 +46,18 @@ def stop_gradient(x: Any) -> Any:
 
 
 def keep_nothing(eqn: Eqn) -> bool:
-    """The default policy: everything inside is computed again."""
+    """The default policy: recompute everything."""
     return False
 
 
 def keep_dots(eqn: Eqn) -> bool:
-    """A policy: keep the results of contractions (matrix products), compute the rest again."""
+    """A policy: keep the results of contractions (matrix products), recompute the rest."""
     return eqn.primitive.name == "dot_general"
 
 
 @cached(1024)
 def keep_names(*names: str) -> Callable[[Eqn], bool]:
-    """A policy: keep what has one of these names, itself or by its primitive."""
+    """A policy: keep values with one of these names, and results of primitives of these names."""
 
     def policy(eqn: Eqn) -> bool:
         own = eqn.params["name"] if eqn.primitive is named else eqn.primitive.name
@@ -137,7 +137,7 @@ def checkpoint(
         if current.get() is None:
             return function(*args, **kwargs)
         leaves, structure = tree.flatten((args, kwargs))
-        # flags, sizes and objects (the `self` of a method) are no part of what is differentiated
+        # flags, sizes and objects (the `self` of a method) are not differentiated
         traced = [
             isinstance(x, (Tracer, OnDevice, np.ndarray, np.generic, float, complex))
             for x in leaves
@@ -162,7 +162,7 @@ _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2
 
 
 def _in_bytes(size: int | str) -> int:
-    """A number of bytes, which may be written with a unit."""
+    """A number of bytes, which may be given as a string with a unit."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?) *([KMG]?I?B?)", str(size).strip().upper())
     if found is None or found[2] not in _UNITS:
         raise ValueError(f"budget of checkpoint is a number of bytes, or '200MB': not {size!r}")

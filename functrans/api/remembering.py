@@ -1,4 +1,4 @@
-"""Remembered calls: from the second call of a kind on, native code dispatches without Python."""
+"""Inline caching of calls: from the second similar call on, native code dispatches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from functrans.tracebacks import hide
 from functrans.tree.compare import Structure
 
 MOST_STATES = 8
-"""Of so many states of what it closes over a function remembers programs."""
+"""The most closed-over states for which a function keeps programs."""
 
 
 class Remembering(Transformed[P, R]):
-    """A compiled function whose calls are made by native code where they are like the last ones.
+    """A compiled function whose calls are dispatched by native code if they resemble recent ones.
 
-    ``__call__`` is for all others (`functrans.run.call.inline_cache`).
+    ``__call__`` handles all other calls (`functrans.run.call.inline_cache`).
     """
 
     __slots__ = ("_recent",)
@@ -40,7 +40,7 @@ class Remembering(Transformed[P, R]):
     ) -> None:
         super().__init__(transform, function, options, function)
         self._recent: tuple[Any, ...] = ()
-        # with the other paths, if there are some
+        # with the function's other paths, if it branches
         self._entries: Table[Any, tuple[Path, Paths | None]] = Table(MOST_ENTRIES)
         self._outside = Outside(function, instance)
         self._history = History(function, self._outside)
@@ -60,7 +60,7 @@ class Remembering(Transformed[P, R]):
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
     def outside(self) -> OutsideReport:
-        """What the function reads besides its arguments: which arrays, and what is done about each.
+        """The arrays that the function reads besides its arguments, and how each is treated.
 
         Returns
         -------
@@ -84,15 +84,15 @@ class Remembering(Transformed[P, R]):
         return self._outside.report(name_of(self._function))
 
     def compilations(self) -> CompilationReport:
-        """Each time that it has been traced, and why (`functrans.debug.why_compiled`)."""
+        """The traces of the function, and their reasons (`functrans.debug.why_compiled`)."""
         return CompilationReport(name_of(self._function), self._history.compilations())
 
     def forget_calls(self) -> None:
-        """Have all calls come through Python, until they have been made there again."""
+        """Empty the inline cache, so that each call goes through Python once more."""
         self._recent = ()
 
     def _keep(self, key: Any, entry: tuple[Path, Paths | None], states: Sequence[int]) -> None:
-        """Enter a program for the states that it holds for."""
+        """Store a program for the states in which it is valid."""
         with self._lock:
             self.forget_calls()
             known = {number for number, *_ in list(self._entries)}
@@ -108,10 +108,10 @@ class Remembering(Transformed[P, R]):
         state: State,
         again: Callable[..., Any] | None = None,
     ) -> Any:
-        """What a call gives that may trace; where that cannot be, what all of it gives once more.
+        """The result of a call that may trace; repeat the call if tracing fails.
 
-        The state may be another one by now. Or the function does not take a traced value in the
-        place of arrays that it closes over: then these are constants, which are compared.
+        Either the state has changed. Or the function does not accept tracers in place of arrays
+        that it closes over: then these become constants, which are compared.
         """
         again = again or self._results
         try:
@@ -127,11 +127,11 @@ class Remembering(Transformed[P, R]):
     def _remember(
         self, path: Path, structure: Structure, leaves: Sequence[Any], state: State
     ) -> None:
-        """Python has made a call: native code may make those that are like it, in this state."""
+        """Enter a completed call into the inline cache, for similar calls in this state."""
         path.calls += 1
-        if path.calls == 1:  # one call is no reason to load what that takes
+        if path.calls == 1:  # a single call does not justify loading the cache
             return
-        if state.entries.get(path, self) is None:  # native code cannot make such calls
+        if state.entries.get(path, self) is None:  # native code does not support such calls
             return
         with self._lock:
             if path not in state.entries:

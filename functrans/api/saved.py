@@ -1,7 +1,7 @@
 """save and load: a compiled program in a file that holds its graph as data.
 
-The file is a zip archive: ``program.json``, and the constant arrays in NumPy's format. Nothing in
-it is code, of Python's or of a machine: machine code comes from the user's own cache, or is made.
+The file is a zip archive of ``program.json`` and the constant arrays in NumPy's format. It contains
+neither Python code nor machine code: machine code is compiled, or read from the user's own cache.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FORMAT = "functrans program"
 VERSION = 1
 _PROGRAM = "program.json"
 
-# the compiler comes with it
+# imports the compiler
 _check_untrusted = lazy("functrans.run.call.untrusted:check_untrusted")
 
 
@@ -53,7 +53,7 @@ def save(
     Parameters
     ----------
     function : callable
-        What `jit` gave, or any function of which a program can be made.
+        A function that `jit` returned, or one that `jit` can compile.
     path : path-like
         The file, which is replaced if it exists.
     *args, **kwargs
@@ -63,19 +63,18 @@ def save(
     Raises
     ------
     SavedProgramError
-        If the program cannot be written as data: it calls Python (`callback`), has arguments or
-        results in containers of a class of the user's, or a checkpoint with a policy of the user's.
+        If the program cannot be written as data: it calls Python (`callback`), or has arguments or
+        results in containers of a user's class, or a checkpoint with a user's policy.
     TracerBoolError
         If the function branches in Python on values: a file holds one program for all values.
 
     Notes
     -----
-    Operations that the user has defined (`functrans.extend`) are in the file by their names, and
-    must be defined where it is loaded. The rules of custom derivatives are traced now, and saved.
-
-    A named tuple is in the file by the names of its class and of its fields. The loaded program
-    takes any class that has these, and gives one of its own making, or NumPy's where it is the
-    result of one of NumPy's functions.
+    User-defined operations (`functrans.extend`) are saved by name, and must be defined where the
+    file is loaded. The rules of custom derivatives are traced now, and saved. A named tuple is
+    saved by the names of its class and of its fields. The loaded program accepts any class with
+    these names, and returns one that it defines, or NumPy's class if the named tuple is the result
+    of a NumPy function.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def save(
 
 
 def _write(path: Path, data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
-    # a reader finds the old file or the whole new one
+    # atomic: a reader finds the old file or the whole new one
     number, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(number, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as z:
@@ -135,10 +134,10 @@ def _write(path: Path, data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Non
 
 
 class LoadedProgram:
-    """A loaded program: called like the function that was saved, without its static arguments.
+    """A loaded program, which is called like the saved function, without its static arguments.
 
-    It takes arguments of the types that it was saved for, and stands in other functions, under
-    `grad`, `vmap` and `jit`, as any function does.
+    It takes arguments of the types that it was saved for. It can be called in other functions, and
+    works with `grad`, `vmap` and `jit`.
     """
 
     def __init__(
@@ -186,7 +185,7 @@ class LoadedProgram:
         return self._results.unflatten(outs)
 
     def _takes(self, structure: Structure) -> bool:
-        """Whether a structure is that of the arguments, but for classes that have their names."""
+        """Whether a structure is that of the arguments, up to named tuples of equal names."""
         try:
             same: bool = structure_to_data(structure) == structure_to_data(self._arguments)
         except TypeError:
@@ -198,7 +197,7 @@ class LoadedProgram:
     def _checked(self, i: int, x: Any) -> Any:
         x = as_array(x, lambda: f"leaf {i} of the arguments of {self.__name__}")
         expected, found = self._graph.inputs[i].aval, aval_of_leaf(x)
-        # a Python number yields to what it meets, and another number with its dtype does not
+        # a Python number is weak, unlike other numbers of the same dtype
         fits = found.weak and np.can_cast(found.dtype, expected.dtype, "same_kind")
         same = found.dtype == expected.dtype and not expected.weak
         if found.shape != expected.shape or not (fits or same):
@@ -223,8 +222,9 @@ def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedPro
     ----------
     path : path-like
     trusted : bool, optional
-        Whether the file comes from where the code comes from. Only types are then checked, which
-        takes less time, and operations of the user's on arrays too large to be verified are taken.
+        Whether the file's source is as trustworthy as the code's. Then only types are checked,
+        which takes less time, and user-defined operations on arrays too large to be verified are
+        accepted.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedPro
         ) from None
     except (OSError, SavedProgramError):
         raise
-    except Exception as error:  # whatever a reader of data that anybody may have written raises
+    except Exception as error:  # the errors that readers of damaged or malicious data raise
         raise SavedProgramError(
             f"{shown} is no program that functrans saved, or it is damaged "
             f"({type(error).__name__}: {error})"
@@ -285,7 +285,7 @@ def _loaded(path: Path, shown: str, trusted: bool) -> LoadedProgram:
 
 
 def _array(content: bytes) -> np.ndarray[Any, Any]:
-    """An array in NumPy's format, which has no name for bfloat16: it is two bytes of whatever."""
+    """An array in NumPy's format, in which bfloat16 is stored as a void dtype of two bytes."""
     array: np.ndarray[Any, Any] = np.load(io.BytesIO(content), allow_pickle=False)
     return array.view(dtype_from_data("bfloat16")) if array.dtype == np.dtype("V2") else array
 
@@ -298,7 +298,7 @@ _MOST_RULES = 100
 
 
 class _Parts:
-    """What stands beside the graph of a program: constant arrays, and the graphs of rules."""
+    """The parts of a file beside the program's graph: constant arrays, and the graphs of rules."""
 
     def __init__(self, captures: Sequence[Any] = (), trusted: bool = True) -> None:
         self.arrays = [np.asarray(x) for x in captures]
@@ -307,7 +307,7 @@ class _Parts:
         self._numbers: dict[Any, int] = {}
 
     def to_data(self, value: Any) -> Any:
-        """A parameter as data."""
+        """A parameter of an equation as plain data."""
         if isinstance(value, Constant):
             self.arrays.append(value.array)
             return {"constant": len(self.arrays) - 1}
@@ -320,7 +320,7 @@ class _Parts:
         raise TypeError(f"it consists of Python's code ({name_of(value)}), and a file holds none")
 
     def _rule_to_data(self, rule: Rule) -> int:
-        """The number of a rule, whose graphs may hold that rule in turn."""
+        """The number of a rule, whose graphs may contain the same rule."""
         number = self._numbers.get(rule.key)
         if number is None:
             number = self._numbers[rule.key] = len(self.rules)
@@ -333,7 +333,7 @@ class _Parts:
         return number
 
     def graph(self, data: Any) -> Graph:
-        """A graph in a file, checked."""
+        """A graph read from a file, and checked."""
         graph = graph_from_data(data, self.from_data)
         with exact_sizes():
             check_graph(graph)
@@ -342,7 +342,7 @@ class _Parts:
         return graph
 
     def from_data(self, data: Any) -> Any:
-        """The parameter that `to_data` was given."""
+        """The inverse of `to_data`."""
         if "constant" in data:
             return Constant(self.arrays[data["constant"]])
         if "rule" in data:

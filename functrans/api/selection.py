@@ -1,4 +1,4 @@
-"""Which arguments are differentiated: by position or by name, and what of them."""
+"""Selection of the differentiated arguments, by position or by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Argnames = str | Iterable[str]
 
 
 class Which:
-    """The arguments that a gradient is taken by.
+    """The arguments with respect to which a function is differentiated.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Which:
     argnames : str or iterable of str
         In place of ``argnums``.
     allow_int : bool
-        Whether there may be integers among them.
+        Whether they may contain integers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Which:
     def problem(
         self, args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, transform: str
     ) -> Problem:
-        """The problem that a call poses."""
+        """The flat problem of a call."""
         if self.names:
             function, given = self._by_name(args, kwargs)
             positions = tuple(range(len(given)))
@@ -63,7 +63,7 @@ class Which:
     def _by_name(
         self, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """A function of the named arguments alone, and these."""
+        """A function of the named arguments only, and these arguments."""
         function = self.function
         parameters = inspect.signature(function).parameters
         for name in self.names:

@@ -1,9 +1,9 @@
 """Sparse derivatives by compression: one product for all columns, or rows, that do not overlap.
 
-The sparsity pattern is found in the linear graph of the derivative, its columns are coloured, and
-the products with one vector for each colour have all entries (Gebremedhin, Manne and Pothen, "What
-color is your Jacobian?", SIAM Review, 2005). Pattern and colours are found while a function is
-traced, so that a compiled function has the products only.
+The sparsity pattern is derived from the linear graph of the derivative. Its columns are coloured,
+and the products with one vector for each colour contain all entries (Gebremedhin, Manne and Pothen,
+"What color is your Jacobian?", SIAM Review, 2005). Pattern and colours are computed while a
+function is traced, so that a compiled function computes only the products.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, issparse
 
 from functrans.api.arguments import aval_of_leaf, name_of
 from functrans.api.compressed import assembled
+from functrans.api.jacobians import shapes
 from functrans.api.linearization import Point, is_tracer, run_derivative
 from functrans.api.problem import Problem
 from functrans.caches import Table
@@ -54,7 +55,7 @@ from functrans.transform.sparsity import patterns
 from functrans.transform.split import split
 
 Sides = Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
-"""The shape and dtype of each leaf, of the results or of the arguments."""
+"""The shape and dtype of each leaf of the results, or of the arguments."""
 
 
 class Plan(NamedTuple):
@@ -63,17 +64,17 @@ class Plan(NamedTuple):
     Parameters
     ----------
     pattern : sparse matrix of bool
-        By elements of the results and elements of the arguments, each one after another.
+        Its rows are the elements of all results, its columns those of all arguments.
     colours : array
-        Of the columns; of the rows if it is computed in reverse.
+        The colours of the columns; in reverse mode, of the rows.
     places : tuple of two arrays
-        For each entry, which element of which colour's product it is.
+        For each entry, its element in a product, and the colour of that product.
     is_reverse : bool
-        Whether the products are with rows.
+        Whether the products are computed in reverse mode, for rows.
     band : Band, optional
-        How the entries are read if the matrix is a band, in cyclic colours.
+        How entries are read if the matrix is a band with cyclic colours.
     substitution : Substitution, optional
-        How they follow from acyclic colours, in place of ``places``.
+        How entries are computed from an acyclic colouring, in place of ``places``.
     """
 
     pattern: Pattern
@@ -102,7 +103,7 @@ def _heights(point: Point) -> tuple[int, ...]:
 
 
 def _known(point: Point, name: str) -> list[Any]:
-    """The residuals that no differentiated argument has a part in, if they have values."""
+    """The known values of residuals that do not depend on differentiated arguments."""
     tangent = point.tangent
     every = variables(point.graph)
     moved = _reached(point.graph, point.moving)
@@ -123,7 +124,7 @@ def _known(point: Point, name: str) -> list[Any]:
 def _check_positions(x: Any, name: str) -> None:
     """Raise for traced positions: any element might be read, so the derivative would be dense.
 
-    Where they are an array that a jitted function closes over, that makes it a constant.
+    For a captured array of a jitted function, the error turns the array into a constant.
     """
     if x.dtype.kind in "iu" and x.ndim:
         raise TracerConversionError(
@@ -134,7 +135,7 @@ def _check_positions(x: Any, name: str) -> None:
 
 
 def _reached(graph: Graph, flags: Sequence[bool]) -> set[Any]:
-    """What depends on some of the inputs."""
+    """The variables that depend on some of the inputs."""
     reached: set[Any] = {var for var, flag in zip(graph.inputs, flags, strict=True) if flag}
     for eqn in graph.eqns:
         if not reached.isdisjoint(x for x in eqn.inputs if isinstance(x, Var)):
@@ -143,21 +144,18 @@ def _reached(graph: Graph, flags: Sequence[bool]) -> set[Any]:
 
 
 _plans: Table[Any, tuple[list[Any], Plan]] = Table(64)
-"""By the linear graph and the sizes of the results; each is good for the known values that it was
-made for."""
+"""Plans, by the linear graph and the sizes of the results; each is valid for the known values for
+which it was made."""
 
 
 def plan_of(point: Point, name: str, is_symmetric: bool, given: Pattern | None) -> Plan:
-    """The plan of the derivative at a point.
-
-    It is symmetric if that is said; ``given`` is a pattern that the user knows.
-    """
+    """The plan of the derivative at a point; ``given`` is a pattern from the user."""
     graph = point.linear.graph
     reverse_only = is_reverse_only(graph)
     if given is not None:
         return _planned(given, is_symmetric, reverse_only)
     known = _known(point, name)
-    # a result that depends on nothing is not in the linear graph
+    # a result that depends on no argument is not in the linear graph
     key = (graph, point.linear.nonzero, _heights(point), is_symmetric)
     before = _plans.get(key)
     if before is not None and _are_same(before[0], known):
@@ -175,7 +173,7 @@ def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
 
 
 def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
-    """By the fewest colours; forward if that is the same."""
+    """The plan with the fewest colours; forward mode in case of a tie."""
     if is_symmetric:
         pattern = pattern + pattern.T.tocsr()
         pattern.sum_duplicates()
@@ -197,9 +195,9 @@ def _planned(pattern: Pattern, is_symmetric: bool, reverse_only: bool) -> Plan:
 
 
 def _by_substitution(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
-    """The plan with acyclic colours, if they are so many less that what is added does not matter.
+    """The plan with an acyclic colouring, if it saves at least a third of the colours.
 
-    An entry that follows from others has their rounding errors, so a third has to be saved.
+    Entries that are computed from others accumulate rounding errors, so a small gain is declined.
     """
     edges = (pattern.nnz - pattern.shape[0]) // 2
     if fewest < 3 or count_paths(pattern) > MOST_PATHS:
@@ -214,13 +212,13 @@ def _by_substitution(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | 
 
 
 def _places(pattern: Pattern, colours: Any, is_reverse: bool) -> tuple[Any, Any]:
-    """Where each entry stands, if no row has a column's colour twice (or the other way round)."""
+    """The element and colour of each entry, if no row has two columns of equal colour."""
     rows, of_columns = places_of_columns(pattern, np.arange(pattern.shape[1]))
     return (of_columns, colours[rows]) if is_reverse else (rows, colours[of_columns])
 
 
 def _of_a_band(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
-    """The plan for a band, whose products need no positions: with half as many colours more."""
+    """The plan for a band, which needs no stored positions; it may need up to half more colours."""
     colours = cyclic_colours(pattern.T.tocsr() if is_reverse else pattern, fewest + fewest // 2)
     if colours is None:
         return None
@@ -232,10 +230,10 @@ def _of_a_band(pattern: Pattern, is_reverse: bool, fewest: int) -> Plan | None:
 def sparse_blocks(
     given: Any, is_symmetric: Callable[[Problem], bool]
 ) -> Callable[[Point, Problem, int | None], list[list[Any]]]:
-    """What computes the blocks of a derivative as sparse matrices; a pattern may be given."""
+    """A function that computes the blocks of a derivative as sparse matrices."""
 
     def blocks(point: Point, problem: Problem, chunk_size: int | None) -> list[list[Any]]:
-        ins, outs = _shapes(problem.leaves), _shapes(problem.outs)
+        ins, outs = shapes(problem.leaves), shapes(problem.outs)
         _check_real([*ins, *outs], problem)
         heights, widths = [prod(shape) for shape, _ in outs], [prod(shape) for shape, _ in ins]
         own = None if given is True else _checked(given, (sum(heights), sum(widths)), problem)
@@ -246,12 +244,8 @@ def sparse_blocks(
     return blocks
 
 
-def _shapes(values: Sequence[Any]) -> Sides:
-    return [(aval_of_leaf(x).shape, aval_of_leaf(x).dtype) for x in values]
-
-
-def _check_real(shapes: Sides, problem: Problem) -> None:
-    if any(is_complex(dtype) for _, dtype in shapes):
+def _check_real(sides: Sides, problem: Problem) -> None:
+    if any(is_complex(dtype) for _, dtype in sides):
         raise DtypeError(
             f"a sparse {problem.transform} is of real numbers, but {name_of(problem.function)} "
             "takes or returns complex ones: take their real and imaginary parts apart"
@@ -277,7 +271,7 @@ def _checked(given: Any, shape: tuple[int, int], problem: Problem) -> Pattern:
 
 
 def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> Any:
-    """The values of the pattern's entries, in their order; ``sides`` are what is coloured."""
+    """The values of the pattern's entries, in order; ``sides`` are the coloured leaves."""
     count = count_colours(plan.colours)
     if not count or not plan.pattern.nnz:
         return np.zeros(0)
@@ -293,12 +287,12 @@ def _entries(point: Point, plan: Plan, sides: Sides, chunk_size: int | None) -> 
         width = aval_of_leaf(whole).shape[1]
         return substituted(reshape(whole, shape=(count * width,)), plan.substitution)
     elements, colours = (np.asarray(each, np.int64) for each in plan.places)
-    # (by rows and columns: of a flat array, each element would have to find out where it is)
+    # indexed by colour and element: in a flat array each element would need a division
     return gather(whole, colours, elements, axes=(0, 1))
 
 
 def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) -> Any:
-    """The products for some colours: a row for each, with the elements of all leaves."""
+    """The products for some colours, as rows with the elements of all leaves."""
     linear = point.linear
     nonzero = linear.nonzero[: point.count]
     flags = nonzero if plan.is_reverse else (True,) * len(sides)
@@ -325,8 +319,8 @@ def _products(point: Point, plan: Plan, sides: Sides, first: int, count: int) ->
 
 
 _MOST_FOLDED = 1 << 18
-"""So many elements of the vectors are constants, and what follows from them alone is computed while
-a function is traced. Of larger ones that would be too much for memory, and slower to read."""
+"""Up to this many elements, the vectors are constants, which are folded during tracing. Larger ones
+would take too much memory, and be slower to read."""
 
 
 def _vectors(colours: Any, first: int, count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
@@ -340,7 +334,7 @@ def _vectors(colours: Any, first: int, count: int, shape: Any, dtype: np.dtype[A
 
 
 def _cyclic(count: int, shape: Any, dtype: np.dtype[Any]) -> Any:
-    """As `_vectors`, for cyclic colours: in a trace they are no array, but what makes one."""
+    """As `_vectors`, for cyclic colours: in a trace an equation computes the vectors."""
     vectors = made(cyclic_vectors, period=count, shift=0, size=prod(shape), dtype=dtype)
     return reshape(vectors, shape=(count, *shape))
 
@@ -352,7 +346,7 @@ def _divided(
     widths: Sequence[int],
     dtypes: Sequence[np.dtype[Any]],
 ) -> list[list[Any]]:
-    """The blocks of a matrix whose entries have values, by leaves of the results and arguments."""
+    """Divide a sparse matrix into blocks, by leaves of the results and arguments."""
     if len(heights) == len(widths) == 1:
         return [[assembled(pattern, _as(values, dtypes[0]))]]
     numbers = csr_array(

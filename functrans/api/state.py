@@ -1,4 +1,4 @@
-"""States: what a function reads at one time, and the function with these arrays as arguments."""
+"""Closed-over states of a function, and the function with the captured arrays as arguments."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from functrans.trace.dependence import inputs_of
 from functrans.trace.trace import Trace
 
 MOST_ENTRIES = 1024
-"""For so many types of arguments, and values of static ones, a function remembers its programs.
-What came first goes first: a static value that changes at every call must not fill the memory."""
+"""The most programs that a function keeps, by argument types and static values. The oldest are
+dropped first: a static value that changes at every call must not fill the memory."""
 
 _LIFTED = frozenset("?bhilqBHILQefdFD")
 
@@ -34,9 +34,9 @@ Look = Callable[[], Any]
 
 
 class Unpresentable(Exception):
-    """A function does not take traced values in the place of arrays that it closes over.
+    """A function does not accept tracers in place of arrays that it closes over.
 
-    ``paths`` are those of the arrays.
+    ``paths`` are the paths to these arrays.
     """
 
     def __init__(self, places: Iterable[Place]) -> None:
@@ -44,18 +44,18 @@ class Unpresentable(Exception):
 
 
 class State:
-    """A state: all that a function reaches at one time.
+    """The state of all objects that a function reaches.
 
     Attributes
     ----------
     number : int
-        The same for all states in which tracing gives the same program.
+        Equal for states in which tracing gives the same program.
     slots : list of Place
-        Where the arrays are that are inputs.
+        The places of the arrays that are inputs.
     entries : Table
-        What native code knows calls in this state by, for each path through the function.
+        The inline cache's entries for calls in this state, for each path through the function.
     inputs, constants : dict
-        The bytes of each array that is an input, and of those that are compared, by its path.
+        The bytes of the arrays that are inputs, and of those that are compared, by path.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class State:
         self.watches = bool(self._holders or self.slots or self._constants)
 
     def values(self) -> list[Any] | None:
-        """The arrays that are inputs, as they are now; None if anything else is not as it was."""
+        """The current arrays that are inputs; None if anything else has changed."""
         if self._gone:
             return None
         values = [get() for get in self._fixed]
@@ -126,9 +126,9 @@ class State:
         return values
 
     def guards(self) -> Guards | None:
-        """What native code looks at to know that things are in this state; None if it cannot.
+        """The checks by which native code recognises this state; None if it cannot.
 
-        What Python has to look at comes first: after that, no more Python runs.
+        Checks that need Python come first: after these, no Python code runs.
         """
         if self._gone:
             return None
@@ -157,16 +157,16 @@ class State:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the function can be traced in this state."""
+        """Whether this state is current, so that the function can be traced in it."""
         return self._walk is not None
 
     def closed(self, flat_of: Callable[[Any], Flat], count: int) -> Closed:
-        """The function as one of ``count`` leaves of arguments, and of the arrays behind them."""
+        """The function of ``count`` argument leaves, followed by the captured arrays."""
         assert self._walk is not None
         return Closed(flat_of, self._walk, self.slots, count)
 
     def release(self) -> None:
-        """Keep nothing alive any more."""
+        """Release all references to objects."""
         self._walk = None
         self.first = []
         self.slots = [place._replace(array=None) for place in self.slots]
@@ -188,12 +188,12 @@ def _is_lifted(array: Any) -> bool:
 
 
 class Closed:
-    """A function of its arguments and of arrays that it closes over; ``result`` is as of `Flat`.
+    """A function of its arguments and of the arrays that it closes over; ``result`` as in `Flat`.
 
     Raises
     ------
     Unpresentable
-        If it does not take what it is given in the place of an array.
+        If it does not accept a tracer in place of an array.
     """
 
     def __init__(
@@ -218,9 +218,9 @@ class Closed:
         return outs
 
     def _asked_for(self, instead: Sequence[Any]) -> Sequence[Place]:
-        """The arrays behind the value that Python was refused.
+        """The arrays from which the value was computed that Python asked for in vain.
 
-        Where that was not the reason, those that may say which elements or how many; else all.
+        If that is unknown, the integer and boolean arrays, which may be indices or sizes; else all.
         """
         trace = current.get()
         found: list[Place] = []
@@ -238,14 +238,14 @@ class Closed:
 
 
 class Snapshot(NamedTuple):
-    """What a state was, without holding anything that is in it."""
+    """A record of a state that keeps none of its objects alive."""
 
     number: int
     signature: tuple[Any, ...]
     visits: list[tuple[int, int]]
 
     def difference(self, after: Snapshot, ways: Ways) -> str:
-        """The first thing that is not the same in a later state, and how it has changed."""
+        """The first difference from a later state, in words."""
         old, new = self.signature, after.signature
         line = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), 0)
         path = max((visit for visit in after.visits if visit[0] <= line), default=(0, 0))[1]
@@ -255,7 +255,7 @@ class Snapshot(NamedTuple):
 
 
 def _plain(key: Any) -> str:
-    """A number or a string as it is written, of its line in a signature."""
+    """The text of a number or a string in a signature entry."""
     if not isinstance(key, tuple) or len(key) != 2 or not isinstance(key[0], type):
         return ""
     kind, value = key

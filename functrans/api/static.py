@@ -1,4 +1,4 @@
-"""Static arguments of `jit`: the part of a call that is a constant of the compiled program."""
+"""Static arguments of `jit`, which are constants of the compiled program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functrans.tree.compare import Structure
 
 
 class Static:
-    """The static part of a call; ``key`` is part of the key of the cache."""
+    """The static arguments of a call; ``key`` is part of the cache key."""
 
     def __init__(
         self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
@@ -26,13 +26,13 @@ class Static:
         self.key = _exactly(positional), _exactly(keywords)
 
     def position(self, i: int) -> int:
-        """Where the ``i``-th of the other positional arguments stands in the call."""
+        """The position in the call of the ``i``-th positional argument that is not static."""
         for fixed, _ in self.positional:
             i += fixed <= i
         return i
 
     def filled(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The whole call, from what is not static."""
+        """All arguments of the call, given those that are not static."""
         args = list(args)
         for i, value in self.positional:
             args.insert(i, value)
@@ -40,7 +40,7 @@ class Static:
 
 
 class Given(NamedTuple):
-    """A call: the leaves of its arguments and the inputs behind them; static arguments apart."""
+    """A call: the leaves of its arguments and captured inputs, and its static arguments."""
 
     leaves: Sequence[Any]
     structure: Structure
@@ -50,12 +50,12 @@ class Given(NamedTuple):
 def without_static(
     function: Callable[..., Any], named: Named, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
-    """A call without its static part, and that part.
+    """Separate the static arguments of a call.
 
     Raises
     ------
     StaticArgumentError
-        If a static argument cannot be hashed.
+        If a static argument is not hashable.
     """
     numbers = tuple(n for n in named.positions if -len(args) <= n < len(args))
     positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), function))
@@ -86,9 +86,9 @@ def _check_hashable(name: str, value: Any) -> None:
 
 
 def _exactly(value: Any) -> Any:
-    """A key that tells apart what compares equal: 1 and True and 1.0, 0.0 and -0.0.
+    """A key that distinguishes values that compare equal: 1, True and 1.0, or 0.0 and -0.0.
 
-    Data classes and frozen sets compare their own content so.
+    The fields of dataclasses and the elements of frozensets are distinguished in the same way.
     """
     if isinstance(value, tuple):
         return type(value), *map(_exactly, value)

@@ -1,7 +1,7 @@
-"""Structures of pytrees as plain data, and back.
+"""Serialisation of pytree structures as plain data.
 
-A file names a class, and holds none: the results of NumPy's functions are NumPy's own classes, and
-another named tuple is made anew, of the names of its fields.
+A file contains names of classes, not classes: the named tuples that NumPy's functions return are
+found in NumPy, and other named tuples are created again from the names of their fields.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _CONTAINERS: dict[str, type] = {"tuple": tuple, "list": list}
 
 
 def structure_to_data(structure: Structure) -> Data:
-    """A structure as data.
+    """A structure as plain data.
 
     Raises
     ------
     TypeError
-        If it has containers of other classes than files hold.
+        If it has containers of classes that cannot be saved.
     """
     return _to_data(tree.unflatten(structure, range(structure.num_leaves)))
 
 
 def structure_from_data(data: Data) -> Structure:
-    """The structure that `structure_to_data` was given."""
+    """The inverse of `structure_to_data`."""
     return tree.structure(_from_data(data))
 
 
@@ -74,7 +74,7 @@ def _from_data(data: Data) -> Any:
 
 @cached(256)
 def _named(name: str, fields: tuple[str, ...]) -> Any:
-    """The class for a named tuple of a file, whose names are made sure to be no more than names."""
+    """A class for a named tuple in a file, whose names must be valid identifiers."""
     if not all(type(each) is str and each.isidentifier() for each in (name, *fields)):
         raise ValueError(f"{name!r} with {fields!r} is no named tuple")
     return namedtuple(name, fields)
@@ -82,7 +82,7 @@ def _named(name: str, fields: tuple[str, ...]) -> Any:
 
 @cached(1)
 def _numpys() -> dict[str, type]:
-    """The classes of the results of NumPy's functions, which have no public names."""
+    """The named tuple classes of NumPy's results, which have no public names."""
     one, row = np.eye(1), np.zeros(1)
     linear = np.linalg.eig, np.linalg.eigh, np.linalg.qr, np.linalg.slogdet, np.linalg.svd
     unique = np.unique_all, np.unique_counts, np.unique_inverse

@@ -40,7 +40,7 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
     function : callable
         Takes and returns arrays, numbers or pytrees of them; real ones.
     argnums : int or sequence of int, optional
-        The positional argument(s) whose elements are meant, all of them together.
+        The positional argument(s) over all of whose elements the second derivatives are summed.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
     Raises
     ------
     DtypeError
-        If the function takes or returns anything but floats.
+        If an argument or result is not real.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
         problem = problem_of(function, argnums, args, kwargs, False, "laplacian")
         point = problem.point()
         _check_floats(problem)
-        # those of numbers have taken place while the function was traced
+        # with concrete values, effects took place during tracing
         is_traced = is_traced_here(point.inputs)
         graph = point.graph if is_traced else without_effects(point.graph)
         results = run_derivative(laplacian_graph(graph, point.moving), point.inputs)
@@ -85,7 +85,7 @@ def divergence(function: Callable[P, Any], /, argnums: int = 0) -> Transformed[P
     function : callable
         Returns an array of the shape of the argument, or a pytree like it.
     argnums : int, optional
-        The positional argument that is differentiated by.
+        The positional argument to differentiate with respect to.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def divergence(function: Callable[P, Any], /, argnums: int = 0) -> Transformed[P
     Raises
     ------
     ShapeError
-        If the result has other shapes than the argument.
+        If the shapes of the result differ from those of the argument.
 
     Examples
     --------

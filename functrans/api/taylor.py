@@ -1,4 +1,4 @@
-"""Taylor mode: derivatives of any order along a curve, in one pass forward."""
+"""Taylor mode: derivatives of any order along a curve, in one forward pass."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def jet(
 ) -> tuple[Any, list[Any]]:
     """The value of a function, and its derivatives along a curve, up to any order.
 
-    The curve goes through the primals, and its derivatives there are the series:
-    ``x(t) = x0 + x1 t + x2 t**2 / 2 + x3 t**3 / 6 + ...``. What is returned is the same of
-    ``f(x(t))``. It is computed by Taylor arithmetic (Griewank and Walther, "Evaluating
-    Derivatives", chapter 13): the time grows with the square of the order, where nested `jvp`
-    take twice the time for each.
+    The curve starts at the primals, and its derivatives there are the series:
+    ``x(t) = x0 + x1 t + x2 t**2 / 2 + x3 t**3 / 6 + ...``. The value and the derivatives of
+    ``f(x(t))`` are computed by Taylor arithmetic (Griewank and Walther, "Evaluating Derivatives",
+    chapter 13): the time grows with the square of the order, while each nested `jvp` doubles it.
 
     Parameters
     ----------
@@ -45,12 +44,12 @@ def jet(
     value : pytree
         The function's result.
     derivatives : list of pytree
-        As many as are given for each argument, each like the result.
+        As many derivatives as the series have, each with the structure of the result.
 
     Raises
     ------
     TreeMismatchError, ShapeError
-        If the series do not fit the primals, or are not of one length.
+        If the series do not fit the primals, or differ in length.
     NotDifferentiableError
         If the function has an operation without a derivative, or one with a derivative in reverse
         mode only.

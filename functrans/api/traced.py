@@ -1,4 +1,4 @@
-"""Whether a value is traced: for code that is written for plain arrays and for traced values."""
+"""Whether a value is traced, for code that accepts plain arrays and traced values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def is_traced(x: object) -> bool:
 
     Notes
     -----
-    A function should not compute anything else for traced values: it is for code that calls other
-    code, such as a solver that takes plain arrays alone. `functrans.tree.leaves` looks into
-    containers. For libraries that dispatch on classes: their class is `functrans.extend.Tracer`.
+    The result of a function should not depend on this. It is meant for code that must not pass
+    tracers to other code, such as a solver that takes plain arrays only. For containers, use
+    `functrans.tree.leaves`. Libraries that dispatch on classes use `functrans.extend.Tracer`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The callable that a transform returns: printed as the function was written, and pickled."""
+"""The callable that a transform returns, which can be printed and pickled."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ R = TypeVar("R", covariant=True)
 
 
 class Transformed(Generic[P, R]):
-    """A function that a transform has made of another one.
+    """A function transformed by a transform.
 
-    It has the other's name, docstring, signature and attributes, and the other itself as
-    ``__wrapped__``. It can be pickled and copied if the other can, and printed: ``grad(f)``.
+    It has the name, docstring, signature and attributes of the original function, which is its
+    ``__wrapped__``. It can be pickled and copied if the original can, and prints as ``grad(f)``.
 
     Parameters
     ----------
     transform : callable
-        What was applied: ``transform(function, **options)`` gives an equal one.
+        The transform: ``transform(function, **options)`` gives an equivalent function.
     function : callable
     options : dict
     call : callable
-        What a call of it calls.
+        The function that is called.
     """
 
     __name__: str
@@ -98,12 +98,12 @@ class Transformed(Generic[P, R]):
 
 
 def shown(function: Callable[..., Any]) -> str:
-    """A function as the text of a call has it."""
+    """The text of a function as an argument."""
     return repr(function) if isinstance(function, Transformed) else name_of(function)
 
 
 def global_name(function: Any) -> str | None:
-    """The name by which a function is found in its module, as pickle finds others."""
+    """The qualified name by which pickle finds a function in its module."""
     name: str = getattr(function, "__qualname__", "")
     found: Any = sys.modules.get(function.__module__)
     for part in name.split("."):
@@ -112,10 +112,10 @@ def global_name(function: Any) -> str | None:
 
 
 def _goes_by_value(function: Any) -> bool:
-    """Whether what pickles here takes functions of a script by value, as cloudpickle does.
+    """Whether the active pickler pickles functions of ``__main__`` by value, as cloudpickle does.
 
-    Another process has another ``__main__``. Libraries have copies of cloudpickle of their own
-    (joblib, Spark), so it is known by the name of its module.
+    Another process has another ``__main__``. Some libraries (joblib, Spark) contain their own
+    copies of cloudpickle, so it is recognised by the name of its module.
     """
     frame = sys._getframe(2)
     pickler = sys.modules.get(frame.f_globals.get("__name__", ""))
@@ -126,5 +126,5 @@ def _goes_by_value(function: Any) -> bool:
 
 
 def again(transform: Callable[..., Any], function: Callable[..., Any], options: Any) -> Any:
-    """What was pickled, made anew."""
+    """Apply a transform again, to unpickle a transformed function."""
     return transform(function, **options)

@@ -1,9 +1,10 @@
-"""Limits of the walk over objects' state: changes that cannot be seen.
+"""Warning about objects whose changes the walk over state cannot detect.
 
-An object of a class that is written in C shows what it consists of by attributes, by Python's
-collector of garbage, or as a buffer. One that shows nothing at all may be a constant, as dates are,
-or a simulator with parameters. By convention what is hashed by its value is constant; and so is, or
-else is seen, what the standard library and the packages that are named here have.
+The state of an object of a class written in C is visible through attributes, through Python's
+garbage collector, or as a buffer. An object with none of these may be a constant, like a date, or
+have hidden state, like a simulator with parameters. By convention, objects that are hashed by value
+are constant. So are, or are detected, the objects of the standard library and of the packages that
+are listed here.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _KNOWN = frozenset({
     *sys.stdlib_module_names, "functrans", "llvmlite", "numba", "numpy", "optree", "pandas",
     "polars", "pyarrow", "scipy", "xarray",
 })  # fmt: skip
-"""Packages whose objects are constant where they show nothing, or are seen otherwise."""
+"""Packages whose objects are constant, or detected otherwise, if they show no state."""
 
 _INSTEAD = "Pass what changes as an argument; if nothing does, filter functrans.errors.{}."
 
 
 def warn_of_unseen(walk: Walk, name: str) -> None:
-    """Say at the user's line what a compiled function would not see if it changed."""
+    """Warn, at the user's line, about objects whose changes a compiled function cannot detect."""
     instead = _INSTEAD.format(UnseenStateWarning.__name__)
     if not walk.complete:
         warn_user(
@@ -48,7 +49,7 @@ def warn_of_unseen(walk: Walk, name: str) -> None:
 
 @cached(1024)
 def _hides(kind: Any) -> bool:
-    """Whether instances that the collector does not track may have state that nobody sees."""
+    """Whether instances that the garbage collector does not track may have hidden state."""
     if issubclass(kind, (*PLAIN, *BUFFERS, *BUILTIN)) or is_compiled(kind):
         return False
     if kind.__module__.partition(".")[0] in _KNOWN or not is_native(kind):

@@ -1,6 +1,6 @@
-"""Checks of the results of transformed functions that are not compiled.
+"""Checks for non-finite results of transformed functions that are not compiled.
 
-Those of compiled ones come with their results (`functrans.api.paths`).
+`functrans.api.paths` checks the results of compiled functions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from functrans.tree import core as tree
 def checked(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
 ) -> Any:
-    """The result of a transformed function's call, if its values are as they should be.
+    """The result of a transformed function's call, after checking its values.
 
     Raises
     ------
     NonFiniteError
-        If there is a value that `functrans.config.check_values` speaks of, and that is not the
-        arguments' own.
+        If the result contains a value that `functrans.config.check_values` excludes, and the
+        arguments do not.
     """
     if current.get() is not None or observer.get() is not None:
-        return result  # whoever called this function looks at results of its own
+        return result  # within another transformed function, that function's results are checked
     if not isinstance(function, Jitted) and any(map(is_bad, _arrays(result))):
         path, inputs = jit(function).path_of(args, kwargs)
         origin = origin_of(path.graph, inputs)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.observe import observed
+from functrans.ops.calls.budget import nbytes_of
 from functrans.ops.control.residuals import flops_of
 from functrans.run.call.failures import by_numpy
 from functrans.trace.source import Source
@@ -162,16 +162,12 @@ def kept_of(graph: Graph) -> list[Kept]:
         for atom in eqn.inputs:
             maker = makers.get(atom) if isinstance(atom, Var) else None
             if maker is not None and not _is_backward(maker) and isinstance(atom, Var):
-                kept[atom] = Kept(maker.source, str(atom.aval), _nbytes(atom))
+                kept[atom] = Kept(maker.source, str(atom.aval), nbytes_of(atom))
     return sorted((one for one in kept.values() if one.nbytes), key=lambda one: -one.nbytes)
 
 
 def _is_backward(eqn: Eqn) -> bool:
     return eqn.source is not None and eqn.source.derivative == "cotangent"
-
-
-def _nbytes(atom: Atom) -> int:
-    return int(prod(atom.aval.shape) * atom.aval.dtype.itemsize)
 
 
 def peaks_of(graph: Graph) -> dict[Any, int]:
@@ -184,10 +180,10 @@ def peaks_of(graph: Graph) -> dict[Any, int]:
     peaks: dict[Any, int] = {}
     alive = 0
     for i, eqn in enumerate(graph.eqns):
-        alive += sum(map(_nbytes, eqn.outputs))
+        alive += sum(map(nbytes_of, eqn.outputs))
         key = key_of(eqn.source)
         peaks[key] = max(peaks.get(key, 0), alive)
         read = {x for x in eqn.inputs if isinstance(x, Var) and x not in graph.inputs}
-        alive -= sum(_nbytes(x) for x in read if last[x] == i)
-        alive -= sum(_nbytes(x) for x in eqn.outputs if x not in last)
+        alive -= sum(nbytes_of(x) for x in read if last[x] == i)
+        alive -= sum(nbytes_of(x) for x in eqn.outputs if x not in last)
     return peaks

@@ -1,7 +1,7 @@
 """Type-checking of graphs: the invariants that each pass of the compiler must preserve.
 
-Every pass, and every transform, hands on what it made through `checked` or `typechecked`. They look
-at it only if `functrans.config.check_plans` is on.
+Every pass and every transform passes its results through `checked` or `typechecked`, which check
+graphs only if `functrans.config.check_plans` is on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def typechecked(transform: Callable[P, T]) -> Callable[P, T]:
-    """A function that makes graphs (one, or several in a tuple), which are checked if asked for."""
+    """Decorate a function that returns one or several graphs, to check these if configured."""
     name = transform.__name__
 
     @wraps(transform)
@@ -39,24 +39,24 @@ def typechecked(transform: Callable[P, T]) -> Callable[P, T]:
 
 
 def is_asked() -> bool:
-    """Whether what stages of the compiler leave is to be checked."""
+    """Whether the output of the compiler's stages is to be checked."""
     return config.check_plans
 
 
 def checked(graph: Graph, by: str) -> Graph:
-    """The graph itself, which a pass of the compiler has made; it is checked if that is asked for.
+    """The graph itself, the output of a pass, which is checked if configured.
 
     Parameters
     ----------
     graph : Graph
-        All transforms have been applied: which dtypes yield to others counts no more.
+        A graph to which all transforms have been applied, so that weakness no longer matters.
     by : str
         The name of the pass.
 
     Raises
     ------
     GraphTypeError
-        With the name of the pass, and the equation that is wrong.
+        The message names the pass and the invalid equation.
     """
     if is_asked():
         _check(graph, by, False)
@@ -72,14 +72,14 @@ def _check(graph: Graph, by: str, weak: bool) -> None:
 
 
 def check_graph(graph: Graph, weak: bool = True) -> None:
-    """Raise unless every variable is assigned once, before its use, and every type is right.
+    """Raise unless every variable is assigned once, before its use, and every type is correct.
 
-    ``weak`` says whether a type that is weak is another than one that is not.
+    ``weak``: whether weak and strong types are different types.
 
     Raises
     ------
     GraphTypeError
-        With the equation that is wrong.
+        The message names the invalid equation.
     """
     defined: set[Atom] = set()
     _define(graph.inputs, defined, "the inputs")
@@ -95,7 +95,7 @@ def check_graph(graph: Graph, weak: bool = True) -> None:
 def _check_eqn(eqn: Eqn, defined: set[Atom], weak: bool) -> None:
     _use(eqn.inputs, defined)
     for inner in inner_graphs(eqn):
-        # a graph is often the parameter of several equations, and of what is made of those
+        # a graph is often the parameter of several equations, so each graph is checked once
         if not inner.is_checked:
             check_graph(inner, weak)
     avals = _results(eqn)
@@ -131,14 +131,14 @@ def _check_literal(literal: Literal) -> None:
 
 
 def _results(eqn: Eqn) -> tuple[Aval, ...]:
-    """The types that the primitive gives for the operands and parameters."""
+    """The types that the primitive infers from the operands and parameters."""
     avals = tuple([x.aval for x in eqn.inputs])
     params = tuple(eqn.params.items())
     try:
         hash(params)
     except TypeError as error:
         raise GraphTypeError(f"a parameter has no hash ({error})") from error
-    # equal graphs need not be equal objects, and what comes of one is not what comes of the other
+    # not memoised: equal graphs may be different objects, and the results refer to these
     infer = _infer if eqn.primitive.higher_order else _infer_once
     try:
         return infer(eqn.primitive, avals, params)

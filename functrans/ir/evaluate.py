@@ -1,7 +1,7 @@
-"""Evaluation of graphs: equations computed by NumPy, one after the other.
+"""Evaluation of graphs: NumPy computes one equation after the other.
 
-A graph that is evaluated again is first printed as a straight-line Python function: the cost of an
-equation is then the cost of its NumPy call.
+A graph that is evaluated a second time is first translated to a straight-line Python function, so
+that an equation costs no more than its NumPy call.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Program = Callable[..., tuple[Any, ...]]
 
 
 def evaluate(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The outputs of a graph for arrays.
+    """The outputs of a graph applied to arrays.
 
-    An exception gets a note that names the primitive and the user's line.
+    A note with the primitive and the user's line is added to exceptions.
     """
     if evaluators and is_any_on_device(inputs):
         return evaluators[-1](graph, inputs)
@@ -44,7 +44,7 @@ def _evaluator(graph: Graph) -> _Evaluator:
 
 
 class _Evaluator:
-    """Evaluates graphs of one structure, which may have been written in different places."""
+    """Evaluates graphs of one structure, which may come from different source lines."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -69,7 +69,7 @@ class _Evaluator:
 
 
 def equation_of(frame: FrameType) -> Eqn | None:
-    """The equation that a frame is evaluating, if it is one of this module's that do."""
+    """The equation that a frame is evaluating, if it is a frame of this module."""
     if frame.f_code is _interpret.__code__:
         found: Eqn | None = frame.f_locals.get("eqn")
         return found
@@ -80,12 +80,12 @@ def equation_of(frame: FrameType) -> Eqn | None:
 
 
 def _equation_at(frame: FrameType, line: int, graph: Graph) -> Eqn | None:
-    """The equation on a line of the function that a graph is printed as."""
+    """The equation on a line of the Python function of a graph."""
     return graph.eqns[line - 2] if frame.f_code.co_filename == FILE else None
 
 
 def place_of(eqn: Eqn) -> str:
-    """Which operation failed, and where the user wrote it (unless the library did)."""
+    """A note about the failed operation, and the user's line of it, if there is one."""
     written = "" if eqn.source is None else f", written at {eqn.source}"
     return f"  in {eqn.primitive.name}{written}"
 
@@ -119,7 +119,7 @@ def _interpret(graph: Graph, inputs: Sequence[Any], by: Observer | None = None) 
 
 
 FILE = "<functrans graph, evaluated by NumPy>"
-"""What the functions that graphs are printed as have for a file."""
+"""The file name of the Python functions of graphs."""
 
 
 def _compile(graph: Graph) -> Program:

@@ -1,8 +1,8 @@
 """The graph: a list of equations between single-assignment variables.
 
-A `Graph` is closed: array constants are among its inputs, only scalars stand in it as literals.
-It is immutable, and compares and hashes by its structure (names of variables do not matter), so
-that `functrans.caches.cached` on a function of graphs is a cache by structure.
+A `Graph` is closed: array constants are inputs, and only scalars are literals. It is immutable, and
+compares and hashes by structure, up to renaming of variables, so that `functrans.caches.cached` on
+a function of graphs is a cache by structure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Var:
-    """A value that an equation, or the caller of the graph, provides."""
+    """A variable, which is assigned by an equation or is an input."""
 
     __slots__ = ("aval",)
 
@@ -36,7 +36,7 @@ class Var:
 
 
 class Literal:
-    """A scalar that stands in the graph itself."""
+    """A scalar constant."""
 
     __slots__ = ("aval", "value")
 
@@ -46,7 +46,7 @@ class Literal:
 
     @property
     def key(self) -> tuple[bytes, Aval]:
-        # the bits, because 0.0 == -0.0 and nan != nan
+        # compared by bits, because 0.0 == -0.0 and nan != nan
         return np.asarray(self.value, self.aval.dtype).tobytes(), self.aval
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ Atom = Var | Literal
 
 
 class Eqn:
-    """``outputs = primitive[params] inputs``, and where the user wrote it."""
+    """An equation ``outputs = primitive[params] inputs``, with its source line."""
 
     __slots__ = ("inputs", "outputs", "params", "primitive", "source")
 
@@ -76,7 +76,7 @@ class Eqn:
         self.source = source
 
     def __reduce__(self) -> Any:
-        # the place in the user's code is of this process
+        # source lines are valid in this process only
         return Eqn, (self.primitive, self.inputs, self.outputs, dict(self.params))
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class Graph:
     ----------
     inputs : sequence of Var
     eqns : sequence of Eqn
-        In an order in which each variable is assigned before it is used.
+        In topological order: each variable is assigned before it is used.
     outputs : sequence of Var or Literal
     """
 
@@ -99,12 +99,12 @@ class Graph:
         self.eqns = tuple(eqns)
         self.outputs = tuple(outputs)
         self.is_checked = False
-        """Whether `functrans.ir.check` has found nothing wrong: a graph does not change."""
+        """Whether `functrans.ir.check` has accepted the graph, which never changes."""
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """The structure: equal for graphs that compute the same thing in the same way."""
-        # computed for every gradient of an eager function: written for speed
+        """The structure: equal for graphs that are equal up to renaming of variables."""
+        # optimised for speed, since it is computed for every eager gradient
         name: dict[Atom, Any] = {var: i for i, var in enumerate(self.inputs)}
         lines = []
         count = len(name)
@@ -119,11 +119,11 @@ class Graph:
 
     @cached_property
     def places(self) -> tuple[Any, ...]:
-        """Where the user wrote the equations, which is no part of the structure."""
+        """The source lines of the equations, which are not part of the structure."""
         found: list[Any] = []
         for eqn in self.eqns:
             source = eqn.source
-            # to hash code is to hash all that is in it
+            # by id, since hashing a code object hashes all of its contents
             found.append(source and (id(source.code), source.instruction))
             if eqn.primitive.higher_order:
                 found += [inner.places for inner in inner_graphs(eqn)]
@@ -160,10 +160,10 @@ class Graph:
 
 
 def rewriting(most: int) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Have the results of a function of a graph remembered, as by `functrans.caches.cached`.
+    """Memoise a function of a graph, as `functrans.caches.cached` does.
 
-    Graphs of one structure that were written in different places are told apart: so the equations
-    of the result are of the user's lines, too.
+    Graphs of equal structure from different source lines have separate results, so that the
+    equations of a result have the correct source lines.
     """
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
@@ -187,9 +187,9 @@ def _key(atom: Atom) -> tuple[bytes, Aval]:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without the equations that its outputs do not need; inputs stay.
+    """Dead code elimination: the graph without equations that its outputs do not need.
 
-    Of an equation with inner graphs, only what is needed stays if its primitive can be trimmed.
+    Inputs are kept. Equations with inner graphs are trimmed to the needed results, if possible.
     """
     needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
     kept: list[Eqn] = []
@@ -211,9 +211,9 @@ def prune(graph: Graph) -> Graph:
 def inlined(
     graph: Graph, inputs: Sequence[Atom], source: Any = None
 ) -> tuple[list[Eqn], list[Atom]]:
-    """The equations of a graph for given inputs, and its outputs.
+    """The equations of a graph with given inputs substituted, and its outputs.
 
-    The equations belong to the user's line ``source``, if it is given.
+    The equations get the source line ``source``, if it is given.
     """
     atoms: dict[Atom, Atom] = dict(zip(graph.inputs, inputs, strict=True))
     eqns = []
@@ -226,7 +226,7 @@ def inlined(
 
 
 def used_inputs(graph: Graph) -> tuple[bool, ...]:
-    """For each input, whether an equation or an output mentions it."""
+    """For each input, whether an equation or an output uses it."""
     used: set[Atom] = set(graph.outputs)
     for eqn in graph.eqns:
         used.update(eqn.inputs)
@@ -243,7 +243,7 @@ def inner_graphs(eqn: Eqn) -> Iterable[Graph]:
 
 
 def any_eqn(graph: Graph, predicate: Callable[[Eqn], bool]) -> bool:
-    """Whether an equation of the graph, or of a graph inside it, answers the predicate."""
+    """Whether an equation of the graph, or of an inner graph, satisfies a predicate."""
     return any(
         predicate(eqn) or any(any_eqn(inner, predicate) for inner in inner_graphs(eqn))
         for eqn in graph.eqns

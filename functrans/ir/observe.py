@@ -1,7 +1,7 @@
 """Step-by-step evaluation under an observer, on which debugging tools are built.
 
-While an observer is set, `functrans.ir.evaluate` goes equation by equation, inside of loops,
-branches and calls as well, and tells the observer of each.
+While an observer is set, `functrans.ir.evaluate` evaluates equation by equation, also inside loops,
+branches and calls, and notifies the observer of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functrans.ir.graph import Eqn, Graph
 
 
 class Observer(Protocol):
-    """Sees a program while it is evaluated. Graphs inside of an equation come between its two."""
+    """Receives the events of an evaluation; those of inner graphs come between an equation's."""
 
     def enter(self, graph: Graph, inputs: Sequence[Any]) -> None:
         """A graph is about to be evaluated."""
@@ -35,12 +35,12 @@ class Observer(Protocol):
 
 
 observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
-"""Who sees what is evaluated in this thread of control; None: nobody."""
+"""The observer in this context, or None."""
 
 
 @contextmanager
 def observed(by: Observer | None) -> Iterator[None]:
-    """Have somebody see what is evaluated meanwhile."""
+    """Set the observer of evaluations within a block."""
     token = observer.set(by)
     try:
         yield

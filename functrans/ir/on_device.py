@@ -29,25 +29,25 @@ class OnDevice:
 
 
 appliers: list[Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]] = []
-"""What applies a primitive to operands, of which some are on a device. The last one counts."""
+"""Registered functions that apply a primitive to operands on a device; the last one is used."""
 
 evaluators: list[Callable[[Any, Sequence[Any]], Sequence[Any]]] = []
-"""What computes a graph for inputs of which some are on a device. The last one counts."""
+"""Registered functions that evaluate a graph with inputs on a device; the last one is used."""
 
 
 callers: list[Callable[[Any, tuple[Any, ...], dict[str, Any], str], Any]] = []
-"""What calls a function of the library, by some name, with arguments of which some are on a device:
-it is traced, and run there as a whole. The last one counts."""
+"""Registered functions that call a named function of the library with arguments on a device: it is
+traced, and run there as a whole. The last one is used."""
 
 
 placers: list[Callable[[Sequence[Any], str], list[Any]]] = []
-"""What puts arrays of the host on a device. The last one counts."""
+"""Registered functions that copy host arrays to a device; the last one is used."""
 
 
 def beside(results: list[Any], given: Iterable[Any]) -> list[Any]:
-    """Results where the arguments are: on the device that some of these are on, if there is one.
+    """Move results to the device of the arguments, if one of these is on a device.
 
-    A derivative that does not depend on its arguments is computed of numbers of the host alone.
+    A derivative that does not depend on its arguments is computed on the host.
     """
     device = device_of(given) if placers else None
     if device is None:
@@ -64,7 +64,7 @@ def is_any_on_device(values: Iterable[Any]) -> bool:
 
 
 def holds_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an array on a device stands anywhere in the arguments, and sequences in these."""
+    """Whether there is a device array among the arguments, or in sequences among these."""
     if not callers:
         return False
     return any(map(_holds_device, args)) or any(map(_holds_device, kwargs.values()))
@@ -77,5 +77,5 @@ def _holds_device(x: Any) -> bool:
 
 
 def device_of(values: Iterable[Any]) -> str | None:
-    """The device that some of the values are on, if there is one."""
+    """The device of the first value that is on one; None if there is none."""
     return next((x.device for x in values if isinstance(x, OnDevice)), None)

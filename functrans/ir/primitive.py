@@ -1,4 +1,4 @@
-"""Primitives: a record for each operation, with a slot for everything the library asks of it.
+"""Primitives: a record for each operation, with a slot for each rule and property.
 
 Conventions of the slots (`params` are keyword arguments everywhere):
 
@@ -16,7 +16,7 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     the result with a mapped axis, and where that axis is: ``(result, axis)``. ``axes`` has an int
     for each operand that is mapped, else None.
 ``fixed``
-    the operands, by number, in which it has no derivative although it has one in others: why.
+    operands, by number, without a derivative, although others have one; with the reason for each.
 ``linear``
     groups of operands in which the result is jointly linear: ``LINEAR``, ``BILINEAR``, ...
     It provides the jvp.
@@ -26,71 +26,69 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     the compiled form of a primitive that moves or reduces: the element of the result at ``index``
     (a tuple of integer Scalars), made of elements ``read(operand_number, index)`` of the operands.
 ``emit``
-    the compiled form of a primitive that is done from memory to memory: an
+    the compiled form of a primitive from memory to memory: an
     `functrans.ops.compiled.emission.Emit`, whose rule gives statements of the loop language. A
-    primitive may have it for large operands, and ``pull`` for small ones.
+    primitive may use it for large operands, and ``pull`` for small ones.
 ``emit_on_grid``
-    the same for a grid of threads, where that is done otherwise; None if it has no such form there.
+    the same for a grid of threads, if it differs; None if there is no such form on a grid.
 ``regroups(shape)``
     for a primitive whose result has the elements of its operand in their order, in another shape:
     the parameters that give this shape.
 ``at_position(old, new)``
-    for a primitive that is its first operand but at one position, where the second is combined with
-    what is there (the other operands are the position along the ``axes``): the element there, as a
+    for a primitive that changes its first operand at one position (given by the other operands,
+    along the ``axes``), by combining the element with the second operand: the new element, as a
     `Scalar`. A loop writes such a result into its carry in place.
 ``parts(*operands, **params)``
-    the result where complex numbers are pairs of real ones, in which a compiled program computes
-    (`functrans.ops.compiled.pairs`). Nothing needs to be said if the primitive is linear or
-    bilinear in its complex operands: it is applied to the parts. Without a rule, compiled programs
-    call NumPy. With inner graphs, ``parts(operands, transform=..., **params)`` gives results flat;
-    ``transform`` takes an inner graph apart.
+    the result with complex numbers as pairs of real ones, in which compiled programs compute
+    (`functrans.ops.compiled.pairs`). Not needed for a primitive that is linear or bilinear in its
+    complex operands, which is applied to the parts. Without a rule, compiled programs call NumPy.
+    With inner graphs, ``parts(operands, transform=..., **params)`` gives flat results;
+    ``transform`` rewrites an inner graph to pairs.
 ``host(eqn, operands, compile)``
-    for a primitive with inner graphs: the results, as a sequence, where a compiled program meets an
-    equation that has no compiled form as a whole; None if NumPy is to be called. ``compile`` is a
-    `Compile`.
+    for a primitive with inner graphs: the results, as a sequence, of an equation that has no
+    compiled form as a whole; None to call NumPy. ``compile`` is a `Compile`.
 ``split(unknown, transform, **params)``
-    for a primitive with inner graphs: the `EqnSplit` by which operands are unknown.
+    for a primitive with inner graphs: the `EqnSplit` for given unknown operands.
 ``trim(eqn, wanted)``
-    for a primitive with inner graphs: the `Eqn` that gives the ``wanted`` results only (a bool for
-    each), and takes no operands that are not needed for them.
+    for a primitive with inner graphs: the `Eqn` with only the ``wanted`` results (a bool for each),
+    and only the operands that these need.
 ``sparsity(*operands, **params)``
-    for a linear primitive that is not known by its elements (``elementwise`` or ``pull``): the
-    sparsity pattern of the result, made of those of its operands (`functrans.ops.dependence`); one
-    for each result if there are several. With inner graphs, the keyword ``inner`` gives the
-    patterns of one's results. Left out, every element depends on all elements of the operands.
+    for a linear primitive that is neither ``elementwise`` nor has ``pull``: the sparsity pattern of
+    the result, computed from those of its operands (`functrans.ops.dependence`); one for each
+    result if there are several. With inner graphs, the keyword ``inner`` gives the patterns of an
+    inner graph's results. By default, every element depends on all elements of the operands.
 ``transpose_moves``
     whether the transpose only moves or repeats elements, so that a mask can be moved along.
 ``transpose_adds``
-    whether the transpose adds up elements without weights, so that a mask can be moved along by
-    counting what is let through.
+    whether the transpose sums elements without weights, so that a mask can be moved along by
+    counting the unmasked elements.
 ``steep``
-    whether the slope of an elementwise primitive may be infinite where its tangent is 0.
+    whether the derivative of an elementwise primitive may be infinite where its tangent is 0.
 ``always_strong``
-    whether the result of an elementwise primitive has a dtype that does not yield, even if all its
-    operands stand for Python numbers: it is a conversion.
+    whether the result of an elementwise primitive is strong even if all its operands are weak,
+    because it is a conversion.
 ``makes_numbers``
-    whether the result stands for a Python number wherever the operand has no axes, as that of
-    ``x.item()`` does.
+    whether the result is weak if the operand is 0-d, like that of ``x.item()``.
 ``collective``
-    what the result of a primitive along a named axis is: ``"invariant"``, equal in all lanes of the
-    axis that its parameter ``name`` says, or ``"varying"``. None: it varies if an operand does.
+    the kind of the result of a primitive along the named axis ``name``: ``"invariant"``, equal in
+    all lanes, or ``"varying"``. None: it varies if an operand does.
 ``quotient``
-    the operand that a primitive divides by: the result ``y`` solves ``B y = a`` with a ``B`` that
-    is linear in this operand, and the rule of its tangent uses the result and not ``a``. The
-    Taylor coefficients of the result then follow from one another.
+    the operand that is a divisor: the result ``y`` solves ``B y = a`` with a ``B`` that is linear
+    in this operand, and its jvp rule uses the result instead of ``a``. This gives a recurrence for
+    the Taylor coefficients of the result.
 ``stores``
-    whether it takes and gives numbers in dtypes that nobody computes in (bfloat16): what only moves
-    elements, converts them, or has graphs inside. All others are applied to float32 numbers, and
-    their results are rounded.
+    whether it takes and returns storage-only dtypes (bfloat16), since it only moves or converts
+    elements, or has inner graphs. All other primitives are computed in float32, and their results
+    rounded.
 ``promotion(keys)``
-    the dtypes that the operands of an elementwise primitive are brought to, if nothing else is done
-    to them before it is recorded.
+    the dtypes to which the operands of an elementwise primitive are cast before it is recorded,
+    unless it has another preparation.
 ``samples(rng)``
     draws operands and parameters for the tests that are generated from the registry.
 
-Rules are written in the IR's own operations: they are given tracers, and what they do with them is
-recorded. A primitive with inner graphs (``higher_order``) is given the transform to apply to them,
-as the keyword argument ``transform``, so that its definition needs to import none.
+Rules are written in the IR's own operations: they receive tracers, which record the operations.
+The rules of a primitive with inner graphs (``higher_order``) receive the transform to apply to
+these as the keyword argument ``transform``, so that the definition imports none.
 """
 
 from __future__ import annotations
@@ -123,17 +121,17 @@ ALL_LINEAR: tuple[tuple[int, ...], ...] = ((-1,),)
 
 
 class EqnSplit(NamedTuple):
-    """How an equation with inner graphs falls into a known and an unknown part.
+    """The partial evaluation of an equation with inner graphs, into a known and an unknown part.
 
     Parameters
     ----------
     known : Graph
-        From the known operands to the known results, and then the residuals. A residual may be an
-        operand itself, which is then passed on and not copied.
+        Maps the known operands to the known results, followed by the residuals. A residual may be
+        an operand itself, which is then not copied.
     unknown : Graph
-        From the residuals and then the unknown operands to the unknown results.
+        Maps the residuals, followed by the unknown operands, to the unknown results.
     unknown_out : tuple of bool
-        Which results are the unknown part's.
+        Which results the unknown part computes.
     """
 
     known: Graph
@@ -142,32 +140,32 @@ class EqnSplit(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Operands and parameters to try a primitive on."""
+    """Operands and parameters for generated tests of a primitive."""
 
     operands: tuple[Any, ...]
     params: dict[str, Any] = {}  # noqa: RUF012  a NamedTuple default, never written to
 
 
-# a string: NumPy imports its random module, a tenth of itself, when it is named
+# a string: naming the class would import NumPy's random module, a tenth of NumPy's import time
 Samples = Callable[["np.random.Generator"], Iterator[Sample]]
 
 
 class Compile(Protocol):
-    """Compiles a graph, once."""
+    """A function that compiles a graph, once."""
 
     def __call__(
         self, graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = ()
     ) -> Callable[..., Sequence[Any]] | None:
-        """A function of arrays.
+        """The compiled graph, as a function of arrays.
 
-        If it must be compiled as a ``whole``, None where something in it has no compiled form. Of
-        the outputs ``in_part``, only first rows need be written: nobody looks at the others.
+        With ``whole``, None if an equation has no compiled form. Of the outputs ``in_part`` only
+        the first rows need be written, since the others are never read.
         """
         ...
 
 
 def not_differentiable(reason: str) -> NotDifferentiable:
-    """Declare, in the place of a jvp, that a primitive has no derivative, and why."""
+    """Declare, in place of a jvp rule, that a primitive has no derivative, with the reason."""
     return NotDifferentiable(reason)
 
 
@@ -185,12 +183,12 @@ ZERO_DERIVATIVE = Piecewise()
 
 
 class Same:
-    """In a slot for a grid: the form for a CPU serves it, too."""
+    """The value of a slot for a grid that means: use the form for a CPU."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Primitive:
-    """One operation of the IR, as it was defined; see the module's docstring for the slots."""
+    """An operation of the IR; the module's docstring describes the slots."""
 
     name: str
     infer: Callable[..., Any]
@@ -246,7 +244,7 @@ class Primitive:
 
     @property
     def by_elements(self) -> bool:
-        """Whether its elements can be pulled, one by one."""
+        """Whether its compiled form computes single elements (``scalar`` or ``pull``)."""
         return self.scalar is not None or self.pull is not None
 
     def linear_groups(self, arity: int) -> tuple[tuple[int, ...], ...]:
@@ -259,7 +257,7 @@ class Primitive:
         return tuple(result) if self.several else (result,)
 
     def gives_weak(self, avals: Sequence[Aval]) -> bool:
-        """Whether the result stands for a Python number, as a rule because all operands do."""
+        """Whether the result is weak, normally because all operands are."""
         if self.makes_numbers and avals[0].ndim == 0:
             return True
         if not self.elementwise or self.always_strong or not avals or not avals[0].weak:
@@ -267,7 +265,7 @@ class Primitive:
         return all(aval.weak for aval in avals)
 
     def results(self, avals: Sequence[Aval], params: dict[str, Any]) -> tuple[Aval, ...]:
-        """As `infer_all`, and weak where the results stand for Python numbers."""
+        """As `infer_all`, with weak results where `gives_weak` holds."""
         results = self.infer_all(avals, params)
         if self.gives_weak(avals):
             return tuple(interned(aval.shape, aval.dtype, True) for aval in results)
@@ -275,13 +273,13 @@ class Primitive:
 
 
 registry: Catalogue[str, Primitive] = Catalogue()
-"""Every primitive by its name. A module of the library's own is imported when it is asked for."""
+"""Every primitive by name. The library's own modules are imported on lookup."""
 
 _registry_lock = lock()
 
 
 def _module_being_run() -> str:
-    """The module whose own lines are being run: a definition stands, or is made from, there."""
+    """The module that is being imported, which contains the definition."""
     frame: FrameType | None = _getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -289,7 +287,7 @@ def _module_being_run() -> str:
 
 
 def register(primitive: Primitive) -> None:
-    """Enter a primitive in the registry; a second one of the same name is refused."""
+    """Register a primitive; raises if the name exists already."""
     with _registry_lock:
         if registry.has(primitive.name):
             raise ValueError(
@@ -299,18 +297,18 @@ def register(primitive: Primitive) -> None:
 
 
 def named(name: str) -> Primitive:
-    """The primitive of a name: what is pickled of one."""
+    """The primitive of a name, by which primitives are pickled."""
     return registry[name]
 
 
 def unregister(name: str) -> None:
-    """Take a primitive out of the registry (a notebook cell that defines it again)."""
+    """Remove a primitive from the registry, so that a notebook cell can define it again."""
     with _registry_lock:
         registry.pop(name, None)
 
 
 class Interpreter(Protocol):
-    """Whatever decides what applying a primitive means: a trace, which records it."""
+    """The interpretation of primitives: a trace, which records equations."""
 
     def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Apply the primitive."""
@@ -318,12 +316,12 @@ class Interpreter(Protocol):
 
 
 current: ContextVar[Interpreter | None] = ContextVar("current", default=None)
-"""The innermost active trace of this thread of control; None outside of every transform."""
+"""The innermost active trace in this context; None outside of all transforms."""
 
 
 def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Apply a primitive to operands of exactly the types that it takes."""
-    # where there is no such package there are no such arrays
+    """Apply a primitive to operands of the exact types that it takes."""
+    # without the device package there are no device arrays
     if "ml_dtypes" in modules and _computes_on_stored(primitive, operands):
         return _in_float32(primitive, operands, params)
     interpreter = current.get()
@@ -333,7 +331,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]
 
 
 def compute(primitive: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """The result of a primitive for arrays: by NumPy, or where they are."""
+    """Evaluate a primitive on arrays: by NumPy, or on their device."""
     if appliers and is_any_on_device(operands):
         return appliers[-1](primitive, operands, params)
     return primitive.numpy(*operands, **params)
@@ -344,12 +342,12 @@ def _computes_on_stored(primitive: Primitive, operands: tuple[Any, ...]) -> bool
 
 
 def _is_stored(x: Any) -> bool:
-    """Whether these are numbers in a dtype that nobody computes in."""
+    """Whether a value has a storage-only dtype (bfloat16)."""
     return hasattr(x, "dtype") and is_bfloat16(x.dtype)
 
 
 def _in_float32(primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Apply a primitive to bfloat16 numbers: to the same float32 numbers, and round what comes."""
+    """Apply a primitive to bfloat16 numbers by computing in float32 and rounding the result."""
     cast, single = registry["cast"], np.dtype(np.float32)
     narrow = next(x.dtype for x in operands if _is_stored(x))
     wide = tuple(cast(x, dtype=single) if _is_stored(x) else x for x in operands)

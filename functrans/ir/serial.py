@@ -1,7 +1,7 @@
-"""Graphs as plain data, of dicts, lists, numbers and strings, and back.
+"""Serialisation of graphs as plain data: dicts, lists, numbers and strings.
 
-Data are no program: to read a graph runs nothing that is in it. An operation is found in the
-registry by its name, and a parameter is one of the few kinds below or is refused.
+Reading a graph executes no code from the data. Operations are looked up in the registry by name,
+and parameters must be of the few kinds below.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _records: dict[str, type[tuple[Any, ...]]] = {}
 
 
 def record(cls: type[Record]) -> type[Record]:
-    """Let a NamedTuple of plain values be a parameter that is written as data; a decorator."""
+    """Decorator: make a NamedTuple of plain values a serialisable parameter."""
     _records[cls.__name__] = cls
     return cls
 
 
 class UndefinedOperation(LookupError):
-    """Data name an operation that is not in the registry."""
+    """The data name an operation that is not in the registry."""
 
 
 def _refuse(value: Any) -> Data:
@@ -45,18 +45,18 @@ def _unknown(data: Data) -> Any:
 
 
 def graph_to_data(graph: Graph, other: Encode = _refuse) -> Data:
-    """A graph as data.
+    """A graph as plain data.
 
     Parameters
     ----------
     graph : Graph
     other : callable, optional
-        What makes data, a dict with one key, of a parameter of another kind.
+        Converts a parameter of another kind to data, a dict with one key.
 
     Raises
     ------
     TypeError
-        If a parameter is of no kind that is known.
+        If a parameter is of an unsupported kind.
     """
     numbers: dict[Atom, int] = {}
 
@@ -85,14 +85,14 @@ def graph_to_data(graph: Graph, other: Encode = _refuse) -> Data:
 
 
 def graph_from_data(data: Data, other: Decode = _unknown) -> Graph:
-    """The graph that `graph_to_data` was given.
+    """The inverse of `graph_to_data`.
 
     Raises
     ------
     UndefinedOperation
         If the data name an operation that is not defined.
     LookupError, ValueError, TypeError
-        If the data are no graph.
+        If the data are not a graph.
     """
     variables: list[Var] = []
 
@@ -129,12 +129,12 @@ def _operation(name: str) -> Primitive:
 
 
 def aval_to_data(aval: Aval) -> Data:
-    """The type of an array: shape, dtype, whether it is weak."""
+    """An aval as data: shape, dtype, and whether it is weak."""
     return [list(aval.shape), aval.dtype.name, aval.weak]
 
 
 def aval_from_data(data: Data) -> Aval:
-    """The type that `aval_to_data` was given."""
+    """The inverse of `aval_to_data`."""
     shape, dtype, weak = data
     if not all(type(n) is int for n in shape):
         raise ValueError(f"{shape!r} is no shape")
@@ -142,12 +142,12 @@ def aval_from_data(data: Data) -> Aval:
 
 
 def dtype_from_data(name: str) -> np.dtype[Any]:
-    """A dtype by its name; for bfloat16, the package is imported that NumPy has it from.
+    """A dtype by its name; for bfloat16, imports the package `ml_dtypes`.
 
     Raises
     ------
     SavedProgramError
-        If that is not installed.
+        If the package is not installed.
     """
     if name == "bfloat16":
         try:
@@ -161,7 +161,7 @@ def dtype_from_data(name: str) -> np.dtype[Any]:
 
 
 def _bits(value: Any, dtype: np.dtype[Any]) -> str:
-    """A number by its bits, of which decimal digits might lose some."""
+    """A number by its bits, since decimal digits might lose some."""
     return np.asarray(value, dtype.newbyteorder("<")).tobytes().hex()
 
 
@@ -199,8 +199,8 @@ def _from_data(data: Data, other: Decode) -> Any:
 
 _DTYPE = np.dtype(np.float64)
 
-# Each kind: its class, how it becomes data, how it is made of data. The functions are given the
-# value, what converts a part of it, and what converts kinds that others define.
+# Each kind: its class, its conversion to data, and its conversion from data. The functions receive
+# the value, a function that converts a part of it, and one that converts other kinds.
 _KINDS: dict[str, tuple[type, Callable[..., Data], Callable[..., Any]]] = {
     "float": (float, lambda x, *_: _bits(x, _DTYPE), lambda x, *_: float(_number(x, _DTYPE))),
     "number": (

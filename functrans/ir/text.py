@@ -1,4 +1,4 @@
-"""Graphs as text: one equation a line, inner graphs indented."""
+"""Graphs as text: one equation on each line, inner graphs indented."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from functrans.ir.graph import Atom, Graph, Literal, Var
 
-# the standard library's `escape` comes with a table of all entities, which takes long to load
+# not html.escape, whose module imports a large table of all entities
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -21,7 +21,7 @@ def graph_text(graph: Graph, *, sources: bool = False) -> str:
     ----------
     graph : Graph
     sources : bool
-        Whether each line ends with the line of the user's code that it comes from.
+        Whether each line ends with the user's source line.
 
     Examples
     --------

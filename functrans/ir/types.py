@@ -33,29 +33,29 @@ _INSTEAD = {
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether it is the dtype bfloat16, which NumPy has from the package `ml_dtypes`.
+    """Whether a dtype is bfloat16, which the package `ml_dtypes` defines.
 
-    It is recognised by its name: the package is the user's, and nothing here needs it.
+    It is recognised by its name, so that the package need not be imported.
     """
     return dtype.kind == "V" and dtype.type.__name__ == "bfloat16"
 
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
-    """Whether a graph may hold arrays of a dtype: bool, numbers of at most 64 bits, complex."""
+    """Whether a graph may have arrays of a dtype: bool, numbers of at most 64 bits, complex."""
     if dtype.kind in "biufc":
         return dtype.itemsize <= (16 if dtype.kind == "c" else 8) and dtype.isbuiltin != 2
     return is_bfloat16(dtype)
 
 
 def instead_of(dtype: np.dtype[Any]) -> str:
-    """What to do instead of using a dtype that is not supported."""
+    """Advice in messages about an unsupported dtype."""
     if dtype.isbuiltin == 2:
         return "convert it to np.float32"
     return _INSTEAD.get(dtype.kind, "turn it into numbers outside of the traced function")
 
 
 def unsupported(value: Any) -> str:
-    """What messages say of an array or number whose dtype is not supported."""
+    """The message about an array or number of an unsupported dtype."""
     return f"{describe(value)}, whose dtype is not supported: {instead_of(value.dtype)}"
 
 
@@ -78,8 +78,8 @@ class Aval:
     shape : tuple of int
     dtype : dtype-like
     weak : bool
-        Whether the value stands for a Python scalar, which takes the dtype of the array that it is
-        combined with (NEP 50).
+        Whether the value represents a Python scalar, which adopts the dtype of the array that it
+        is combined with (NEP 50).
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Aval:
     dtype: np.dtype[Any]
     weak: bool
     promotes_as: np.dtype[Any] | type
-    """What it brings to promotion: its dtype, or Python's int, float or complex if it is weak."""
+    """Its operand for promotion: its dtype, or Python's int, float or complex if it is weak."""
 
     def __init__(self, shape: Shape, dtype: DTypeLike, weak: bool = False) -> None:
         self.shape = shape
@@ -146,7 +146,7 @@ def interned(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:
-    """The shape that shapes broadcast to; `numpy.broadcast_shapes` has no more than 32 axes.
+    """The shape that shapes broadcast to; unlike `numpy.broadcast_shapes`, with any number of axes.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def aval_of(value: Any) -> Aval:
 
 
 def describe(value: Any) -> str:
-    """A value as an error message names it: an array by its type, the rest by its class."""
+    """The description of a value in error messages: an array by its type, others by class."""
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{type(value).__name__} {value.dtype}[{','.join(map(str, value.shape))}]"
     text = repr(value)
@@ -201,22 +201,22 @@ def describe(value: Any) -> str:
 
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:
-    """Whether values of the dtype have derivatives: floats and complex numbers."""
+    """Whether a dtype is differentiable: float or complex."""
     return dtype.kind in "fc" or is_bfloat16(dtype)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether values of the dtype are real numbers with a fractional part."""
+    """Whether a dtype is a real floating-point one."""
     return dtype.kind == "f" or is_bfloat16(dtype)
 
 
 def fraction_bits(dtype: np.dtype[Any]) -> int:
-    """How many bits a float has behind its first one."""
+    """The number of mantissa bits of a float, without the leading one."""
     return 7 if is_bfloat16(dtype) else np.finfo(dtype).nmant
 
 
 def is_complex(dtype: np.dtype[Any]) -> bool:
-    """Whether numbers of the dtype are pairs, of a real and an imaginary part."""
+    """Whether a dtype is complex."""
     return dtype.kind == "c"
 
 
@@ -228,19 +228,19 @@ _PAIRS: dict[np.dtype[Any], np.dtype[Any]] = {part: pair for pair, part in _PART
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the real part: of the parts if it is complex, else itself."""
+    """The dtype of the real and imaginary part; a real dtype itself."""
     return _PARTS.get(dtype, dtype)
 
 
 def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The complex dtype whose parts hold the numbers of a dtype, as NumPy promotes it."""
+    """The complex dtype to which NumPy promotes a dtype."""
     if is_complex(dtype):
         return dtype
     return _PAIRS.get(dtype) or np.result_type(dtype, np.complex64)
 
 
 def may_change(array: Any) -> bool:
-    """Whether somebody may write to an array: to itself, or to what it is a view of."""
+    """Whether an array may change: it, or an array that it is a view of, is writable."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True

@@ -27,7 +27,7 @@ from functrans.numpy.reductions import (
     sum,
 )
 from functrans.ops.arrays.shape import asarray
-from functrans.ops.arrays.structural import astype, expand_axes, reshape, transpose
+from functrans.ops.arrays.structural import astype, drop_axes, expand_axes, reshape, transpose
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, not_equal
 from functrans.ops.elementwise.logic import isnan
@@ -96,7 +96,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
             if ord > 0
             else min(totals, left, keepdims=True)
         )
-        return result if keepdims else reshape(result, shape=_without(x.shape, axes))
+        return result if keepdims else reshape(result, shape=drop_axes(x.shape, axes))
     if ord not in _OF_SINGULAR_VALUES:
         raise ValueError("Invalid norm order for matrices.")
     rest = tuple(i for i in range(x.ndim) if i not in axes)
@@ -113,10 +113,6 @@ _OF_SINGULAR_VALUES: dict[Any, Callable[[Any], Any]] = {
     "nuc": lambda values: sum(values, -1),
 }
 """Norms by their orders."""
-
-
-def _without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 @answers(np.linalg.vector_norm)

@@ -1,7 +1,7 @@
-"""The primitives, one family a file, which are imported when somebody asks for one of theirs.
+"""The primitives, one family in each file; a family is imported when one of its names is used.
 
-Definitions are found wherever they lie in this folder. What is in folders named ``compiled`` is
-loaded with the compiler: the longer ones of their `emit` rules.
+Definitions are found in every module of this folder. Folders named ``compiled`` hold the longer
+`emit` rules, and are imported with the compiler.
 """
 
 from collections.abc import Iterator
@@ -101,12 +101,12 @@ _NAMES = {
     ),
     "linalg.products": "matmul matvec vecdot vecmat",
 }
-"""Where to look first for names that are often asked for: the primitives that stand behind
-operators, and the ufuncs. What is not named here is found by importing all modules."""
+"""The modules of the primitives that are used most: those of operators and of ufuncs. A name that
+is not listed is found by importing all modules."""
 
 
 def _definitions(package: str) -> Iterator[str]:
-    """The modules of a package and of those in it."""
+    """The modules of a package and of its subpackages."""
     found = import_module(package)
     for module in iter_modules(found.__path__, f"{package}."):
         if not module.ispkg:
@@ -122,7 +122,7 @@ def import_all() -> None:
 
 
 def is_built_in(primitive: Primitive) -> bool:
-    """Whether this version of the library defines a primitive, and no user."""
+    """Whether the library itself defines a primitive, not a user."""
     return primitive.home.startswith("functrans.")
 
 

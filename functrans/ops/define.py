@@ -17,7 +17,7 @@ OperandRule = Rule | NotDifferentiable | None
 
 
 def on_parts(name: str) -> Lazy:
-    """The rule ``parts`` named ``"complex_arithmetic:divide"``, which comes with the compiler."""
+    """The `parts` rule named ``"complex_arithmetic:divide"``, say, imported with the compiler."""
     return lazy(f"functrans.ops.elementwise.compiled.{name}")
 
 
@@ -38,8 +38,8 @@ def primitive(
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
         A sequence has a rule (or None) for each operand: ``rule(*primals, out, tangent, **params)``
         is the part of the result's tangent that comes from that operand's tangent. In the place of
-        a rule, `not_differentiable` refuses that operand only. Nothing needs to be said if the
-        primitive is ``linear``.
+        a rule, `not_differentiable` refuses that operand only. A ``linear`` primitive needs no
+        jvp rule.
     transpose : callable or sequence
         A sequence has a rule (or None) for each operand: ``rule(cotangent, *operands, **params)``
         is the cotangent of that operand, in which the result is linear.
@@ -55,7 +55,7 @@ def primitive(
 
 
 def refused_operands(rules: Sequence[OperandRule]) -> dict[int, str]:
-    """The operands that have no derivative, and why."""
+    """The positions of the operands without a derivative, with the reason for each."""
     return {
         number: rule.reason
         for number, rule in enumerate(rules)
@@ -64,7 +64,7 @@ def refused_operands(rules: Sequence[OperandRule]) -> dict[int, str]:
 
 
 def sum_of_parts(rules: Sequence[OperandRule]) -> Rule:
-    """A jvp that adds what each operand's tangent contributes."""
+    """A jvp rule that adds the contributions of the operands' tangents."""
 
     def jvp(
         primals: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], **params: Any
@@ -81,7 +81,7 @@ def sum_of_parts(rules: Sequence[OperandRule]) -> Rule:
 
 
 def part_by_part(rules: Sequence[Rule | None]) -> Rule:
-    """A transpose that asks the rule of each operand that is linear."""
+    """A transpose rule that applies the rule of each linear operand."""
 
     def transpose(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
         return [
@@ -95,5 +95,5 @@ def part_by_part(rules: Sequence[Rule | None]) -> Rule:
 
 
 def refuse(primitive: Primitive, reason: NotDifferentiable) -> None:
-    """Raise: a derivative through this primitive was asked for."""
+    """Raise the error of differentiating a primitive that has no derivative."""
     raise NotDifferentiableError(f"{primitive.name} is not differentiable: {reason.reason}")

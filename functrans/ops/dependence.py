@@ -23,7 +23,7 @@ _csr_array = lazy("scipy.sparse:csr_array")
 _vstack = lazy("scipy.sparse:vstack")
 
 MOST_ENTRIES = 100_000_000
-"""A pattern with more entries is refused: it would take a gigabyte, and is of no use."""
+"""Patterns with more entries are refused: they would take a gigabyte, and compress nothing."""
 
 
 class TooDense(Exception):
@@ -35,7 +35,7 @@ class TooDense(Exception):
 
 
 class Dependent(NamedTuple):
-    """A value in a program, and what it depends on.
+    """A value in a program, and the pattern of the input elements that it depends on.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ class Dependent(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether its value is known."""
+        """Whether the value itself is known."""
         return self.value is not None
 
 
 def size(aval: Aval) -> int:
-    """The number of elements; none of what only loops touch, whose length is not known."""
+    """The number of elements; 0 for an array of unknown length, which only loops read and write."""
     return 0 if min(aval.shape, default=0) < 0 else prod(aval.shape)
 
 
 def check_entries(entries: int) -> None:
-    """Raise `TooDense` for a pattern of so many entries."""
+    """Raise `TooDense` if a pattern would have more than `MOST_ENTRIES` entries."""
     if entries > MOST_ENTRIES:
         raise TooDense(entries)
 
@@ -71,7 +71,7 @@ def pairs(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
     """The pattern with entries at the given rows and columns, which may repeat."""
     rows, columns = np.ravel(rows), np.ravel(columns)
     order = np.arange(len(rows))
-    if len(rows) == shape[0] and np.array_equal(rows, order):  # a row has one entry: the usual case
+    if len(rows) == shape[0] and np.array_equal(rows, order):  # one entry in each row
         pattern = _csr_array((np.ones(len(rows), bool), columns, np.arange(len(rows) + 1)), shape)
     else:
         pattern = _csr_array((np.ones(len(rows), bool), (rows, columns)), shape)
@@ -79,19 +79,19 @@ def pairs(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
 
 
 def identity(count: int, first: int, width: int) -> Pattern:
-    """The pattern of ``count`` inputs of ``width``, from the given one on."""
+    """The pattern of ``count`` consecutive inputs from ``first`` on, out of ``width`` inputs."""
     return pairs(np.arange(count), np.arange(first, first + count), (count, width))
 
 
 def product(own: Pattern, pattern: Pattern) -> Pattern:
-    """The pattern of a result, by that of the operation and that of the operand."""
+    """The pattern of a result: the operation's own pattern times that of its operand."""
     lengths = np.diff(pattern.indptr)
     check_entries(int(lengths[own.indices].sum()))
     return own @ pattern
 
 
 def union(patterns: Sequence[Pattern | None]) -> Pattern | None:
-    """What depends on all that one of the patterns of one shape depends on."""
+    """The union of patterns of equal shape."""
     total = None
     for pattern in patterns:
         if pattern is not None:
@@ -100,7 +100,7 @@ def union(patterns: Sequence[Pattern | None]) -> Pattern | None:
 
 
 def stacked(patterns: Sequence[Pattern | None], sizes: Sequence[int]) -> Pattern | None:
-    """The pattern of values one after another, of so many elements each."""
+    """The pattern of a concatenation of values that have the given numbers of elements."""
     width = next((pattern.shape[1] for pattern in patterns if pattern is not None), None)
     if width is None:
         return None
@@ -112,7 +112,7 @@ def stacked(patterns: Sequence[Pattern | None], sizes: Sequence[int]) -> Pattern
 
 
 def elementwise(*operands: Dependent, **params: Any) -> Pattern | None:
-    """The rule of an operation on each element, which broadcasts."""
+    """The rule of elementwise operations, whose operands broadcast."""
     shape = np.broadcast_shapes(*(x.aval.shape for x in operands))
     return union([repeated(x, shape) for x in operands])
 
@@ -128,7 +128,7 @@ def repeated(x: Dependent, shape: Shape) -> Pattern | None:
 
 
 def everything(operands: Sequence[Dependent], out: Aval) -> Pattern | None:
-    """The rule of an operation of which nothing is known: each element on every element."""
+    """The rule of unknown operations: each result element depends on every operand element."""
     return union([_by_lines(x.pattern, *_whole(x.aval), *_whole(out)) for x in operands])
 
 
@@ -137,12 +137,12 @@ def _whole(aval: Aval) -> tuple[Any, int]:
 
 
 def along(x: Dependent, out: Aval, *axes: int) -> Pattern | None:
-    """The rule of an operation on the lines along some axes: each element on its whole line."""
+    """The rule of operations along axes: each element depends on its whole line along these."""
     return _by_lines(x.pattern, *_lines(x.aval, axes), *_lines(out, axes))
 
 
 def _lines(aval: Aval, axes: Sequence[int]) -> tuple[Any, int]:
-    """For each element, the number of the line that it is in; and how many there are."""
+    """The number of each element's line along some axes, and the number of lines."""
     shape = [1 if i in axes else n for i, n in enumerate(aval.shape)]
     numbers = np.arange(prod(shape)).reshape(shape)
     return np.broadcast_to(numbers, aval.shape).reshape(-1), prod(shape)
@@ -153,14 +153,14 @@ def _by_lines(
 ) -> Pattern | None:
     if pattern is None:
         return None
-    # the elements of a line are united once, whatever the number of results
+    # the patterns of a line's elements are united once, for all results of that line
     united = product(pairs(lines, np.arange(len(lines)), (count, len(lines))), pattern)
     rows = np.arange(len(lines_of_results))
     return product(pairs(rows, lines_of_results, (len(rows), results)), united)
 
 
 def only(pattern: Pattern | None, mask: Any) -> Pattern | None:
-    """The pattern of a value whose elements are zero but where a mask holds."""
+    """The pattern of a value whose elements are zero wherever a mask is false."""
     if pattern is None:
         return None
     kept = np.flatnonzero(mask)

@@ -1,9 +1,8 @@
-"""Ranges of parameters: the values that an equation from a file may have.
+"""Validation of parameters: the values that equations read from a file may have.
 
-The functions of the library that make equations give parameters in their normal forms, and the
-rules of a primitive take them as they are. A file may hold anything. The parameters of the
-library's primitives go by the names in `RANGES`; what is in range here does not lead a rule out of
-its operands' memory.
+The library's own functions make equations with parameters in normal form, which the rules of
+primitives use unchecked; a file may contain any values. `RANGES` has a check for each parameter
+name. With parameters that pass, no rule reads or writes outside the memory of its operands.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _each(found: Range) -> Range:
 
 
 def _are_axes(value: Any, ndim: float) -> bool:
-    """Whether these are different axes of a given number."""
+    """Whether a value is a tuple of distinct axes of an array of ``ndim`` axes."""
     return (
         type(value) is tuple
         and all(_whole(x, 0, ndim) for x in value)
@@ -77,19 +76,19 @@ def _axis(value: Any, given: Given) -> bool:
 
 
 def _position(value: Any, given: Given) -> bool:
-    """A place along the one axis that is indexed."""
+    """Whether a value is a position along the one indexed axis."""
     axis = given.params["axis"]
     return _axis(axis, given) and _whole(value, 0, given.avals[0].shape[axis])
 
 
 def _axes(value: Any, given: Given) -> bool:
-    # windows that are added up have a shape of their own
+    # an overlap-add has its own parameter ``shape``
     shape = given.params.get("shape", given.avals[0].shape)
     return _are_axes(value, len(shape))
 
 
 def _pairs(value: Any, given: Given) -> bool:
-    """Axes of two operands, none of which is both contracted and of the batch."""
+    """Whether a value pairs axes of two operands, none both contracted and a batch axis."""
     x, y = given.avals
     used = [given.params["contract"], given.params["batch"]]
     return len(value) == 2 and all(
@@ -116,7 +115,7 @@ def _window(value: Any, given: Given) -> bool:
         if label not in given.params["x_labels"] or label not in given.params["y_labels"]:
             return False
     places, taps, stride, dilation, _, base = value
-    # products of two of them are indices, of 64 bits
+    # products of two such numbers are 64-bit indices
     return (
         all(_whole(x, -_FAR, _FAR) for x in value) and places >= 0 and taps >= 0
         and stride != 0 and dilation != 0 and base > 0
@@ -164,7 +163,7 @@ RANGES: dict[str, Range] = {
     "indices": _each(_index),
     "inverse": _truth,
     "kind": _one_of("cos", "sin"),
-    # -1 where a loop finds out how many steps it has
+    # -1 stands for a number of steps that the loop determines at run time
     "length": _at_least(-1),
     "lower": _truth,
     "matvec": _graph,
@@ -183,7 +182,7 @@ RANGES: dict[str, Range] = {
     "positions": _each(_position),
     "residuals": _count,
     "reverse": _truth,
-    # what is known when the steps have been counted, and never before
+    # known once the steps have been counted, never before
     "room": _or_none(lambda value, given: False),
     "scale": _of(float),
     "scaled": _truth,

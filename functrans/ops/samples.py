@@ -75,9 +75,9 @@ _SHAPES: dict[int, tuple[tuple[Shape, ...], ...]] = {
 def broadcasting(
     *domains: Domain, params: Mapping[str, Any] = MappingProxyType({}), brief: bool = False
 ) -> Samples:
-    """Samples for an elementwise primitive: every operand from its domain, in shapes that meet.
+    """Samples for an elementwise primitive: operands from their domains, in shapes that broadcast.
 
-    If they are to be brief, in one combination of shapes, and one without elements.
+    With ``brief``, in one combination of shapes and one with empty arrays only.
     """
     combinations = _SHAPES[len(domains)]
     if brief:

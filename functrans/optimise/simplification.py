@@ -230,8 +230,8 @@ def _sum(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     return Eqn(add, (x, zero), eqn.outputs, {}, eqn.source)
 
 
-def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of several consecutive reshapes only the last is needed."""
+def _last_of_chain(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """Of several consecutive reshapes, or broadcasts, only the last is needed."""
     source = _through(eqn.primitive, inputs[0], out)
     if source.aval.shape == eqn.outputs[0].aval.shape:
         return source
@@ -249,14 +249,6 @@ def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None
     if both == tuple(range(len(both))):
         return maker.inputs[0]
     return _again(eqn, maker.inputs[0], {"permutation": both})
-
-
-def _broadcast(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
-    """Of several consecutive broadcasts only the last is needed."""
-    source = _through(eqn.primitive, inputs[0], out)
-    if source.aval.shape == eqn.outputs[0].aval.shape:
-        return source
-    return None if source is inputs[0] else _again(eqn, source, eqn.params)
 
 
 def _through(primitive: Primitive, atom: Atom, out: Rewriter) -> Atom:
@@ -291,9 +283,9 @@ RULES: dict[Primitive, Rule] = {
     reduce_prod: _reduction,
     reduce_max: _reduction,
     reduce_min: _reduction,
-    reshape_p: _reshape,
+    reshape_p: _last_of_chain,
     transpose_p: _transpose,
-    broadcast_to_p: _broadcast,
+    broadcast_to_p: _last_of_chain,
 }
 """Simplification rules by primitive. A result of another type than the equation's is discarded."""
 

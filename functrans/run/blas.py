@@ -1,4 +1,4 @@
-"""Where the routines of BLAS and LAPACK are in memory."""
+"""Addresses of BLAS and LAPACK routines, and a lock that limits BLAS to one thread."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LAPACK = "scipy.linalg.cython_lapack"
 def address(symbol: str) -> int:
     """The address of a routine, by its Fortran name: ``dgemm``, ``dpotrf``.
 
-    SciPy's wheels are linked with a library of routines of this prefix, whose integers have 32
-    bits. To ask the linker for them takes no import, which would be ten modules of SciPy.
-    Elsewhere SciPy says where they are.
+    SciPy's wheels are linked with a library whose routines have this prefix and 32-bit integers.
+    The linker finds these without importing ten modules of SciPy. Otherwise the address is in
+    SciPy's table.
     """
     linked = getattr(_linked(), f"scipy_{symbol}_", None)
     if linked is not None:
@@ -44,12 +44,12 @@ def address(symbol: str) -> int:
 
 @once
 def limiter() -> int:
-    """The address of a record to hold BLAS to one thread by, for `functrans.run.call.steps`; or 0.
+    """The address of the record with which `functrans.run.call.steps` limits BLAS's threads, or 0.
 
     Its words: the number of users, the number of threads that BLAS had before them, the addresses
-    of the functions that give and set this number, and whether somebody is at the record.
+    of the functions that get and set this number, and a spin lock.
 
-    OpenBLAS is what SciPy's wheels bring, under a prefix. Another library keeps its threads.
+    Only OpenBLAS, which SciPy's wheels contain under a prefix, is limited; other libraries are not.
     """
     library = _linked() or ctypes.CDLL(_blas().__file__)
     for prefix in ("scipy_openblas", "openblas"):
@@ -66,7 +66,7 @@ def limiter() -> int:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold BLAS to one thread meanwhile, as `functrans.run.call.steps` does."""
+    """Limit BLAS to one thread within a block, as `functrans.run.call.steps` does."""
     if not limiter():
         yield
         return
@@ -80,7 +80,7 @@ def held() -> Iterator[None]:
 
 @once
 def _gate() -> tuple[Callable[..., None], Callable[..., None]]:
-    """The counter of users in the record. Nobody else has Python's lock meanwhile."""
+    """The functions that enter and leave the record, under Python's lock."""
     with importing:
         import numba
         from llvmlite import ir
@@ -140,7 +140,7 @@ _record = np.zeros(5, np.int64)
 
 
 def _after_fork() -> None:
-    # whoever was in there is not in this process, and would have set the number back
+    # the users are threads of the parent process, which would have reset the number
     users, threads, _, set_, _ = map(int, _record)
     _record[4] = 0
     if users:
@@ -150,7 +150,7 @@ def _after_fork() -> None:
 
 @once
 def _linked() -> ctypes.CDLL | None:
-    """Through which the linker finds the library of BLAS and LAPACK, as SciPy has it; or None."""
+    """The library through which the linker finds SciPy's BLAS and LAPACK; or None."""
     path = _file(_BLAS)
     try:
         return ctypes.CDLL(str(path)) if path is not None and os.name == "posix" else None
@@ -169,7 +169,7 @@ def _lapack() -> Any:
 
 
 def _module(name: str) -> Any:
-    """SciPy's table of routines, loaded without the rest of scipy.linalg if that is absent."""
+    """SciPy's table of routines, loaded without scipy.linalg unless that is imported already."""
     with importing:
         loaded = sys.modules.get(name)
         if loaded is not None:
@@ -187,7 +187,7 @@ def _module(name: str) -> Any:
 
 
 def _file(name: str) -> Path | None:
-    """The file of a module of scipy.linalg that is written in C."""
+    """The file of a C extension module of scipy.linalg."""
     installed = importlib.util.find_spec("scipy")
     folders = installed.submodule_search_locations if installed is not None else None
     for folder in folders or ():

@@ -62,7 +62,7 @@ def answers(model: Function | str) -> Callable[[Function], Function]:
         def public(*args: Any, **kwargs: Any) -> Any:
             if holds_device(args, kwargs):
                 return callers[-1](traced, args, kwargs, numpy_name(model))
-            return (traced if _is_traced(args, kwargs) else model)(*args, **kwargs)
+            return (traced if any_traced(args, kwargs) else model)(*args, **kwargs)
 
         enter_scipys(_path_of(model), public)
         return _named(public, model, implementation.__module__, implementation.__doc__)
@@ -80,7 +80,7 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
         def public(*args: Any, **kwargs: Any) -> Any:
             if holds_device(args, kwargs):
                 return callers[-1](implementation, args, kwargs, path.replace(":", "."))
-            return (implementation if _is_traced(args, kwargs) else original)(*args, **kwargs)
+            return (implementation if any_traced(args, kwargs) else original)(*args, **kwargs)
 
         enter_scipys(path, public)
         return public
@@ -100,7 +100,7 @@ def refused(model: Function, instead: str) -> Function:
     refusals[name] = instead
 
     def public(*args: Any, **kwargs: Any) -> Any:
-        if _is_traced(args, kwargs) or holds_device(args, kwargs):
+        if any_traced(args, kwargs) or holds_device(args, kwargs):
             refuse(name, instead)
         return model(*args, **kwargs)
 
@@ -113,7 +113,8 @@ def _path_of(model: Function) -> str:
     return f"{module}:{name}"
 
 
-def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def any_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a tracer is among the arguments."""
     return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
 
 

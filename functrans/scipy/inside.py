@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any
 
-from functrans.errors import FunctransError, UnsupportedNumPyError
+from functrans.errors import FunctransError
 from functrans.ir.on_device import callers, holds_device
 from functrans.ir.primitive import current
 from functrans.lazily import lazy
+from functrans.numpy.define import refuse
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
 from functrans.trace.asking import own
-from functrans.trace.source import located, user_source
 
 Function = Callable[..., Any]
 
@@ -82,13 +82,6 @@ def refused(path: str, instead: str) -> Function:
     public.__doc__ = f"`{name}`, for plain arrays only: {instead}."
     enter_scipys(path, public, of_the_user)
     return public
-
-
-def refuse(what: str, instead: str) -> NoReturn:
-    """Raise: something of SciPy's has no traced form."""
-    raise UnsupportedNumPyError(
-        f"{what} is not supported on traced values{located(user_source())}: {instead}"
-    )
 
 
 def refuse_options(function: str, given: Iterable[tuple[str, Any, str]]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.ops.elementwise.exponential import exp
 from functrans.ops.elementwise.special import orthogonal, spherical
 from functrans.scipy.define import answers
 from functrans.scipy.entries import enter
-from functrans.scipy.inside import refuse
 
 __all__ = [
     "assoc_laguerre", "assoc_legendre_p", "legendre_p", "legendre_p_all", "sph_harm_y",

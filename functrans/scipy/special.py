@@ -15,6 +15,7 @@ import numpy as np
 from functrans.lazily import lazy
 from functrans.numpy import special as _special
 from functrans.numpy.arrays import array, inexact
+from functrans.numpy.define import refuse
 from functrans.ops.elementwise.choice import masked, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less_equal
 from functrans.ops.elementwise.exponential import logaddexp
@@ -26,7 +27,6 @@ from functrans.ops.elementwise.special import gamma as _gamma
 from functrans.ops.elementwise.special import integrals, spherical
 from functrans.ops.elementwise.trigonometric import sin
 from functrans.scipy.define import answers, refused
-from functrans.scipy.inside import refuse
 from functrans.scipy.polynomials import (
     assoc_laguerre,
     assoc_legendre_p,

@@ -12,7 +12,7 @@ class _Absent:
 
 
 UNKNOWN = _Absent("unknown")
-"""The value of a tracer that stands for many values (under vmap) or for later ones (under jit)."""
+"""The value of a tracer without a single value: of a mapped one (vmap), or of a later one (jit)."""
 
 PENDING = _Absent("pending")
-"""The value of a tracer that can be computed, and will be when somebody asks."""
+"""The value of a tracer that will be computed on demand."""

@@ -1,7 +1,7 @@
-"""Alternatives for NumPy features that traced values lack: what an error message suggests.
+"""Alternatives to NumPy features that traced values lack, for error messages.
 
-By the name of the function or attribute, in words that end the message. What is not here has no
-replacement that would do the same, and a name that is merely spelled alike helps nobody.
+Keyed by the name of the function or attribute; the text ends the message. Features that are not
+listed have no equivalent replacement, and a name that is only spelled similarly would not help.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _MEMORY = "a traced value has no memory: " + _OUTSIDE
 _DATES = "compute with dates outside of the traced function, and pass numbers"
 
 _INSTEAD = {
-    # what writes, prints and looks at memory
+    # output, printing and memory layout
     **dict.fromkeys(("save", "savez", "savez_compressed", "savetxt", "dump", "dumps", "tofile"),
                     _OUTSIDE),
     **dict.fromkeys(("may_share_memory", "shares_memory", "ctypes", "data", "flags", "setflags",
@@ -25,6 +25,6 @@ _INSTEAD = {
 
 def instead_of(name: str) -> str:
     """The end of a message: ``"; instead: ..."``, or nothing."""
-    if name.endswith("(vectorized)"):  # what np.frompyfunc makes
+    if name.endswith("(vectorized)"):  # the ufuncs of np.frompyfunc
         return "; instead: np.vectorize(f)(x)"
     return f"; instead: {_INSTEAD[name]}" if name in _INSTEAD else ""

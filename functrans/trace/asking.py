@@ -1,11 +1,12 @@
 """Delegation: Python functions of other libraries that call ours while a function is traced.
 
-``from scipy.integrate import quad`` binds SciPy's function long before anything is traced, and what
-it makes of its arguments is a plain array. So the function itself has to ask. It stays the object
-that it is, with its name and its place; while something is traced it has other *code*, which hands
-a call that concerns traced values to us, and all others to its own code. There are hundreds of such
-functions, so all get their own code back not when a trace ends, but when one of them is called
-while nothing is traced: traces that follow one another find the other code in place.
+``from scipy.integrate import quad`` binds SciPy's function long before anything is traced, and
+that function converts its arguments to plain arrays. So the function itself must delegate. It
+remains the same object, with its name and module; but during tracing its *code* object is replaced
+by one that passes calls with traced values to this library, and all other calls to the original
+code. Since there are hundreds of such functions, the original code is restored not at the end of a
+trace, but when one of them is called outside of any trace: consecutive traces find the replaced
+code in place.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ Function = Callable[..., Any]
 Condition = Callable[[FrameType, tuple[Any, ...], dict[str, Any]], bool]
 
 _codes: dict[FunctionType, tuple[CodeType, CodeType]] = {}
-"""The code of each function, and the one that asks."""
+"""The original code of each function, and its delegating code."""
 
 _answers: dict[FunctionType, Function] = {}
-"""What the code that asks calls, for each function."""
+"""The function that the delegating code calls, for each function."""
 
 _own: dict[FunctionType, Function] = {}
-"""Each function as its library wrote it, whatever is traced."""
+"""Each function with its original code, also during tracing."""
 
 _changing = lock()
 _in_place: list[bool] = [False]
 _wanted: list[bool] = [False]
-"""Whether the functions have the code that asks, and whether something is traced."""
+"""Whether the delegating code is in place, and whether a trace is active."""
 
 
 def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> None:
-    """Let a function be ours in the calls of a traced function that concern traced values.
+    """Delegate calls of a function to a replacement, within traces, if they concern traced values.
 
     Parameters
     ----------
     function : function
-        Of another library.
+        A function of another library.
     ours : callable
-        What takes its place.
+        The replacement.
     concerned : callable
-        Whether a call is one: from the frame that calls, and from the arguments.
+        Decides whether a call is delegated, from the calling frame and the arguments.
     """
     if function in _codes:
         return
@@ -61,7 +62,7 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
     def answer(*args: Any, **kwargs: Any) -> Any:
         trace = current.get()
         if isinstance(trace, Trace) and not trace.rewriting:
-            # of the frames, this is the first, and that of the function itself the second
+            # frame 0 is this function's, frame 1 that of the delegating function
             if concerned(sys._getframe(2), args, kwargs):
                 return ours(*args, **kwargs)
         else:
@@ -69,7 +70,7 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
         return theirs(*args, **kwargs)
 
     if not hasattr(function, "__wrapped__"):
-        # what is asked for its signature is asked for that of its code, otherwise
+        # otherwise inspect would derive the signature from the replaced code
         function.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
     _own[function], _answers[function] = theirs, answer
     with _changing:
@@ -79,32 +80,32 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
 
 
 def asking(function: FunctionType) -> Function | None:
-    """What a function does while something is traced, if it asks us, whether or not it does now."""
+    """The replacement of a function during tracing, if it delegates."""
     return _answers.get(function)
 
 
 def own(function: Any) -> Any:
-    """A function as its library wrote it."""
+    """A function with its original code."""
     return _own.get(function, function) if isinstance(function, FunctionType) else function
 
 
 def exchange() -> None:
-    """Let all of the functions ask."""
+    """Install the delegating code of all functions."""
     with _changing:
         _wanted[0] = True
         if not _in_place[0]:
-            _in_place[0] = True  # before the first: Ctrl-C may come after it
+            _in_place[0] = True  # set before the first exchange, after which Ctrl-C may interrupt
             for function, (_, asking) in _codes.items():
                 function.__code__ = asking
 
 
 def release() -> None:
-    """Nothing is traced any more: all get their own code back when one is called."""
+    """Note that no trace is active: the next call of a function restores all original code."""
     _wanted[0] = False
 
 
 def restore() -> None:
-    """Give all of the functions their code back, unless something is traced."""
+    """Restore the original code of all functions, unless a trace is active."""
     if not _in_place[0] or _wanted[0]:
         return
     with _changing:
@@ -125,10 +126,10 @@ def around({variables}):
 
 
 def _calling(answer: Function, like: CodeType) -> CodeType:
-    """Code that calls a function, and in tracebacks is where the code that it is like is.
+    """Code that calls ``answer``, with the name and position of the code that it replaces.
 
-    A function keeps its closure, so the code has the same free variables; and a generator function
-    stays one.
+    A function keeps its closure, so the code has the same free variables; and the code of a
+    generator function remains that of a generator.
     """
     made: dict[str, Any] = {}
     answered = "answer(*args, **kwargs)"

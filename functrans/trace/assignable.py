@@ -1,10 +1,10 @@
 """Assignable arrays: plain arrays of a traced function that become traced by assignment.
 
-``np.zeros(3)`` is an ndarray in every respect, so what is made of it by NumPy, SciPy or Numba needs
-nobody's help. Only where a traced value is stored in it does it become traced, with all its views.
-As an ndarray it cannot be anything else, so it is then a *proxy* of a tracer: whatever is asked of
-it in Python is asked of the tracer, and C code, which looks at an ndarray's memory, finds objects
-there that refuse to be converted to numbers.
+``np.zeros(3)`` in a trace is an ndarray in every respect, so NumPy, SciPy and Numba can use it as
+usual. When a traced value is stored in it, it becomes traced, with all its views. Since it must
+remain an ndarray, it becomes a *proxy* of a tracer: every Python operation is forwarded to the
+tracer, and C code, which reads an ndarray's memory, finds objects there that refuse conversion to
+numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _AsArray(type):
-    """The class of a class that is equal to ``np.ndarray``: code asks ``type(x) == np.ndarray``."""
+    """A metaclass that makes a class equal to ``np.ndarray``, for ``type(x) == np.ndarray``."""
 
     def __eq__(cls, other: object) -> bool:
         return other is np.ndarray or other is cls
@@ -44,9 +44,9 @@ class _AsArray(type):
 
 
 class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
-    """An array made within a trace, which has been assigned plain numbers only."""
+    """An array created within a trace, to which no traced value has been assigned."""
 
-    __array_priority__ = 0.5  # what is made of it and plain arrays is one, too
+    __array_priority__ = 0.5  # results of operations with plain arrays are Assignable, too
 
     _made_in: Callable[[], Trace | None]
     _views: WeakValueDictionary[int, Assignable]
@@ -55,23 +55,23 @@ class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
         base = self.base
         if type(base) is Assignable:
             if "_made_in" not in vars(base):
-                return  # it never becomes traced
+                return  # a result that never becomes traced
             if "_views" not in vars(base):
                 base._views = WeakValueDictionary()
             base._views[id(self)] = self
         elif type(base) is np.ndarray and type(source) is Assignable and base.base is None:
-            # the elements that an array of indices has taken, in memory of their own
+            # the elements at an array of indices are a copy
             _remember_maker(self)
 
     def __array_wrap__(
         self, result: Array, context: Any = None, return_scalar: bool = False
     ) -> Any:
-        if isinstance(result, Assignable):  # out= is one
+        if isinstance(result, Assignable):  # out= is an Assignable
             return result
         return result[()] if return_scalar else assignable(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        # ndarray's takes what another subclass is for granted
+        # ndarray's own method makes assumptions about other subclasses
         if Proxy in types:
             return NotImplemented
         return super().__array_function__(func, types, args, kwargs)
@@ -137,7 +137,7 @@ class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
         return np.asarray(self).__reduce_ex__(protocol)
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        # of the base, so that whoever shares the memory is counted (Python 3.12 asks here)
+        # of the base, so that buffer users are counted as references (used from Python 3.12 on)
         return memoryview(np.asarray(self))  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
 
 
 def _making(name: str) -> Callable[..., Any]:
-    """A method of arrays that makes a new one."""
+    """A method of arrays that creates a new array."""
     method = getattr(np.ndarray, name)
 
     def make(self: Assignable, *args: Any, **keywords: Any) -> Any:
@@ -166,7 +166,7 @@ for _name in (
 
 
 def assignable(x: Any) -> Any:
-    """A new array in its own memory, as one that traced values may be assigned to."""
+    """A new array that owns its memory, as an `Assignable`."""
     trace = current.get()
     owns = type(x) is np.ndarray and x.base is None and x.flags.writeable
     if not owns or not isinstance(trace, Trace) or not (is_supported(x.dtype) and x.dtype.isnative):
@@ -177,7 +177,7 @@ def assignable(x: Any) -> Any:
 
 
 def held(x: Any) -> Any:
-    """An array that somebody else holds: read-only, and what is made of it can be assigned to."""
+    """A read-only view of an array of another owner; arrays created from it are assignable."""
     if type(x) is np.ndarray and config.patch_numpy and is_supported(x.dtype) and x.dtype.isnative:
         x = x.view(Assignable)
     elif isinstance(x, np.ndarray) and x.flags.writeable:
@@ -189,19 +189,19 @@ def held(x: Any) -> Any:
 
 
 def _remember_maker(x: Assignable) -> None:
-    """Note by which function an array was made: only that one can let it become traced."""
+    """Record the function that created an array: only that function can make it traced."""
     trace = current.get()
     if isinstance(trace, Trace):
         x._made_in = ref(trace)
 
 
 def plain(x: Any) -> Any:
-    """What was made to be assigned to as the ndarray that it is; anything else as it is."""
+    """An `Assignable` as a plain ndarray; any other value unchanged."""
     return np.asarray(x) if type(x) is Assignable else x
 
 
 def loses(x: Any) -> bool:
-    """Whether a tracer, or one in a sequence or a slice, cannot become a number without loss."""
+    """Whether a tracer, also in a sequence or slice, cannot be converted to a number."""
     if isinstance(x, (list, tuple)):
         return any(map(loses, x))
     if type(x) is slice:
@@ -210,7 +210,7 @@ def loses(x: Any) -> bool:
 
 
 def _read(x: Assignable, index: Any) -> Any:
-    """The elements at places that are traced. Only where NumPy gives a view is `x` traced after."""
+    """The elements at a traced index. If NumPy would return a view, ``x`` becomes traced."""
     numbers = protocols.operators["traced"](np.array(x))
     elements = protocols.operators["getitem"](numbers, index)
     if not isinstance(elements, Tracer) or elements._as_view is None:
@@ -226,12 +226,12 @@ def _read(x: Assignable, index: Any) -> Any:
 
 
 def become_traced(x: Assignable) -> None:
-    """Let an array, with all its views, be traced from now on."""
+    """Make an array traced, with all its views."""
     array = _owner_of(x)
     _check_made_here(array)
     is_shared = _references(array) != _ALONE
     memory = np.asarray(array).base
-    assert memory is not None  # `_check_made_here` has looked
+    assert memory is not None  # checked by `_check_made_here`
     views = [v for v in getattr(array, "_views", {}).values() if v is not array]
     if is_shared or any(v.dtype != memory.dtype for v in (array, *views)):
         _refuse(
@@ -239,7 +239,7 @@ def become_traced(x: Assignable) -> None:
             "Make them after it, or begin with a copy: a = np.array(a)."
         )
     if (array.shape, array.strides) != (memory.shape, memory.strides):
-        views.append(array)  # ``array.shape = ...`` has made it a view of its memory
+        views.append(array)  # assigning ``array.shape`` has made it a view of its memory
     numbers = np.empty_like(memory, dtype=np.int64)
     numbers[...] = np.arange(memory.size).reshape(memory.shape)
     places = [_elements(view, memory, numbers.ravel("K")) for view in views]
@@ -250,7 +250,7 @@ def become_traced(x: Assignable) -> None:
     if type(array) is Assignable:
         _become_proxy(array, tracer, memory)
     if memory.dtype.kind in "fc":
-        memory.fill(np.nan)  # for whoever has found a way to share it that leaves no trace
+        memory.fill(np.nan)  # for code that shares the memory without holding a reference
 
 
 def _owner_of(x: Assignable) -> Assignable:
@@ -283,7 +283,7 @@ def _refuse(why: str) -> NoReturn:
 
 
 def _references(array: Assignable) -> int:
-    """How many refer to the memory of an array: more than `_ALONE` if plain arrays share it."""
+    """The references to an array's memory: more than `_ALONE` if plain arrays share it."""
     return sys.getrefcount(array.base)
 
 
@@ -291,9 +291,9 @@ _ALONE = _references(np.empty(1).view(Assignable))
 
 
 def _elements(view: Assignable, memory: Array, numbers: Array) -> Array:
-    """Which elements a view consists of: their numbers in the array, row by row.
+    """The elements of a view, as row-major element numbers of the array.
 
-    ``numbers`` has the number of each element in the order in which they lie in memory.
+    ``numbers`` has the number of each element, in memory order.
     """
     if view.size == 0:
         return np.zeros(view.shape, np.int64)
@@ -308,7 +308,7 @@ def _address(x: Array) -> int:
 
 
 def _view_of(base: Tracer, places: Array, writeable: bool) -> Tracer:
-    """A view of a tracer that consists of some of its elements."""
+    """A view of a tracer, of some of its elements."""
     getitem, setitem = protocols.operators["getitem"], protocols.operators["setitem"]
 
     def read(base: Any) -> Any:
@@ -324,14 +324,14 @@ def _view_of(base: Tracer, places: Array, writeable: bool) -> Tracer:
 
 
 class Proxy(np.ndarray[Any, Any]):
-    """An array that has been assigned a tracer: it does what another tracer does."""
+    """An array to which a traced value was assigned: it forwards all operations to a tracer."""
 
     def __array_finalize__(self, source: Any) -> None:
         if isinstance(source, np.ndarray):
             _tracer_of(source).__array__()
 
     def __getattribute__(self, name: str) -> Any:
-        # __class__ too, so that it is an instance of Tracer
+        # also __class__, so that isinstance(x, Tracer) holds
         return getattr(_tracer_of(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -343,7 +343,7 @@ def _tracer_of(proxy: Any) -> Tracer:
     return tracer
 
 
-def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
+def _forwarded_to_tracer(name: str) -> Callable[..., Any]:
     method = getattr(Tracer, name)
 
     def ask(self: Proxy, *args: Any, **keywords: Any) -> Any:
@@ -353,16 +353,16 @@ def _asked_of_the_tracer(name: str) -> Callable[..., Any]:
     return ask
 
 
-# in-place operators are ndarray's own: ufuncs with ``out=``, which a tracer answers
+# in-place operators are ndarray's own, since the tracer handles ufuncs with ``out=``
 _OWN = {"__class__", "__init__", "__doc__", "__module__", "__slots__", "__weakref__"}
 for _name, _member in {**vars(Operators), **vars(Tracer)}.items():
     if _name.startswith("__") and callable(_member) and _name not in _OWN:
         if not (_name.startswith("__i") and f"__{_name[3:]}" in vars(Operators)):
-            setattr(Proxy, _name, _asked_of_the_tracer(_name))
+            setattr(Proxy, _name, _forwarded_to_tracer(_name))
 
 
 class _Refusal:
-    """An element of the memory of a `Proxy`."""
+    """An element in the memory of a `Proxy`, which refuses conversion."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
@@ -390,7 +390,7 @@ def _become_proxy(array: Assignable, tracer: Tracer, memory: Array) -> None:
     refusals = [_Refusal(tracer)] * array.size
     shape = array.shape
     array.__setstate__((1, shape, np.dtype(object), False, refusals))  # type: ignore[arg-type]
-    # views in C code may still point into the memory
+    # the memory is kept alive, since views in C code may still refer to it
     vars(array).clear()
     vars(array).update(_tracer=tracer, _memory=memory)
     array.__class__ = Proxy  # type: ignore[assignment]

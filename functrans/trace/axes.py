@@ -1,8 +1,8 @@
-"""Named axes: those that enclose the function being traced.
+"""Named axes that enclose the function being traced.
 
-A function under ``vmap(..., axis_name="i")`` is traced for one *lane* of the axis. The number of
-its lane is one more input of the trace: collectives take it as an operand, and so the batching
-rules know along which axis of an array the lanes of the name lie.
+A function under ``vmap(..., axis_name="i")`` is traced for one *lane* of the axis. The lane's
+number is a further input of the trace: collectives take it as an operand, so that their batching
+rules know which axis of an array is the named one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.ir.graph import Var
 
 
 class Axis(NamedTuple):
-    """A named axis, seen from one of its lanes.
+    """A named axis, for one of its lanes.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class Axis(NamedTuple):
     size : int
         The number of lanes.
     lane : Tracer
-        Which of them this is, an int64.
+        The number of the lane, an int64.
     engine : hashable, optional
-        What moves numbers between lanes that are processes; None where they are an array's.
+        Communicates between lanes that are processes; None if the lanes are an array axis.
     """
 
     name: str
@@ -48,24 +48,24 @@ INVARIANT: Names = frozenset()
 
 
 class Scope(NamedTuple):
-    """The named axes around a function, and what is known of values that it was given."""
+    """The named axes around a function, and the variance of its inputs."""
 
     axes: Mapping[str, Axis]
     varying: dict[Var, Names]
-    """Along which axes the inputs of traces vary."""
+    """The axes along which inputs of traces vary."""
 
 
 _scope: ContextVar[Scope | None] = ContextVar("_scope", default=None)
 
 
 def scope() -> Scope | None:
-    """The named axes around the function that runs; None if there are none."""
+    """The named axes around the running function; None if there are none."""
     return _scope.get()
 
 
 @contextmanager
 def entered(axis: Axis) -> Iterator[None]:
-    """Let a function run along one more named axis."""
+    """Add a named axis to the scope within a block."""
     outer = _scope.get() or Scope({}, {})
     before = _scope.set(Scope({**outer.axes, axis.name: axis}, outer.varying))
     try:
@@ -75,7 +75,7 @@ def entered(axis: Axis) -> Iterator[None]:
 
 
 def declare(tracers: Sequence[Any], varying: Sequence[Names]) -> None:
-    """Say along which axes the inputs of a trace vary."""
+    """Declare the axes along which the inputs of a trace vary."""
     known = _scope.get()
     if known is not None:
         known.varying.update(
@@ -84,7 +84,7 @@ def declare(tracers: Sequence[Any], varying: Sequence[Names]) -> None:
 
 
 def declaring(function: Callable[..., Any], varying: Sequence[Names]) -> Callable[..., Any]:
-    """A function that is traced, and first says along which axes its arguments vary."""
+    """A function that declares the axes along which its traced arguments vary, before it runs."""
 
     def declared(*tracers: Any) -> Any:
         declare(tracers, varying)
@@ -94,7 +94,7 @@ def declaring(function: Callable[..., Any], varying: Sequence[Names]) -> Callabl
 
 
 def check_name(name: Any, what: str) -> None:
-    """Raise unless a name can be given to one more axis."""
+    """Raise unless a name is valid for a further axis."""
     if not isinstance(name, str):
         raise AxesError(f"axis_name of {what} must be a string, not {name!r}")
     known = _scope.get()
@@ -106,7 +106,7 @@ def check_name(name: Any, what: str) -> None:
 
 
 def along(name: Any, what: str) -> Axis:
-    """The axis of a name; raises `AxesError` if the function does not run along one."""
+    """The enclosing axis of a name; raises `AxesError` if there is none."""
     known = _scope.get()
     axes = {} if known is None else known.axes
     if not isinstance(name, str) or name not in axes:

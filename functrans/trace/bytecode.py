@@ -1,7 +1,7 @@
-"""Byte code of CPython: the only file that knows opcodes, and how instructions are laid out.
+"""Bytecode of CPython: all dependences on opcodes and the layout of instructions are here.
 
-The tables at the top name the instructions that analyses look for. A version of Python that has
-other instructions for the same needs its names here (docs/recipes/a-new-python.md).
+The tables at the top name the instructions that analyses search for. A Python version with other
+instructions needs their names here (docs/recipes/a-new-python.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STORES_ITEM = frozenset({"STORE_SUBSCR", "STORE_SLICE"})
 STORES_CELL = "STORE_DEREF"
 CONSTANT = "LOAD_CONST"
 CALL = "CALL"
-"""How the names of the instructions begin that call."""
+"""Prefixes of the names of call instructions."""
 
 ESCAPES = frozenset(
     (
@@ -30,7 +30,7 @@ ESCAPES = frozenset(
         "STORE_GLOBAL",
     )
 )  # fmt: skip
-"""Instructions by which a function reaches what its names do not say, or changes it."""
+"""Instructions by which a function accesses objects that its names do not show, or changes them."""
 
 _EXTENDED, _GLOBAL, _NAME, _IMPORT = (
     opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
@@ -40,7 +40,7 @@ instructions = dis.get_instructions
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of functions, classes and comprehensions inside of it."""
+    """A function's code, and that of inner functions, classes and comprehensions."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -48,14 +48,14 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names and values that a function has from the functions around it."""
+    """The names and values of a function's closure."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not assigned yet
+        with suppress(ValueError):  # unassigned
             yield name, cell.cell_contents
 
 
 def called_without_arguments(code: CodeType, name: str) -> Iterator[int]:
-    """The lines on which code calls something of a name without any argument."""
+    """The lines on which code calls a function of this name without arguments."""
     looked_up = False
     for instruction in instructions(code):
         if instruction.opname == "CALL" and looked_up and instruction.arg == 0:
@@ -66,9 +66,9 @@ def called_without_arguments(code: CodeType, name: str) -> Iterator[int]:
 
 
 def global_names(code: CodeType) -> Iterator[str]:
-    """The variables that code looks up among the globals, and then among the builtins."""
+    """The names that code looks up among the globals and builtins."""
     for part, operation, number in _operations(code):
-        if operation == _GLOBAL:  # whose last bit says whether it is called
+        if operation == _GLOBAL:  # the last bit tells whether it is called
             yield part.co_names[number >> 1]
         elif operation == _NAME:
             yield part.co_names[number]
@@ -82,7 +82,7 @@ def imported_names(code: CodeType) -> Iterator[str]:
 
 
 def _operations(code: CodeType) -> Iterator[tuple[CodeType, int, int]]:
-    """The instructions of `codes`, each with its whole argument."""
+    """The instructions of `codes`, each with its complete argument."""
     for part in codes(code):
         before = 0
         for operation, argument in zip(part.co_code[::2], part.co_code[1::2], strict=True):
@@ -92,9 +92,9 @@ def _operations(code: CodeType) -> Iterator[tuple[CodeType, int, int]]:
 
 
 def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:
-    """The globals that code reads, each with the attributes that are taken of it at once.
+    """The globals that code reads, each with the attributes that are read directly from it.
 
-    None if it imports, or writes to what has a name.
+    None if the code imports, or assigns to a global or attribute.
     """
     names: list[list[str]] = []
     for part in codes(code):
@@ -115,17 +115,17 @@ def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:
 
 
 Reads = dict[int, tuple[bool, ...]]
-"""Where code reads attributes, and whether it does so in order to call them at once, if known."""
+"""The attribute reads of code, and whether each is called at once, if known."""
 
 Place = tuple[int, int]
 """Line and column."""
 
 
 def attribute_reads(code: CodeType) -> Reads:
-    """The instructions of code that read attributes.
+    """The attribute reads of code.
 
-    In ``a.b(...)``, the call starts where the expression that is called starts, which is the
-    longest attribute there that ends before the call does.
+    In ``a.b(...)``, the call starts where the called expression starts, which is the longest
+    attribute expression there that ends before the call does.
     """
     reads: Reads = {}
     ends: dict[Place, list[tuple[Place, int]]] = {}
@@ -136,7 +136,7 @@ def attribute_reads(code: CodeType) -> Reads:
         first, last, column, end = (-1 if n is None else n for n in place)
         name = opname[operation]
         if name in READS_ATTRIBUTE:
-            # there are no columns under python -X no_debug_ranges
+            # python -X no_debug_ranges provides no columns
             reads[2 * i] = (True, False) if column == -1 else (False,)
             ends.setdefault((first, column), []).append(((last, end), 2 * i))
         elif name.startswith(CALL):
@@ -148,24 +148,24 @@ def attribute_reads(code: CodeType) -> Reads:
 
 
 def operation_at(frame: FrameType) -> str:
-    """The name of the instruction that a frame is at."""
+    """The name of the current instruction of a frame."""
     return opname[frame.f_code.co_code[frame.f_lasti]]
 
 
 def positions_at(frame: FrameType) -> tuple[int | None, int | None, int | None, int | None]:
-    """First and last line, start and end column of the instruction that a frame is at."""
+    """First and last line, start and end column of the current instruction of a frame."""
     return next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
 
 
 def is_formatting(frame: FrameType) -> bool:
-    """Whether a frame is at the operator ``%`` (of a string, if a C function asks for a float)."""
+    """Whether a frame executes ``%``, which formats a string if C code requests a float."""
     at = frame.f_lasti
     return frame.f_code.co_code[at : at + 2] in _remainders()
 
 
 @once
 def _remainders() -> list[bytes]:
-    """The instructions that ``%`` and ``%=`` are: they stand where ``+`` and ``+=`` do."""
+    """The instructions of ``%`` and ``%=``, found by comparing code with ``+`` and ``+=``."""
     found = []
     for other, text in (("a + b", "a % b"), ("a += b", "a %= b")):
         plus, code = (compile(source, "", "exec").co_code for source in (other, text))

@@ -1,4 +1,4 @@
-"""Backward slicing: which inputs of a trace a value is computed from."""
+"""Backward slicing: the inputs of a trace from which a value is computed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functrans.trace.tracer import Tracer
 
 
 def inputs_of(value: Tracer, trace: Trace) -> set[Var] | None:
-    """The inputs of a trace that a value depends on, which may be one of a trace within it.
+    """The inputs of a trace on which a value, also one of an inner trace, depends.
 
-    None if it depends on what stands for nothing in the trace: an element of what is mapped, a
-    carry of a loop.
+    None if it depends on an input of an inner trace without a counterpart in the trace: an element
+    of a mapped value, or the carry of a loop.
     """
     found: set[Var] = set()
     seen: set[Var] = set()

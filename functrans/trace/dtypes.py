@@ -1,4 +1,4 @@
-"""Validation of dtypes: the one function through which a dtype named by the user passes."""
+"""Validation of dtypes that the user specifies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from functrans.trace.source import located, user_source
 
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
-    """A dtype that traced arrays can have, in the byte order of the machine.
+    """A supported dtype of traced arrays, in the machine's byte order.
 
     Raises
     ------
     DtypeError
-        If it is no bool, integer or float of at most 64 bits, nor complex of two of them.
+        If it is neither bool, an integer or float of at most 64 bits, nor a complex dtype of such
+        floats.
     """
     found: np.dtype[Any] = np.dtype(dtype)
     if not is_supported(found):

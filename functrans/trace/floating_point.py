@@ -1,8 +1,8 @@
 """NumPy's floating-point warnings during eager evaluation, attributed to the user's lines.
 
-NumPy warns about the line that calls it, which is one of this package. With the error mode ``log``
-it hands its message to an object, which knows better. Nothing else changes: what `numpy.errstate`
-ignores is ignored, and what it raises is raised.
+NumPy's warnings refer to the calling line, which is in this package. In the error mode ``log``
+NumPy passes its message to an object, which warns at the user's line. Nothing else changes: errors
+that `numpy.errstate` ignores or raises are ignored or raised.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from functrans.ir.primitive import current
 from functrans.trace.source import Source, is_installed, warn_user
 
 UNWRITTEN = ("divide", "invalid")
-"""The kinds of errors of divisions, which derivatives meet where the user wrote none."""
+"""The kinds of errors of divisions, which occur in derivatives without a division by the user."""
 
 
 def warning_users(ignored: Collection[str] = ()) -> AbstractContextManager[object]:
-    """Inside of the with statement, NumPy's warnings are of the user's lines.
+    """Attribute NumPy's warnings to the user's lines, within a with statement.
 
-    There are none of the kinds that are ``ignored``; what raises, raises.
+    Warnings of the ``ignored`` kinds are suppressed; errors are raised as configured.
     """
     called = _geterrcall()
     ours = called is _LOG
     warned = [
         kind for kind, mode in _geterr().items() if mode == "warn" or (mode == "log" and ours)
     ]
-    # a handler of the user's is left alone: NumPy has one for all kinds
+    # a user's handler is kept: NumPy has one handler for all kinds
     mode = "log" if ours or called is None else "warn"
     if not warned or (ours and not ignored):
         return nullcontext()
@@ -45,7 +45,7 @@ _geterrcall, _geterr = np.geterrcall, np.geterr
 
 class _Log:
     def write(self, message: str) -> None:
-        """Warn in the words that NumPy has for warnings."""
+        """Warn with NumPy's own text."""
         text = message.removeprefix("Warning: ").rstrip("\n")
         warn_user(text, RuntimeWarning, _evaluated_source())
 
@@ -54,7 +54,7 @@ _LOG = _Log()
 
 
 def _evaluated_source() -> Source | None:
-    """Where the equation that is being evaluated was written, if one is."""
+    """The source line of the equation that is being evaluated, if any."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_installed(frame.f_code.co_filename):
         eqn = equation_of(frame)
@@ -62,5 +62,5 @@ def _evaluated_source() -> Source | None:
             source: Source | None = eqn.source
             return source
         frame = frame.f_back
-    # a graph that is replayed on tracers whose values are known
+    # a graph is being replayed on tracers with known values
     return getattr(current.get(), "source", None)

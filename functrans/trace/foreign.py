@@ -14,11 +14,11 @@ from functrans.subclasses import MASKED, lost
 from functrans.trace.source import is_installed, located, user_source
 
 instead: dict[str, Callable[[str], str]] = {}
-"""By the name of a library: from a function, as users write it, to what to write in its place."""
+"""Replacements by library: from a function's public name to the suggested replacement."""
 
 
 def calls(library: str) -> list[FrameType]:
-    """The library's frames between the user's code and here, those next to the user first."""
+    """The library's frames between the user's code and this one, the outermost first."""
     found = []
     frame = sys._getframe(1).f_back
     while frame is not None and is_installed(frame.f_code.co_filename):
@@ -29,17 +29,17 @@ def calls(library: str) -> list[FrameType]:
 
 
 def public_name(frame: FrameType) -> str | None:
-    """The function of a frame as users write it, if it is one that they call.
+    """The public name of a frame's function, if it is a public one.
 
-    That is a function of a public module; or one that a decorator of the library's, whose frame it
-    is, has been handed; or a method of an object that a public module has.
+    That is a function of a public module; or, if the frame is that of a library's decorator, the
+    decorated function; or a method of an object in a public module.
     """
     module, function = frame.f_globals["__name__"], frame.f_code.co_name
     public = _public(module)
     while public:
         if getattr(_names(public).get(function), "__code__", None) is frame.f_code:
             return f"{public}.{function}"
-        public = public.rpartition(".")[0]  # where a package has it from a module of its own
+        public = public.rpartition(".")[0]  # the package re-exports it from a private module
     for inner in frame.f_locals.values():
         if isinstance(inner, FunctionType) and inner.__name__ in _names(inner.__module__):
             return f"{_public(inner.__module__)}.{inner.__name__}"
@@ -51,7 +51,7 @@ def public_name(frame: FrameType) -> str | None:
 
 
 def _name_of_method(owner: Any, function: str, module: str) -> str | None:
-    """``scipy.stats.norm.logpdf`` of the public object, or of one made from it and parameters."""
+    """``scipy.stats.norm.logpdf`` for the public object, or for a frozen one made from it."""
     parts = [owner, *getattr(owner, "__dict__", {}).values()]
     kinds = {type(part) for part in parts if type(part).__module__.startswith(module)}
     kinds |= {type(owner)}
@@ -66,33 +66,33 @@ def _public(module: str) -> str:
 
 
 def _names(module: str) -> dict[str, Any]:
-    """What is in the public module that a private one belongs to."""
+    """The names in the public module of a private one."""
     public = sys.modules.get(_public(module))
     return {} if public is None else vars(public)
 
 
 LABELLED = ("pandas", "polars", "xarray")
-"""Libraries whose arrays have labels, which arithmetic goes by."""
+"""Libraries with labelled arrays, whose arithmetic aligns labels."""
 
 _LOSSES = {
     "dask": "it is computed later, when that value is gone",
     "pandas": "its labels would be lost",
     "polars": "its labels would be lost",
 }
-"""Why arrays of a library cannot meet a traced value."""
+"""The reason why arrays of a library cannot be combined with traced values."""
 
 _NUMBERS = "Take the numbers in it: np.asarray(series) * x, np.asarray(frame) @ x"
 
 
 def library_of(x: Any) -> str:
-    """The package that an object's class is from."""
+    """The package of an object's class."""
     return type(x).__module__.partition(".")[0]
 
 
 def refuse_labelled(x: Any) -> None:
-    """Raise if what meets a traced value is an array of another library, which cannot hold it.
+    """Raise if a traced value is combined with a labelled array that cannot contain it.
 
-    Those of xarray can: they keep their labels, and ask what they hold to do the arithmetic.
+    Arrays of xarray can: they keep the labels, and delegate arithmetic to the wrapped array.
     """
     library = library_of(x)
     loss = _LOSSES.get(library)

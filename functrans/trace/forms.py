@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class Form(NamedTuple):
-    """What an operation on operands of given types comes to.
+    """A memoised elementwise operation on operands of given types.
 
     Parameters
     ----------
     primitive : Primitive
     numpy : callable
-        What computes it.
+        The NumPy function that computes it.
     aval : Aval
         The type of the result.
     kind : type
-        The class that NumPy's result is of.
+        The class of NumPy's result.
     convert : callable or None
-        What makes the operand of a number, if one is.
+        Converts an operand that is a number.
     number : Aval or None
-        The type of that operand.
+        The type of the converted operand.
     """
 
     primitive: Primitive
@@ -55,7 +55,7 @@ class Form(NamedTuple):
 
 
 _forms: Table[tuple[Any, ...], Form | None] = Table(4096)
-"""By the name of the primitive, and for each operand its `Aval`, or the class of a number."""
+"""Forms, by the primitive's name and, for each operand, its `Aval` or the class of a number."""
 
 _UNSEEN: Any = object()
 
@@ -65,11 +65,11 @@ PYTHON_NUMBERS: dict[Any, Callable[[Any], Any]] = {
     np.dtype(np.float64): float,
     np.dtype(np.complex128): complex,
 }
-"""What Python has for a dtype: a number of Python's stays one if it can."""
+"""Python's number class for a weak result's dtype."""
 
 
 def _form(name: str, *kinds: Any) -> Form | None:
-    """Look at a kind of operation for the first time; None if it has no form."""
+    """Determine the form of an operation; None if it has none."""
     primitive = registry.get(name)
     if primitive is None or primitive.promotion is None or primitive.stores:
         return None
@@ -94,7 +94,7 @@ def _form(name: str, *kinds: Any) -> Form | None:
                 number = given[i] = aval_of(convert(0))
         (aval,) = primitive.results(given, {})
     except (TypeError, ValueError):
-        return None  # the long way says what is wrong
+        return None  # `Trace.record` raises the proper error
     numpy = getattr(primitive.numpy, "resolve", lambda: primitive.numpy)()
     kind = np.ndarray if aval.shape else aval.dtype.type
     return Form(
@@ -103,21 +103,21 @@ def _form(name: str, *kinds: Any) -> Form | None:
 
 
 def _is_of_numbers(kind: type) -> bool:
-    """Whether a class is of numbers that may become an operand: Python's, or NumPy's floats."""
+    """Whether instances of a class can be operands: Python's numbers, or NumPy's floats."""
     if kind in (int, float, complex):
         return True
     return issubclass(kind, np.inexact) and is_supported(np.dtype(kind))
 
 
 def form_of(key: tuple[Any, ...]) -> Form | None:
-    """The form of an operation, which is remembered."""
+    """The memoised form of an operation."""
     form = _form(*key)
     _forms.remember(key, form)
     return form
 
 
 def unary(name: str, x: Tracer) -> Tracer | None:
-    """Record an operation on a tracer, if it has a form; else None."""
+    """Record a unary operation on a tracer, if it has a form; else None."""
     trace = x._owner
     if not trace.concrete or trace is not current.get() or x._as_view is not None or appliers:
         return None
@@ -143,9 +143,9 @@ def unary(name: str, x: Tracer) -> Tracer | None:
 
 
 def binary(name: str, x: Tracer, y: Any, reflected: bool = False) -> Tracer | None:
-    """Record an operation on a tracer and another value, if it has a form; else None.
+    """Record a binary operation on a tracer and another value, if it has a form; else None.
 
-    If it is ``reflected``, the tracer is the second operand.
+    If ``reflected``, the tracer is the second operand.
     """
     trace = x._owner
     if not trace.concrete or trace is not current.get() or x._as_view is not None or appliers:

@@ -1,6 +1,6 @@
 """Notes on NumPy's errors: the operation, its operands, and the line of the user's code.
 
-The error stays as NumPy words it; what it does not say stands below it in the traceback.
+NumPy's message is unchanged; the note follows it in the traceback.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functrans.errors import FunctransError
 from functrans.trace.source import located, user_source
 
 NUMPYS = (ValueError, TypeError, IndexError, ArithmeticError)
-"""The errors that NumPy's functions raise for arguments that do not fit."""
+"""The errors that NumPy's functions raise for invalid arguments."""
 
 
 def add_place(error: Exception, operation: str, operands: Sequence[Any]) -> None:
-    """Say with an error which operation failed, on what, and where; once, and for NumPy's only."""
+    """Add a note with the operation, operands and line to an error of NumPy, once."""
     place = located(user_source())
     said = [str(error), *getattr(error, "__notes__", ())]
     if isinstance(error, FunctransError) or (place and any(place in text for text in said)):

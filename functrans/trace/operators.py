@@ -1,4 +1,4 @@
-"""The operators of traced values: what ``x + y``, ``-x`` and ``x += y`` record."""
+"""The operators of traced values: the equations that ``x + y``, ``-x`` and ``x += y`` record."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _MORE_THAN_PRIMITIVES = ("divmod", "matmul", "pow")
 
 _OF_NO_NUMBER = {"equal": False, "not_equal": True}
-"""What comparisons give for each element beside None or a string."""
+"""The results of comparisons with None or a string."""
 
 
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    # (a form notes the line of its caller's caller, so each operator asks for it itself)
+    # a form records the line of its caller's caller, so each operator calls it directly
     may_have_form = name not in _MORE_THAN_PRIMITIVES
 
     def operator(self: Tracer, other: Any) -> Any:
@@ -48,7 +48,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
         if result is None:
             result = _applied(name, self, other, False)
         if result is NotImplemented or (self.ndim == 0 and self._as_view is None):
-            # NumPy's scalars are immutable: the name is bound to a new one
+            # NumPy scalars are immutable: the name is rebound to a new one
             return result
         assign(self, result, f"{name} in place")
         return self
@@ -62,7 +62,7 @@ def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
             return other * self.__index__()
         if name in _OF_NO_NUMBER and (other is None or isinstance(other, (str, bytes))):
             return np.full(self.shape, _OF_NO_NUMBER[name])[()]
-        other = _taken(other)
+        other = _as_operand(other)
         if other is NotImplemented:
             return other
     operation = protocols.operators[name] if name in _MORE_THAN_PRIMITIVES else registry[name]
@@ -83,20 +83,20 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 
 def _is_one_integer(x: Tracer) -> bool:
-    """Whether a list times ``x`` is a longer list, as it is with NumPy's scalars."""
+    """Whether ``list * x`` repeats the list, as with NumPy's integer scalars."""
     return x.ndim == 0 and x.dtype.kind in "iu"
 
 
 def is_operand(x: Any) -> bool:
-    """Whether a value can stand beside a tracer in an operation."""
+    """Whether a value can be an operand beside a tracer."""
     return (
         isinstance(x, (Operators, bool, int, float, complex, np.generic, OnDevice))
         or (isinstance(x, np.ndarray) and is_supported(x.dtype))
     )  # fmt: skip
 
 
-def _taken(x: Any) -> Any:
-    """What an operator takes a value for that is no operand; whatever else goes by its own."""
+def _as_operand(x: Any) -> Any:
+    """The operand for a list or array-like; NotImplemented lets others define the operator."""
     if isinstance(x, np.ndarray):
         raise DtypeError(f"what a traced value meets{located(user_source())} is {unsupported(x)}")
     refuse_labelled(x)
@@ -111,7 +111,7 @@ def _taken(x: Any) -> Any:
 
 
 def _is_left_to_numpy(kind: type) -> bool:
-    """Whether a class has arrays as its instances, and leaves to NumPy's what operators do."""
+    """Whether a class is array-like, and leaves its operators to NumPy."""
     return (
         hasattr(kind, "__array__")
         and not hasattr(kind, "__array_ufunc__")
@@ -120,7 +120,7 @@ def _is_left_to_numpy(kind: type) -> bool:
 
 
 class Operators:
-    """The operators that a tracer has."""
+    """The operators of tracers."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""NumPy's modules while something is traced: a traced function's ``np.array([x, y])`` calls ours.
+"""Patching of NumPy's modules during tracing, for calls like ``np.array([x, y])`` and ``np.zeros``.
 
-NumPy asks the arguments of most functions what to do, but neither those of ``np.zeros`` nor the
-elements of lists. A *monkey patch* that changed what ``np.zeros`` is would be met by other threads
-and other libraries, which may go by its identity. So the modules keep what they hold. Their class
-is another one while something is traced, with a property for each function: it gives ours where a
-traced function's own lines call NumPy's by its full name, and NumPy's to whoever else asks.
+NumPy dispatches most functions on their arguments, but not ``np.zeros``, and not on the elements of
+lists. A *monkey patch* of ``np.zeros`` itself would be visible in other threads and libraries,
+which may rely on its identity. So the modules keep their contents. During tracing only their class
+is replaced, by one with a property for each function: it returns this library's function to lines
+of the traced function that call NumPy's by its full name, and NumPy's own to all other code.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from functrans.trace.source import is_installed
 from functrans.trace.trace import Trace
 
 _patched: dict[ModuleType, tuple[type, type]] = {}
-"""Each module's own class, and the one that it has meanwhile."""
+"""Each module's original class, and its class during tracing."""
 
 _tracing: set[Trace] = set()
 _changing = lock()
 
 
 def enter(trace: Trace) -> None:
-    """Patch NumPy's modules, if that is not switched off."""
+    """Patch NumPy's modules, unless that is switched off."""
     if not config.patch_numpy:
         asking.restore()
         return
     loaded = sys.modules
     for name in [name for name in protocols.late if name in loaded and is_imported(name)]:
         with importing:
-            protocols.late.pop(name, _nothing)()
+            protocols.late.pop(name, _do_nothing)()
     with _changing:
         if len(_patched) < len(protocols.replacements):
             for module in protocols.replacements.keys() - _patched.keys():
@@ -52,8 +52,8 @@ def enter(trace: Trace) -> None:
         asking.exchange()
 
 
-def _nothing() -> None:
-    """What is done where another thread has been quicker."""
+def _do_nothing() -> None:
+    """A no-op, for a thread that finds the work done by another."""
 
 
 def leave(trace: Trace) -> None:
@@ -62,7 +62,7 @@ def leave(trace: Trace) -> None:
         return
     with _changing:
         _tracing.discard(trace)
-        # Ctrl-C may have kept another one from leaving
+        # Ctrl-C may have prevented another trace from leaving
         _tracing.intersection_update([t for t in _tracing if t.alive])
         if not _tracing:
             for module, (own, _) in _patched.items():
@@ -83,9 +83,9 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
     content = vars(module)
     numpys = content[name]
     made = None if type(ours) is Made else ours
-    # A function is to be called at once: one that is only named is NumPy's, so that
-    # `function is np.sum` and what goes by the name of a function are as ever. An object (np.r_,
-    # scipy.stats.norm) is asked for something else.
+    # Only a function that is called at once is replaced: one that is just named is NumPy's, so that
+    # `function is np.sum` and lookups by a function's name work as ever. Objects (np.r_,
+    # scipy.stats.norm) are not called, but have attributes or items.
     if type(ours) is Made:
         wanted = {ours.called}
     else:
@@ -96,7 +96,7 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
         nonlocal made
         frame = frame_of(1)
         code = frame.f_code
-        # every name of NumPy's in a traced function comes along here: no calls that are not needed
+        # on the path of every NumPy name in a traced function, so written without extra calls
         known = _known.get(id(code))
         reads = _reads_in(code) if known is None else known[1]
         found = reads.get(frame.f_lasti)
@@ -118,7 +118,7 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
 
 
 def _submodule(module: ModuleType, name: str) -> property:
-    """A module that NumPy imports when it is first asked for, which is then patched as others."""
+    """A submodule that NumPy imports lazily, which is patched after that."""
     content = vars(module)
 
     def read(_: Any) -> Any:
@@ -137,11 +137,11 @@ def _submodule(module: ModuleType, name: str) -> property:
 
 
 _known: Table[int, tuple[CodeType, Reads]] = Table(16384)
-"""By the id of the code, which the entry keeps alive: to hash code is to hash all that is in it."""
+"""Keyed by the id of the code, which the entry keeps alive: hashing code would be slow."""
 
 
 def _reads_in(code: CodeType) -> Reads:
-    """Where a user's code reads attributes; nothing of the code of installed packages."""
+    """The attribute reads of a user's code; none for the code of installed packages."""
     known = _known.get(id(code))
     if known is None:
         known = code, {} if is_installed(code.co_filename) else attribute_reads(code)

@@ -1,7 +1,7 @@
-"""NumPy's protocols: the table from NumPy's functions to our operations.
+"""NumPy's protocols: tables from NumPy's functions to the library's operations.
 
-The tables are filled by the modules that define the operations, which are imported when somebody
-asks for one of theirs; this module only looks them up.
+The modules that define the operations fill the tables; they are imported on first use of one of
+their operations. This module only looks operations up.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from functrans.trace.source import located, user_source
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
 
 ufuncs: Catalogue[str, Callable[..., Any]] = Catalogue()
-"""The operation for a ufunc, by the ufunc's name (SciPy's ufuncs are not imported to be listed)."""
+"""The operation of each ufunc, by name, so that SciPy's ufuncs need not be imported."""
 
 ufunc_methods: Catalogue[tuple[str, str], Callable[..., Any]] = Catalogue()
-"""The operation for ``np.add.reduce`` and the like, by both names."""
+"""The operations of ufunc methods like ``np.add.reduce``, by both names."""
 
 functions: Catalogue[Any, Callable[..., Any]] = Catalogue()
-"""The operation for a NumPy function that goes by ``__array_function__``."""
+"""The operation of each NumPy function that dispatches by ``__array_function__``."""
 
 operators: Catalogue[str, Callable[..., Any]] = Catalogue()
-"""What stands behind an operator where it is more than the primitive of that name."""
+"""The implementation of operators that differ from the primitive of the same name."""
 
 methods: Catalogue[str, Callable[..., Any]] = Catalogue()
-"""The methods of a tracer: functions of the tracer and the method's arguments."""
+"""The methods of a tracer, as functions of the tracer and the method's arguments."""
 
 attributes: Catalogue[str, Callable[[Any], Any]] = Catalogue()
 """The computed attributes of a tracer, such as ``T``."""
 
 replacements: dict[Any, dict[str, Any]] = {}
-"""What the lines of a traced function get where they call a function of a NumPy module by name."""
+"""The replacements of NumPy functions that a traced function calls by their full name."""
 
 replaced_methods: dict[tuple[type, str], tuple[Callable[..., Any], Callable[..., Any]]] = {}
-"""NumPy's methods that do not ask their arguments, and what takes their place: theirs, and ours."""
+"""NumPy methods that do not dispatch on their arguments: the original, and the replacement."""
 
 late: dict[str, Callable[[], None]] = {}
-"""What fills the two tables above for a module that the user may import, by the module's name."""
+"""Functions that fill the two tables above, by the name of a module that the user may import."""
 
 imported_when_read: dict[Any, tuple[str, ...]] = {}
-"""The submodules with such functions that a NumPy module imports where it is asked for them."""
+"""The submodules with such functions that a NumPy module imports lazily."""
 
 
 def implements(*numpy_functions: Any) -> Callable[[Implementation], Implementation]:
-    """Let the decorated function answer for NumPy functions when one is given a tracer."""
+    """Register the decorated function as the implementation of NumPy functions for tracers."""
 
     def enter(implementation: Implementation) -> Implementation:
         for function in numpy_functions:
@@ -68,11 +68,11 @@ def implements(*numpy_functions: Any) -> Callable[[Implementation], Implementati
 def apply_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What ``ufunc(...)`` or ``ufunc.method(...)`` means for tracers."""
+    """Apply ``ufunc(...)`` or ``ufunc.method(...)`` to operands with tracers."""
     name = ufunc.__name__
     try:
         if method == "__call__":
-            # a plain array's method clip is a ufunc, which only that method knows
+            # the method clip of plain arrays calls a private ufunc
             operation = ufuncs.get(name) or methods.get(name)
             if operation is not None:
                 for x in inputs:
@@ -97,7 +97,7 @@ def apply_ufunc(
 
 def _name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
     name = ufunc.__name__
-    package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module to name
+    package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module attribute
     return f"{package}{name}" + ("" if method == "__call__" else f".{method}")
 
 
@@ -106,7 +106,7 @@ def _array_of(x: Any) -> Any:
 
 
 def strengthened(result: Any) -> Any:
-    """A ufunc gives an array even of Python numbers, whose dtype no longer yields."""
+    """A strong result: a ufunc returns a strong dtype even for Python numbers."""
     if isinstance(result, tuple):
         return tuple(map(strengthened, result))
     if hasattr(result, "_variable") and result._variable.aval.weak:
@@ -115,11 +115,11 @@ def strengthened(result: Any) -> Any:
 
 
 _DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True, "signature": None, "axes": None}
-"""What the keywords of a ufunc that have no meaning for traced values are when nothing is said."""
+"""The default values of ufunc keywords that have no effect on traced values."""
 
 
 _OF_VECTORS = {"vecdot": ("axis", "keepdims")}
-"""The keywords that ufuncs of vectors take, by the ufunc's name."""
+"""The keywords of generalised ufuncs, by the ufunc's name."""
 
 
 def _apply_with_keywords(
@@ -142,7 +142,7 @@ def _apply_with_keywords(
 
 
 def _converted(ufunc: np.ufunc, x: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand in the dtype that a ufunc is to compute in."""
+    """An operand, cast to the dtype in which a ufunc is to compute."""
     if hasattr(x, "dtype") and not np.can_cast(x.dtype, dtype, "same_kind"):
         raise TypeError(
             f"np.{ufunc.__name__}(..., dtype={dtype}){located(user_source())}: an operand is "
@@ -152,27 +152,28 @@ def _converted(ufunc: np.ufunc, x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a NumPy function means for arguments with tracers among them."""
+    """Apply a NumPy function to arguments that include tracers."""
     implementation = functions.get(func)
     if implementation is None:
         raise UnsupportedNumPyError(
-            f"{_full_name(func)} is not supported on traced values{located(user_source())}"
+            f"{name_of(func)} is not supported on traced values{located(user_source())}"
             + instead_of(func.__name__)
         )
     try:
         return implementation(*args, **kwargs)
     except NUMPYS as error:
-        add_place(error, _full_name(func), args)
+        add_place(error, name_of(func), args)
         raise
 
 
-def _full_name(func: Any) -> str:
+def name_of(func: Any) -> str:
+    """The name of a NumPy function in messages."""
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{func.__name__}"
 
 
 class BoundMethod(partial[Any]):
-    """A method of one tracer, which can be asked for the parameters that it has left."""
+    """A method bound to a tracer, with the signature of the remaining parameters."""
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -1,8 +1,8 @@
-"""Suggested replacements for the user's expression that asks a traced value for a plain one.
+"""Suggested replacements for the user's expression that converts a traced value to a plain one.
 
-The instruction that the user's code is at says which expression of its source that is. Names in it
-are looked up, and nothing is called: an array that is indexed, a function of `math`, of NumPy's
-under another name than its full one, a method of an array.
+The current instruction of the user's code determines the expression in its source. Names in the
+expression are resolved without calling anything: an indexed array, a function of `math`, a NumPy
+function under another name than its full one, a method of an array.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_MATH = {
     "gamma": _SPECIAL + "gamma", "lgamma": _SPECIAL + "gammaln", "comb": _SPECIAL + "binom",
     "factorial": _SPECIAL + "factorial",
 }  # fmt: skip
-"""What does on traced values what a function of `math` or `cmath` does on numbers."""
+"""The equivalents on traced values of functions of `math` and `cmath`."""
 
 _STATIC = "make the argument static: jit(f, static_argnums=...)"
 
@@ -46,9 +46,9 @@ _UNKNOWN = object()
 
 
 def instead(integer: bool = False) -> str:
-    """What to write in place of the expression that the user's code is at; empty if unknown.
+    """The suggested replacement of the user's current expression; empty if unknown.
 
-    ``integer`` says whether an integer is wanted, and not a number or an array.
+    ``integer``: whether an integer is required, not a number or an array.
     """
     frame = user_frame()
     if frame is None:
@@ -62,7 +62,7 @@ def instead(integer: bool = False) -> str:
 
 
 def purpose() -> str:
-    """What the expression that the user's code is at wants an integer for."""
+    """The purpose for which the user's current expression needs an integer."""
     frame = user_frame()
     expression = None if frame is None else _expression(frame)[0]
     if frame is None or not isinstance(expression, ast.Call):
@@ -76,7 +76,7 @@ def purpose() -> str:
 
 
 def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
-    """The expression that a frame's instruction computes, or stores into, and which it does."""
+    """The expression that a frame's instruction computes or stores into, and whether it stores."""
     code = frame.f_code
     first, last, start, end = bytecode.positions_at(frame)
     stores = bytecode.operation_at(frame) in bytecode.STORES_ITEM
@@ -87,13 +87,13 @@ def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     lines[0] = lines[0][start:]
     try:
         (statement,) = parsed(b"(" + b"".join(lines) + b")")
-    except (SyntaxError, ValueError):  # the file is another one by now
+    except (SyntaxError, ValueError):  # the file has changed
         return None, stores
     return statement.value if isinstance(statement, ast.Expr) else None, stores
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """What a name stands for, or a name in a module or in an instance."""
+    """The value of a name, or of an attribute of a module or an instance."""
     if isinstance(node, ast.Name):
         for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
             if node.id in scope:
@@ -157,7 +157,7 @@ def _of_integers(node: ast.Call, frame: FrameType) -> str:
 
 
 def _wants_shape(node: ast.Call, function: Any, frame: FrameType) -> bool:
-    """Whether what is called takes integers for shapes and axes."""
+    """Whether a called function takes integers as shapes or axes."""
     return (
         _numpys_name(function) is not None
         or _is_random(node.func, function, frame)
@@ -194,7 +194,7 @@ def _of_call(node: ast.Call, frame: FrameType) -> str:
 
 
 def _of_math(name: str, node: ast.Call) -> str | None:
-    """What does the same as a function of `math`, for so many arguments."""
+    """The equivalent of a function of `math` with this number of arguments."""
     new = OF_MATH.get(name)
     numpys = vars(np).get((new or "").removeprefix("np."))
     other = isinstance(numpys, np.ufunc) and (node.keywords or len(node.args) != numpys.nin)
@@ -202,7 +202,7 @@ def _of_math(name: str, node: ast.Call) -> str | None:
 
 
 def _is_method(node: ast.Call, frame: FrameType) -> bool:
-    """Whether a method of an array is called."""
+    """Whether the called function is a method of an array."""
     function = node.func
     return isinstance(function, ast.Attribute) and isinstance(
         _value(function.value, frame), np.ndarray
@@ -214,7 +214,7 @@ def _is_of(function: Any, module: ModuleType) -> bool:
 
 
 def _numpys_name(function: Any) -> str | None:
-    """The full name of a function of NumPy's that takes traced values by it."""
+    """The full name by which a NumPy function accepts traced values."""
     name = getattr(function, "__name__", "")
     for prefix, module in (("np", np), ("np.linalg", np.linalg), ("np.fft", np.fft)):
         is_named = vars(module).get(name) is function

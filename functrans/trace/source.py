@@ -1,4 +1,4 @@
-"""Which line of the user's code an equation or an error belongs to."""
+"""Source locations: the line of the user's code that an equation or an error belongs to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGES = frozenset({"site-packages", "dist-packages"})
 
 
 class Source(NamedTuple):
-    """A place in the user's code, kept as cheaply as a frame gives it."""
+    """A location in the user's code, stored cheaply as code object and instruction offset."""
 
     code: CodeType
     instruction: int
@@ -33,13 +33,13 @@ class Source(NamedTuple):
     more, in a backward pass; empty for that itself."""
 
     def of(self, derivative: str) -> Source:
-        """The place, for what the rule of a derivative computes."""
-        # (what a NamedTuple has for `__new__` is a function of Python's)
+        """The location, for equations of a derivative rule."""
+        # NamedTuple's `__new__` is a slower Python function
         return _new(Source, (self.code, self.instruction, derivative))
 
     @property
     def line(self) -> int:
-        """The line number, worked out when somebody asks."""
+        """The line number, computed on demand."""
         for start, end, line in self.code.co_lines():
             if start <= self.instruction < end and line is not None:
                 return line
@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line itself, or an empty string where the file cannot be read."""
+        """The text of the line, or an empty string if the file cannot be read."""
         return linecache.getline(self.code.co_filename, self.line).strip()
 
     def __str__(self) -> str:
@@ -57,30 +57,30 @@ class Source(NamedTuple):
 
 @cached(4096)
 def is_library(filename: str) -> bool:
-    """Whether a file is one of this package, of NumPy or of SciPy."""
+    """Whether a file belongs to this package, NumPy or SciPy."""
     return filename.startswith(_LIBRARIES)
 
 
 @cached(4096)
 def is_installed(filename: str) -> bool:
-    """Whether a file is one of this package, of Python's library or of an installed package."""
+    """Whether a file belongs to this package, Python's library or an installed package."""
     return filename.startswith((*_LIBRARIES, *_INSTALLED)) or not _PACKAGES.isdisjoint(
         Path(filename).parts
     )
 
 
 def user_source() -> Source | None:
-    """The innermost place in the calling stack that the user wrote, or that is no library's."""
+    """The innermost location in the call stack in the user's code."""
     return source_of(sys._getframe(1).f_back)
 
 
 def source_of(frame: FrameType | None) -> Source | None:
-    """As `user_source`, from a frame on."""
+    """As `user_source`, starting at a frame."""
     found = _users(frame)
     if found is None:
         return None
     code, at = found.f_code, found.f_lasti
-    # a loop records one place again and again, and what is kept is looked at by Python's collector
+    # memoised, since a loop records one location many times, and objects cost garbage collection
     source: Source | None = _sources.get((id(code), at))
     if source is None:
         source = _new(Source, (code, at, ""))
@@ -89,19 +89,19 @@ def source_of(frame: FrameType | None) -> Source | None:
 
 
 def user_frame() -> FrameType | None:
-    """The frame of that place, while the function that asks is running."""
+    """The frame of `user_source`."""
     return _users(sys._getframe(1).f_back)
 
 
 _new = tuple.__new__
 
 _sources: Table[tuple[int, int], Source] = Table(4096)
-"""By the id of the code, which the place keeps alive: to hash code is to hash all that is in it."""
+"""Keyed by the id of the code, which the location keeps alive: hashing code would be slow."""
 
 _USER, _INSTALLED_CODE, _LIBRARY = 1, 2, 3
 
 _written_by: Table[str, int] = Table(4096)
-"""Whose code is in a file."""
+"""The owner of the code in a file."""
 
 
 def _whose(file: str) -> int:
@@ -111,9 +111,9 @@ def _whose(file: str) -> int:
 
 
 def _users(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame outside of this package and of all that is installed.
+    """The innermost frame outside of this package and all installed packages.
 
-    If there is no such frame, the innermost one outside of this package, NumPy and SciPy.
+    If there is none, the innermost one outside of this package, NumPy and SciPy.
     """
     first = None
     while frame is not None:
@@ -128,16 +128,16 @@ def _users(frame: FrameType | None) -> FrameType | None:
 
 
 def recomputed(eqn: Eqn) -> Eqn:
-    """The equation, as what computes its value once more for a backward pass."""
+    """The equation, marked as a recomputation in a backward pass."""
     source = eqn.source
     again = source if source is None or source.derivative else source.of("again")
     return Eqn(eqn.primitive, eqn.inputs, eqn.outputs, eqn.params, again)
 
 
 def warn_user(message: str, category: type[Warning], source: Source | None = None) -> None:
-    """Warn at the user's line; once for each line, as Python does where nothing else is said.
+    """Warn at the user's line: by default once for each line, as Python's filters do.
 
-    It is the line ``source``, or else the one that the user's code is at.
+    The line is that of ``source``, or else the user's current line.
     """
     source = source or user_source()
     if source is None:
@@ -150,17 +150,17 @@ def warn_user(message: str, category: type[Warning], source: Source | None = Non
 
 
 def _module_of(file: str) -> str | None:
-    """The name of the module of a file, by which filters of warnings may go."""
+    """The name of a file's module, for warning filters."""
     modules = list(sys.modules.items())
     return next((name for name, one in modules if getattr(one, "__file__", None) == file), None)
 
 
 _warned: dict[Any, Any] = {}
-"""Of what has been warned, as the module `warnings` writes it down."""
+"""The registry of given warnings, for the module `warnings`."""
 
 
 def located(source: Source | None) -> str:
-    """``" at file.py:3 (f), `y = x + 1`"`` for a message; empty if the place is not known."""
+    """``" at file.py:3 (f), `y = x + 1`"`` for a message; empty if the location is unknown."""
     if source is None:
         return ""
     text = source.text

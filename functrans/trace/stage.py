@@ -23,10 +23,10 @@ from functrans.trace.tracer import Tracer
 class Staged(NamedTuple):
     """A traced function.
 
-    ``graph`` takes the function's arguments and then the ``captures``: arrays and outer tracers
-    that the function used. ``value_of`` gives what a variable of the graph was computed to be, if
-    values were at hand. ``decisions`` says where the function went on with a value of the call at
-    hand, if it did: the graph then holds for calls that come to the same.
+    ``graph`` takes the function's arguments, followed by the ``captures``: arrays and outer tracers
+    that the function used. ``value_of`` gives the value of a variable of the graph, if values were
+    known. ``decisions`` lists the branches that depended on values of the current call: the graph
+    is valid for calls with the same outcomes.
     """
 
     graph: Graph
@@ -36,22 +36,22 @@ class Staged(NamedTuple):
 
 
 def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
-    """The graph that ``make`` gives, which records into ``trace``."""
+    """The graph that ``make`` returns, with ``trace`` as the active trace."""
     before = current.get()
-    # Not a context manager: a signal (Ctrl-C) may break off any function of Python's, and so one
-    # whose task is to set this back. Between these lines it cannot come.
+    # Not a context manager: a signal (Ctrl-C) may interrupt any Python function, also one that
+    # restores state. Between these lines it cannot arrive.
     try:
         if before is None and not trace.rewriting:
             patch.enter(trace)
         current.set(trace)
         return make()
     except ValueError as error:
-        # NumPy's own words for any error while an ndarray's element is set; ours say what to do
+        # NumPy's message for any error while an element is set; the cause's message is more helpful
         if isinstance(error.__cause__, TracerConversionError):
             raise error.__cause__ from None
         raise
     except TypeError as error:
-        # the same where an integer is wanted: np.zeros(n), "%d" % n
+        # the same where an integer is required: np.zeros(n), "%d" % n
         told = str(error)
         if trace.refusal is not None and ("got 'Tracer(" in told or told.endswith("not Tracer")):
             raise trace.refusal from None
@@ -74,7 +74,7 @@ def stage(
     outcomes: tuple[bool, ...] | None = None,
     name: Callable[[int], str] = "argument {}".format,
 ) -> Staged:
-    """Run ``function`` on tracers and give its graph.
+    """Run ``function`` on tracers, and return its graph.
 
     Parameters
     ----------
@@ -82,17 +82,17 @@ def stage(
         Takes one tracer for each aval; returns a flat sequence of arrays and tracers.
     avals : sequence of Aval
     kind : str
-        The transform that asks, for error messages.
+        The name of the transform, for error messages.
     values : sequence, optional
-        Concrete arguments; `UNKNOWN` where there is none. If all are known, equations are
-        computed while they are recorded.
+        Concrete arguments; `UNKNOWN` for those without a value. If all are known, equations are
+        evaluated while they are recorded.
     operands : sequence, optional
-        What the arguments stand for in the enclosing trace. See `Trace`.
+        The values in the enclosing trace that the arguments represent. See `Trace`.
     outcomes : tuple, optional
-        If given, the values hold for the call at hand only: nothing is computed but what Python
-        asks for, and its first questions are answered so. See `Trace`.
+        If given, the values are those of the current call only: a value is computed only if
+        Python branches on it, and the first branches have these outcomes. See `Trace`.
     name : callable, optional
-        What messages call an argument, by its number.
+        The name of an argument in messages, by its number.
     """
     if values is None:
         values = [UNKNOWN] * len(avals)
@@ -113,17 +113,17 @@ def stage(
 
 
 def rewrite(function: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Graph:
-    """The graph of a function of the library that applies rules to tracers of the given types."""
+    """Stage a function of the library, which applies rules to tracers of the given types."""
     trace = Trace("rewriting", rewriting=True)
     inputs = [trace.input(aval) for aval in avals]
     return prune(_recorded(trace, lambda: trace.graph(function(*inputs))))
 
 
 def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Apply an equation's primitive; what is recorded belongs to the equation's line.
+    """Apply an equation's primitive; recorded equations get the equation's source line.
 
-    Inside of a trace, what is made of numbers alone is recorded too: an array of ones costs a
-    compiled program nothing, and computed now it would be a constant that it must read.
+    Within a trace, operations on numbers only are recorded too: a compiled program computes an
+    array of ones at no cost, but would have to read a constant array.
     """
     trace = current.get()
     if isinstance(trace, Trace) and not any(isinstance(x, np.ndarray) for x in operands):
@@ -136,9 +136,9 @@ def apply(eqn: Eqn, operands: Sequence[Any]) -> tuple[Any, ...]:
 
 @contextmanager
 def at_source_of(eqn: Eqn, derivative: str = "") -> Iterator[None]:
-    """What is recorded inside of the with statement belongs to the equation's line.
+    """Give equations that are recorded within a with statement the source line of an equation.
 
-    It may be a ``"tangent"`` or a ``"cotangent"`` of the line.
+    They may be the ``"tangent"`` or ``"cotangent"`` of the line.
     """
     trace = current.get()
     if not isinstance(trace, Trace):
@@ -153,14 +153,14 @@ def at_source_of(eqn: Eqn, derivative: str = "") -> Iterator[None]:
 
 
 class Environment(dict[Var, Any]):
-    """What the variables of a graph stand for."""
+    """The values of the variables of a graph."""
 
     def read(self, atom: Atom) -> Any:
         return atom.value if isinstance(atom, Literal) else self[atom]
 
 
 def replay_values(graph: Graph, inputs: Sequence[Any]) -> Environment:
-    """Run a graph, and give what each of its variables stands for."""
+    """Run a graph, and return the value of each variable."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
     for eqn in graph.eqns:
         outs = apply(eqn, [values.read(atom) for atom in eqn.inputs])
@@ -169,7 +169,7 @@ def replay_values(graph: Graph, inputs: Sequence[Any]) -> Environment:
 
 
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    """Run a graph: on arrays it computes, on tracers it records its equations again."""
+    """Run a graph: compute on arrays, or record its equations again on tracers."""
     values = replay_values(graph, inputs)
     return [values.read(atom) for atom in graph.outputs]
 
@@ -177,9 +177,9 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
 def replay_known(
     graph: Graph, inputs: Sequence[Any], value_of: Callable[[Atom], Any]
 ) -> Environment:
-    """Record a graph again whose values are known, and compute nothing again.
+    """Record a graph with known values again, without computing them again.
 
-    Gives what each variable of the graph stands for in the current trace.
+    Returns the tracer of each variable in the current trace.
     """
     trace = current.get()
     assert isinstance(trace, Trace)

@@ -1,8 +1,8 @@
 """Recording: a trace collects the equations of a function while the function runs.
 
-A `Tracer` stands for one value of the trace. Where the values of a trace's inputs are known, each
-equation is computed as it is recorded, so that Python may branch on what comes out; equations with
-inner graphs (a compiled call, a loop) wait until somebody asks for their results.
+A `Tracer` represents one value of the trace. If the values of a trace's inputs are known, each
+equation is evaluated when it is recorded, so that Python may branch on the result; equations with
+inner graphs (a compiled call, a loop) are evaluated when a result is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _enclosing() -> str:
 
 
 class Decision(NamedTuple):
-    """Where Python asked whether a value is true, and what it was told for the call at hand."""
+    """A branch of Python on a value, and its outcome in the current call."""
 
     tracer: Tracer
     outcome: bool
@@ -42,7 +42,7 @@ class Effects(Protocol):
     """The order of a trace's side effects (`functrans.ops.calls.effect`)."""
 
     def before(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The same values, which are there once all effects so far have taken place."""
+        """The same values, which depend on all effects so far."""
         ...
 
 
@@ -54,17 +54,18 @@ class Trace:
     kind : str
         The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
     operands : sequence, optional
-        What the inputs stand for in the enclosing trace; they have values if these do. `UNKNOWN`
-        for one that stands for many (a mapped argument of `vmap`).
+        The values in the enclosing trace that the inputs represent; the inputs have values if
+        these do. `UNKNOWN` for an input that represents many (a mapped argument of `vmap`).
     outcomes : tuple, optional
-        If given, values for the inputs are at hand that hold for one call only: Python may branch
-        on what comes of them, and each such decision is noted. The first ones come out so.
+        If given, the inputs have values that are valid for one call only: Python may branch on
+        values computed from them, and each such decision is recorded. The first decisions have
+        these outcomes.
     concrete : bool
-        Whether the inputs have values. Float constants are then inputs of the graph and not
-        literals, because they may differ in the next call and graphs are cached by structure.
+        Whether the inputs have values. Float constants are then inputs of the graph instead of
+        literals, because they may differ in the next call, and graphs are cached by structure.
     rewriting : bool
-        Whether rules of this library run, and not a user's function. Equal equations are then
-        recorded once, and belong to the line of the equation that is being rewritten.
+        Whether the library's rules run, not a user's function. Equal equations are then recorded
+        once, and get the source line of the equation that is being rewritten.
     """
 
     def __init__(
@@ -92,9 +93,9 @@ class Trace:
         self.refusal: Exception | None = None
         """The last error of a conversion to an integer, which NumPy may replace by its own."""
         self.asked: Tracer | None = None
-        """The value that Python was last refused, here or in a trace within this one."""
+        """The last value whose conversion was refused, here or in an inner trace."""
         self.effects: Effects | None = None
-        """The side effects that have been recorded, if there are any."""
+        """The recorded side effects, if there are any."""
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
         self._pending: dict[Var, Eqn] = {}
         self._recorded: dict[Any, tuple[Tracer, ...]] = {}
@@ -106,24 +107,24 @@ class Trace:
 
     @property
     def cause(self) -> str:
-        """The transform because of which there are no values: this one, or one around it."""
+        """The transform that causes the lack of values: this one, or an enclosing one."""
         follows = self.operands is not None and all(x is not UNKNOWN for x in self.operands)
         if follows and isinstance(self.parent, Trace):
             return self.parent.cause
         return self.kind
 
     def close(self) -> None:
-        """Record no more; what is left is freed as soon as nobody holds it."""
+        """End the recording, and break reference cycles."""
         self.alive = False
-        # tracers refer to their trace: without the way back there is no cycle to collect
+        # tracers refer to their trace: dropping the references to them leaves no cycle
         self._captured.clear()
         self._recorded.clear()
         if self.outcomes is not None:
-            # the values were those of one call, and rules that were noted keep the trace alive
+            # the values were those of one call, and recorded rules keep the trace alive
             self.values.clear()
 
     def refused(self, value: Tracer) -> None:
-        """Note that Python asks for what a value does not give."""
+        """Record a value whose conversion to a plain one was refused."""
         trace: Any = self
         while isinstance(trace, Trace):
             trace.asked = value
@@ -134,7 +135,7 @@ class Trace:
     def input(
         self, aval: Aval, value: Any = UNKNOWN, argument: Callable[[], str] | None = None
     ) -> Tracer:
-        """A new input; ``argument`` gives its name if it is the user's."""
+        """Add an input; ``argument`` returns its name if it is an argument of the user's."""
         var = Var(aval)
         self.inputs.append(var)
         return self._tracer(var, value, argument)
@@ -145,7 +146,7 @@ class Trace:
         return Tracer(self, var, self.values.get(var, absent))
 
     def lift(self, x: Any) -> Tracer | Literal:
-        """What stands for any value in this trace: its tracer, or a literal for a scalar."""
+        """The representation of any value in this trace: a tracer, or a literal for a scalar."""
         if isinstance(x, Tracer):
             if x._as_view is not None:
                 x._refresh()
@@ -160,7 +161,7 @@ class Trace:
         return self._capture_constant(x, aval)
 
     def atom(self, x: Any) -> Atom:
-        """What stands for any value in this trace's graph."""
+        """The representation of any value in this trace's graph."""
         lifted = self.lift(x)
         return lifted if isinstance(lifted, Literal) else lifted._variable
 
@@ -168,7 +169,7 @@ class Trace:
         outer._check_usable()
         known = self._captured.get(outer._variable)
         if known is None:
-            # the outer tracer may be assigned to later: keep what it stands for now
+            # the outer tracer may be assigned to later: capture its present value
             frozen = Tracer(outer._owner, outer._variable, outer._value)
             known = (frozen, self._capture(frozen, outer._variable.aval, outer._known_value))
             self._captured[outer._variable] = known
@@ -178,11 +179,11 @@ class Trace:
         if aval.shape == ():
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
-        # (arguments are read-only views of a class of ours)
+        # arguments are read-only views, of a class of this library
         changes = x.flags.writeable or (type(x) is _ndarray and may_change(x))
         if known is not None and (not changes or np.array_equal(known[1]._value, x)):
             return known[1]
-        # the user may write to the array later: what the graph means is the array as it is now
+        # the user may write to the array later: capture a copy of its present contents
         frozen = x if type(x) is _ndarray else np.asarray(x)
         if changes or not x.dtype.isnative:
             frozen = np.array(x, aval.dtype, order="K")
@@ -193,7 +194,7 @@ class Trace:
     def _capture_on_device(self, x: OnDevice, aval: Aval) -> Tracer:
         known = self._captured.get(id(x))
         if known is None:
-            # (nobody can write to it, and to look at its numbers would be to wait for them)
+            # immutable; reading its numbers would wait for the device
             known = self._captured[id(x)] = (x, self._capture(x, aval, x))
         return known[1]
 
@@ -213,7 +214,7 @@ class Trace:
         return tracer
 
     def constants(self) -> set[Var]:
-        """The variables whose derivative is zero whatever it is taken by."""
+        """The variables whose derivative with respect to all inputs is zero."""
         constants = self._constants
         arrays = (var for var, x in self.captures if not isinstance(x, Tracer))
         constants.update(arrays)
@@ -229,8 +230,8 @@ class Trace:
     # -- recording -----------------------------------------------------------------------------
 
     def bind(self, primitive: Primitive, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a primitive; what involves no tracer is computed at once."""
-        # every operation of a traced function comes along here: no calls that are not needed
+        """Record a primitive, or compute it at once if no operand is a tracer."""
+        # on the path of every traced operation, so written without extra calls
         for x in operands:
             if isinstance(x, Tracer):
                 break
@@ -245,9 +246,9 @@ class Trace:
     def record(
         self, primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
     ) -> tuple[Tracer, ...]:
-        """Record a primitive, whether or not anything traced is involved.
+        """Record a primitive, whether or not an operand is traced.
 
-        Its value is computed now if it is wanted soon: in a concrete trace of simple operations.
+        In a concrete trace, the value of a simple operation is computed now.
         """
         atoms: list[Atom] = []
         values: list[Any] = []
@@ -268,10 +269,10 @@ class Trace:
         return self._record_computed(primitive, atoms, values, params)
 
     def create(self, primitive: Primitive, params: dict[str, Any]) -> Tracer:
-        """Record a primitive without operands, whose result the traced function may assign to.
+        """Record a primitive without operands, to whose result the traced function may assign.
 
-        `bind` computes it at once. Its value is known even where those of the inputs are not, and
-        is computed when somebody asks.
+        `bind` would compute it at once. Its value is known even if those of the inputs are not, and
+        is computed on demand.
         """
         record = self._record if self.rewriting else self._record_pending
         (out,) = record(primitive, (), params)
@@ -333,7 +334,7 @@ class Trace:
         weak = primitive.gives_weak(avals)
         outputs, outs = [], []
         for value in results if primitive.several else (results,):
-            if type(value) in _PYTHONS:  # made of Python's own numbers
+            if type(value) in _PYTHONS:  # computed from Python numbers
                 value = np.asarray(value)[()]
             var = Var(interned(value.shape, value.dtype, weak))
             self.values[var] = value
@@ -345,7 +346,7 @@ class Trace:
     def record_again(
         self, eqn: Eqn, operands: Sequence[Any], values: Sequence[Any]
     ) -> tuple[Tracer, ...]:
-        """Record another trace's equation, whose results have been computed there already."""
+        """Record an equation of another trace, whose results have been computed there."""
         outs = [
             self._tracer(Var(var.aval), value)
             for var, value in zip(eqn.outputs, values, strict=True)
@@ -357,7 +358,7 @@ class Trace:
         return tuple(outs)
 
     def value_of(self, atom: Atom) -> Any:
-        """The value of a variable, computed now if it was put off; `UNKNOWN` if it has none."""
+        """The value of a variable, computed now if it was deferred; `UNKNOWN` if it has none."""
         if isinstance(atom, Literal):
             return atom.value
         waiting = [atom] if atom in self._pending else []
@@ -385,22 +386,22 @@ class Trace:
     # -- how a value came about ----------------------------------------------------------------
 
     def maker(self, var: Var) -> Eqn | None:
-        """The equation whose result a variable is."""
+        """The equation that computes a variable."""
         for eqn in self.eqns[self._listed :]:
             self._makers.update(dict.fromkeys(eqn.outputs, eqn))
         self._listed = len(self.eqns)
         return self._makers.get(var)
 
     def outside_of(self, var: Var) -> Any:
-        """The value of an enclosing trace, or the constant, that a variable stands for, or None."""
+        """The value of an enclosing trace, or the constant, that a variable represents; or None."""
         return next((outer for own, outer in self.captures if own is var), None)
 
     # -- deciding for the call at hand ---------------------------------------------------------
 
     def decide(self, tracer: Tracer) -> Any:
-        """What Python goes on with where it asks whether an unknown value is true.
+        """The outcome of a Python branch on an unknown value, which is recorded as a decision.
 
-        Gives `UNKNOWN` if there is no value at hand: then the question is an error.
+        `UNKNOWN` if there is no value for the current call: then the branch is an error.
         """
         if self.outcomes is not None:
             number = len(self.decisions)
@@ -423,9 +424,9 @@ class Trace:
         return value
 
     def _in_enclosing_trace(self, var: Var) -> Any:
-        """What a variable stands for in the enclosing trace: its equations, recorded there too.
+        """The value of a variable in the enclosing trace, in which its equations are recorded too.
 
-        Gives `UNKNOWN` if it depends on an input that stands for nothing there.
+        `UNKNOWN` if it depends on an input without a counterpart there.
         """
         outside = self._outside
         for own, operand in zip(self.inputs, self.operands or (), strict=False):
@@ -460,7 +461,7 @@ class Trace:
     # -- what was recorded ---------------------------------------------------------------------
 
     def graph(self, outputs: Sequence[Any]) -> Graph:
-        """The graph that ends in the given outputs; captured values are its last inputs."""
+        """The graph with the given outputs; captured values are its last inputs."""
         if self.effects is not None:
             outputs = self.effects.before(outputs)
         atoms = [self.atom(x) for x in outputs]
@@ -471,8 +472,8 @@ _PYTHONS = frozenset((bool, int, float, complex))
 
 
 def holds(values: Sequence[Any], absent: Any) -> bool:
-    """Whether one of the values is absent for a reason."""
-    for value in values:  # not `absent in values`, which compares arrays
+    """Whether one of the values is the marker ``absent``."""
+    for value in values:  # not `absent in values`, which would compare arrays
         if value is absent:
             return True
     return False
@@ -481,7 +482,7 @@ def holds(values: Sequence[Any], absent: Any) -> bool:
 def infer(
     primitive: Primitive, avals: tuple[Aval, ...], params: dict[str, Any]
 ) -> tuple[Aval, ...]:
-    """The avals of a primitive's results; an error says which line asked for it."""
+    """The avals of a primitive's results; errors name the user's line."""
     try:
         return _infer(primitive, avals, tuple(params.items()))
     except (ValueError, TypeError, IndexError) as error:

@@ -42,21 +42,21 @@ _PLAIN = (
     "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) or "
     "np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
 )
-"""What to write in other places than those that `instead` knows."""
+"""The general suggestion, if `instead` has none."""
 
 
 class Tracer(Operators):
-    """Stands for an array while a function is traced; NumPy's functions and operators take it.
+    """Represents an array while a function is traced; NumPy's functions and operators accept it.
 
-    It records what is done to it. Where the trace has values (under `grad`, `jvp`, `jacfwd` of
-    concrete inputs) Python may branch on it; under `vmap` and `jit` it has none.
+    It records the operations on it. If the trace has values (under `grad`, `jvp`, `jacfwd` of
+    concrete inputs) Python may branch on it; under `vmap` and `jit` it has no value.
     """
 
     __slots__ = (
         "__weakref__", "_argument", "_as_view", "_owner", "_value", "_variable", "_version",
     )  # fmt: skip
     __array_priority__ = 1000
-    __pandas_priority__ = 10_000  # so that pandas leaves its operators to ours
+    __pandas_priority__ = 10_000  # so that pandas defers to these operators
 
     _owner: Trace
     _variable: Var
@@ -107,7 +107,7 @@ class Tracer(Operators):
 
     @property
     def real(self) -> Any:
-        """The real parts, as a view that can be assigned to."""
+        """The real part, as an assignable view."""
         return protocols.attributes["real"](self)
 
     @real.setter
@@ -116,7 +116,7 @@ class Tracer(Operators):
 
     @property
     def imag(self) -> Any:
-        """The imaginary parts, as a view that can be assigned to; zeros if there are none."""
+        """The imaginary part, as an assignable view; zeros for a real array."""
         return protocols.attributes["imag"](self)
 
     @imag.setter
@@ -127,7 +127,7 @@ class Tracer(Operators):
 
     @property
     def flat(self) -> Any:
-        """The elements one after the other, which can be assigned to."""
+        """The flattened elements, which can be assigned to."""
         return protocols.attributes["flat"](self)
 
     @flat.setter
@@ -148,7 +148,7 @@ class Tracer(Operators):
 
     @property
     def _known_value(self) -> Any:
-        """The value if there is one (computed now, if it had been put off), else `UNKNOWN`."""
+        """The value, computed now if it was deferred; `UNKNOWN` if there is none."""
         if self._as_view is not None:
             self._refresh()
         if self._value is PENDING:
@@ -156,7 +156,7 @@ class Tracer(Operators):
         return self._value
 
     def _check_usable(self) -> None:
-        """Raise if the function that this tracer belongs to has returned."""
+        """Raise if the trace of this tracer has ended."""
         trace = current.get()
         while trace is not None:
             if trace is self._owner:
@@ -194,7 +194,7 @@ class Tracer(Operators):
         return repr(self) if value is UNKNOWN or not spec else format(value, spec)
 
     def _printable(self) -> Any:
-        """The value for ``"%.2f" % x``, which has no derivative to lose."""
+        """The value for ``"%.2f" % x``, which loses no derivative."""
         value = self._known_value
         if value is not UNKNOWN:
             return value
@@ -242,7 +242,7 @@ class Tracer(Operators):
         return self._rounded(math.trunc)
 
     def _rounded(self, function: Callable[[Any], int]) -> int:
-        """What one of Python's roundings gives, which has no derivative to lose."""
+        """The result of one of Python's roundings, which loses no derivative."""
         value = self._known_value
         return self._integer("an integer") if value is UNKNOWN else function(value.item())
 
@@ -274,7 +274,7 @@ class Tracer(Operators):
         return int(value)
 
     def __hash__(self) -> int:
-        # not None, which np.ndarray has, and which has Python's words
+        # not None, as in np.ndarray, which would give Python's own error message
         self._owner.refused(self)
         raise TracerConversionError(
             f"{self._described()} cannot be hashed{located(user_source())}: it cannot be a key of "
@@ -296,7 +296,7 @@ class Tracer(Operators):
 
     @property
     def _numba_type_(self) -> NoReturn:
-        """What Numba asks an argument of a dispatcher for."""
+        """Refuse the Numba type, which a dispatcher reads from its arguments."""
         self._owner.refused(self)
         self._check_usable()
         raise TracerConversionError(
@@ -320,7 +320,7 @@ class Tracer(Operators):
         return self._known_value if self._converts() else self._refuse_plain(target)
 
     def _converts(self) -> bool:
-        """Whether it can become a plain array, and no derivative is lost."""
+        """Whether it can be converted to a plain array without losing a derivative."""
         if self._known_value is UNKNOWN:
             return False
         return not is_inexact(self.dtype) or self._is_constant()
@@ -341,7 +341,7 @@ class Tracer(Operators):
         )
 
     def _is_constant(self) -> bool:
-        """Whether the derivative is zero whatever it is taken by, as behind `stop_gradient`."""
+        """Whether the derivative with respect to all inputs is zero, as after `stop_gradient`."""
         return self._variable in self._owner.constants()
 
     def __copy__(self) -> Any:
@@ -411,8 +411,8 @@ class Tracer(Operators):
         raise MutationError("an array cannot lose elements: use np.delete(x, i)")
 
     def _refresh(self) -> None:
-        """If this is a view, read it again if what it is a view of has been written to."""
-        # views of views may be more than Python's stack has room for
+        """If this is a view, read it again if its base has changed."""
+        # iterative, since nested views may exceed Python's recursion limit
         views: list[tuple[View, Tracer]] = []
         one = self
         while one._as_view is not None and (not views or views[-1][1] is not one):
@@ -422,7 +422,7 @@ class Tracer(Operators):
             view.refresh(each)
 
     def _become(self, other: Tracer) -> None:
-        """Stand for what another tracer stands for, from now on."""
+        """Represent the value of another tracer from now on."""
         other._refresh()
         self._variable = other._variable
         self._value = other._value

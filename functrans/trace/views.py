@@ -1,7 +1,7 @@
 """Assignment in place, with NumPy's views.
 
-A tracer stands for an immutable value of the graph; assigning to it makes it stand for another one.
-A view remembers what it is a view of: writing to the view writes there too, and after a write there
+A tracer represents an immutable value of the graph; an assignment makes it represent another value.
+A view refers to its base: writing to the view also updates the base, and after a write to the base
 the view is read again.
 """
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 UNCERTAIN = "uncertain"
-"""In the place of how a view is written back: whether NumPy copies depends on the layout."""
+"""In place of ``write``: whether NumPy returns a view or a copy depends on the layout."""
 
 
 class View:
-    """How a tracer is part of another one.
+    """The relation of a view to its base.
 
     Parameters
     ----------
     base : Tracer
     read : callable
-        From the base to the view.
+        Maps the base to the view.
     write : callable, None or `UNCERTAIN`
-        From the base and a new view to the new base. None where NumPy forbids it
-        (``broadcast_to``). `UNCERTAIN` where it may have made a copy (``reshape``): after a write
-        on one side, reading the other raises.
+        Maps the base and a new view to the new base. None if NumPy forbids it (``broadcast_to``).
+        `UNCERTAIN` if NumPy may have made a copy (``reshape``): after a write to one side, reading
+        the other raises.
     operation : str
-        What made the view, for the message.
+        The operation that created the view, for messages.
     """
 
     __slots__ = ("base", "operation", "read", "seen", "write")
@@ -56,7 +56,7 @@ class View:
         self.seen = base._version
 
     def refresh(self, view: Tracer) -> None:
-        # the base has been refreshed already
+        # the base is refreshed already
         if self.base._version == self.seen:
             return
         if self.write == UNCERTAIN:
@@ -70,7 +70,7 @@ class View:
 
 
 class Overwritten(View):
-    """Of an array of which it is not known whether it was written to: it cannot be read."""
+    """The relation of an array that may have been overwritten: it cannot be read."""
 
     __slots__ = ("place",)
 
@@ -99,13 +99,13 @@ def make_view(
 
 
 def assign(target: Tracer, result: Any, operation: str) -> None:
-    """Let ``target``, and what it is a view of, stand for ``result`` from now on.
+    """Assign ``result`` to ``target``, and update the bases of ``target``.
 
     Raises
     ------
     MutationError
-        If the target is an argument of the traced function or belongs to an enclosing function, or
-        is read-only in NumPy.
+        If the target is an argument of the traced function, belongs to an enclosing function, or is
+        read-only in NumPy.
     TypeError
         If the result has another dtype that NumPy would not cast to the target's.
     """
@@ -134,7 +134,7 @@ def assign(target: Tracer, result: Any, operation: str) -> None:
 
 
 def _overwrite(view: View) -> None:
-    """Let nobody read what a view of uncertain kind was taken of, and what that is a view of."""
+    """Mark the bases of a view of uncertain kind as unreadable."""
     base: Tracer | None = view.base
     while base is not None:
         above = base._as_view

@@ -1,1 +1,1 @@
-"""Derivatives, transposes, batches: each Graph to Graph."""
+"""Transforms from Graph to Graph: derivatives, transposition, batching."""

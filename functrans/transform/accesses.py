@@ -1,9 +1,9 @@
 """Array dataflow analysis: the elements of its operands that an element of a result reads.
 
 The ``pull`` rule of a primitive is an expression with the elements that it reads. Here it is
-interpreted for all elements of the result at once: indices are arrays, a fold is a further axis of
-them, and of a guard each side is followed where it is taken. What reads with an index that is not
-known (from data that may change) may read any position along that axis.
+interpreted for all elements of the result at once: indices are arrays, a fold adds an axis to them,
+and each side of a guard is followed for the elements that take it. A read at an unknown index (from
+data that may change) may be at any position along that axis.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _fresh = count()
 
 
 class _Unknown(Exception):
-    """A number that is read from an array whose values may change."""
+    """A number is read from an array whose values may change."""
 
 
 class Accesses(NamedTuple):
-    """Elements of an operand that elements of the result read: pairs of flat positions."""
+    """Pairs of flat positions: elements of the result, and operand elements that they read."""
 
     rows: Any
     columns: Any
@@ -43,9 +43,9 @@ def accesses(
     params: Mapping[str, Any],
     out: Aval,
 ) -> dict[int, Accesses]:
-    """What is read of each of the wanted operands of a primitive that has a ``pull``.
+    """The accesses to each of the wanted operands of a primitive with a ``pull`` rule.
 
-    ``values`` has the values of operands that are known, and None for the others.
+    ``values`` has the known values of operands, and None for the others.
     """
     assert primitive.pull is not None
     reader = _Reader(avals, values, wanted)
@@ -58,7 +58,7 @@ def accesses(
 
 
 Places = dict[Scalar, Any]
-"""For each index, its value in each row that is followed."""
+"""The value of each index in each row that is followed."""
 
 
 class _Reader:
@@ -68,19 +68,19 @@ class _Reader:
         self._found: dict[int, list[Accesses]] = {number: [] for number in wanted}
 
     def read(self, number: int, position: Sequence[Any]) -> Scalar:
-        """What the rule reads an element by: a node, which tells two reads apart."""
+        """The ``read`` argument of the rule: it makes a distinct node for each read."""
         args = tuple(map(as_index, position))
         return Scalar("operand", args, self._avals[number].dtype, (number, next(_fresh)))
 
     def found(self, number: int) -> Accesses:
-        """All elements that were found to be read of an operand."""
+        """All accesses to an operand that were found."""
         found = self._found[number]
         if not found:
             return Accesses(np.zeros(0, np.int64), np.zeros(0, np.int64))
         return Accesses(*map(np.concatenate, zip(*found, strict=True)))
 
     def follow(self, node: Scalar, rows: Any, places: Places) -> None:
-        """Find what an expression reads, for each of the rows (which may repeat)."""
+        """Find the accesses of an expression, for each of the rows (which may repeat)."""
         if not len(rows) or not self._reads_wanted(node):
             return
         match node.op:
@@ -140,7 +140,7 @@ class _Reader:
             if value is None:
                 raise _Unknown
             at = [self._value(arg, places) for arg in node.args]
-            # where a guard does not hold, an index may be out of bounds
+            # an index may be out of bounds where its guard is false
             return value[tuple(np.clip(i, 0, n - 1) for i, n in zip(at, value.shape, strict=True))]
         args = [self._value(arg, places) for arg in node.args]
         match node.op:
@@ -153,7 +153,7 @@ class _Reader:
 
 
 def _repeated(rows: Any, flat: Any, places: Places, times: int) -> tuple[Any, Any, Places]:
-    """Each row a number of times."""
+    """Repeat each row a number of times."""
     check_entries(len(rows) * times)
     repeated = {i: np.repeat(at, times) for i, at in places.items()}
     return np.repeat(rows, times), np.repeat(flat, times), repeated

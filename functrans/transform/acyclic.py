@@ -1,15 +1,15 @@
-"""Acyclic colouring of symmetric matrices, whose entries follow by substitution.
+"""Acyclic colouring of symmetric matrices, whose entries are recovered by substitution.
 
-Neighbours have different colours, and any two colours together make a forest: fewer colours than a
-star colouring takes. In a product, an entry stands alone at the leaf of a tree, and less what the
-branches behind it add up to elsewhere (Coleman and Cai, "The cyclic coloring problem and estimation
-of sparse Hessian matrices", 1986). Colours are found greedily, with the trees in a union-find
-(Gebremedhin, Tarafdar, Manne and Pothen, "New acyclic and star coloring algorithms with application
-to computing Hessians", 2007).
+Neighbours have different colours, and the vertices of any two colours induce a forest: this takes
+fewer colours than a star colouring. An entry at a leaf of a tree is an element of a product; other
+entries are elements minus the sum of entries farther from the root (Coleman and Cai, "The cyclic
+coloring problem and estimation of sparse Hessian matrices", 1986). Colours are found greedily, with
+the trees in a union-find (Gebremedhin, Tarafdar, Manne and Pothen, "New acyclic and star coloring
+algorithms with application to computing Hessians", 2007).
 
-Substitution goes from the leaves inwards: an entry at a leaf is taken from what its neighbour has,
-whose entry then follows, and so on. Long branches would add up rounding errors; a colouring whose
-trees are deep is of no use.
+Substitution proceeds from the leaves inwards: the entry of a leaf is subtracted from its
+neighbour's element, which then gives that entry, and so on. Long branches would accumulate rounding
+errors, so a colouring with deep trees is rejected.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ from functrans.trace.stage import rewrite
 from functrans.transform.colouring import count_colours
 
 MOST_PATHS = 4_000_000
-"""So many paths over three vertices are gone through at most, which takes a second or two."""
+"""The most paths over three vertices that are visited, which takes a second or two."""
 
 _DEEPEST = 64
-"""Rounds of substitution at most."""
+"""The most rounds of substitution."""
 
 
 class Substitution(NamedTuple):
-    """How the entries of a matrix follow from its products with acyclic colours.
+    """How the entries of a matrix are computed from its products with acyclic colours.
 
     Parameters
     ----------
     leaves, neighbours : array of int
-        For each edge, in the order of substitution: the element of the products (of all of them,
-        one after another) that is the entry when its turn comes; and the element from which it is
-        taken then.
+        For each edge, in the order of substitution: the element of the concatenated products
+        that equals the entry at its turn; and the element from which the entry is then subtracted.
     rounds : tuple of int
-        Where edges begin that do not depend on each other.
+        The starts of groups of edges that do not depend on each other.
     entries : array of int
-        For each entry of the matrix its edge, or behind all edges the element of the products.
+        For each entry of the matrix the number of its edge, or (after all edges) of the element.
     """
 
     leaves: Any
@@ -57,7 +56,7 @@ class Substitution(NamedTuple):
 
 
 def count_paths(pattern: Pattern) -> int:
-    """How many paths over three vertices there are."""
+    """The number of paths over three vertices."""
     return int(np.sum(np.diff(pattern.indptr).astype(np.int64) ** 2))
 
 
@@ -86,7 +85,7 @@ class _Edges:
 
 
 class _Acyclic:
-    """Greedy acyclic colouring. Each edge is in one tree, of the two colours of its ends."""
+    """Greedy acyclic colouring. Each edge is in one tree, that of the two colours of its ends."""
 
     def __init__(self, graph: _Edges) -> None:
         self._neighbours: Sequence[Sequence[tuple[int, int]]] = graph.of
@@ -94,7 +93,7 @@ class _Acyclic:
         self._parent = list(range(graph.count))
 
     def coloured(self, order: Iterable[int]) -> Any:
-        """The colours, if vertices are coloured in an order."""
+        """Colour the vertices in the given order."""
         for vertex in order:
             near = [(w, e) for w, e in self._neighbours[vertex] if self._colours[w] >= 0]
             forbidden = self._forbidden(vertex, near)
@@ -106,7 +105,7 @@ class _Acyclic:
         return np.asarray(self._colours, np.int64)
 
     def _forbidden(self, vertex: int, near: Sequence[tuple[int, int]]) -> set[int]:
-        """The colours with which a vertex would be like a neighbour, or close a cycle."""
+        """The colours with which a vertex would equal a neighbour, or close a cycle."""
         colours = self._colours
         forbidden = {colours[w] for w, _ in near}
         reached: dict[int, int] = {}
@@ -114,13 +113,13 @@ class _Acyclic:
             for x, edge in self._neighbours[w]:
                 colour = colours[x]
                 if x != vertex and colour >= 0 and colour not in forbidden:
-                    # one tree at two neighbours: of this colour, the vertex would connect them
+                    # two neighbours in one tree: with this colour, the vertex would close a cycle
                     if reached.setdefault(self._tree(edge), w) != w:
                         forbidden.add(colour)
         return forbidden
 
     def _join(self, vertex: int, near: Sequence[tuple[int, int]]) -> None:
-        """Put the edges to a vertex into the trees that they touch."""
+        """Add the edges of a vertex to the trees that they touch."""
         colours, own = self._colours, self._colours[vertex]
         first: dict[int, int] = {}
         for w, edge in near:
@@ -144,7 +143,7 @@ def substitution(pattern: Pattern, colours: Any) -> Substitution | None:
     """The substitution for a symmetric pattern and an acyclic colouring; None if it is too deep.
 
     The element of a product at row ``i`` in the colour of ``j`` is the sum of the row's entries in
-    columns of that colour. Where all but one are known, that one follows.
+    columns of that colour. If all but one are known, that one can be computed.
     """
     size = pattern.shape[0]
     rows = np.repeat(np.arange(size), np.diff(pattern.indptr))
@@ -160,7 +159,7 @@ def substitution(pattern: Pattern, colours: Any) -> Substitution | None:
             return None
         left = np.bincount(places[unknown], minlength=size * count_colours(colours))
         leaf = unknown & (left[places] == 1)
-        # of an edge with two leaves, the first one
+        # for an edge with two leaves, the first one
         leaf &= ~(leaf[mirror] & (rows > columns))
         chosen = np.flatnonzero(leaf)
         done = sum(map(len, order))
@@ -177,14 +176,14 @@ def substitution(pattern: Pattern, colours: Any) -> Substitution | None:
 
 
 def _mirrors(rows: Any, columns: Any, size: int) -> Any:
-    """For each entry, in the order of rows and columns, the number of the one across."""
+    """For each entry, in row-major order, the number of its mirror image."""
     mirror = np.empty(len(rows), np.int64)
     mirror[np.argsort(columns * size + rows, kind="stable")] = np.arange(len(rows))
     return mirror
 
 
 def substituted(products: Any, how: Substitution) -> Any:
-    """The entries of a matrix, of all products one after another."""
+    """The entries of a matrix, from its concatenated products."""
     if isinstance(products, np.ndarray):
         edges = _by_rounds(products, how)
     else:
@@ -201,7 +200,7 @@ def _by_rounds(products: Any, how: Substitution) -> Any:
 
 
 def _one_by_one(products: Any, how: Substitution) -> Any:
-    """As a loop over edges, which compiled takes some nanoseconds for each."""
+    """Substitution as a loop over edges, which takes some nanoseconds for each when compiled."""
     position = Aval((), np.dtype(np.int64))
     body = rewrite(_step, (Aval(products.shape, products.dtype), position, position))
     _, edges = scan_p(

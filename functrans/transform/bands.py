@@ -1,9 +1,8 @@
-"""Bands: matrices whose rows repeat from one to the next, in a cyclic colouring.
+"""Band matrices in a cyclic colouring, whose entries are read by index arithmetic.
 
 Column ``j`` has the colour ``j mod period``, as in the examples of Curtis, Powell and Reid (1974).
-Entry ``k`` of row ``i`` stands in the product of the colour ``(i + a) mod period`` at ``i + b``, so
-the entries are some diagonals, read with arithmetic on indices; all but those of a few rows at both
-ends.
+Entry ``k`` of row ``i`` is element ``i + b`` of the product of the colour ``(i + a) mod period``.
+So the entries are diagonals, read without stored positions, except for a few rows at both ends.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from functrans.ops.dependence import Pattern
 from functrans.ops.indexing.cyclic import cyclic_diagonal
 
 _WIDEST = 16
-"""So many entries in a row are written out."""
+"""The most entries of a row, which are unrolled."""
 _MOST_APART = 64
-"""So many entries at the ends are written out, one by one."""
+"""The most entries at the ends, which are unrolled."""
 _SHORTEST = 256
-"""Fewer entries are as quickly read by their positions."""
+"""The fewest entries: fewer are read as fast by their positions."""
 
 
 class Band(NamedTuple):
-    """How the entries of a matrix are read off its products with cyclic vectors.
+    """How the entries of a matrix are read from its products with cyclic vectors.
 
     Parameters
     ----------
     period : int
         The number of colours.
     first, rows : int
-        The rows that are alike: their first entry, and how many rows they are.
+        The regular rows: the number of their first entry, and of the rows.
     diagonals : tuple of (int, int)
-        For each entry of such a row, the colour and the element where it stands, for the first row.
+        For each entry of the first regular row, its colour and its element in that product.
     apart : tuple of (int, int, int)
         The other entries: number, colour, element.
     entries : int
@@ -67,9 +66,9 @@ def cyclic_colours(pattern: Pattern, most: int) -> Any:
 
 
 def band_of(pattern: Pattern, places: tuple[Any, Any], period: int) -> Band | None:
-    """The band of a matrix whose entries, row by row, stand at those places: elements and colours.
+    """The band of a matrix with entries, by rows, at these places: elements and colours.
 
-    None if too few rows are alike.
+    None if too few rows are regular.
     """
     elements, colours = places
     lengths = np.diff(pattern.indptr)
@@ -105,7 +104,7 @@ def _run(flags: Any, middle: int) -> tuple[int, int]:
 
 
 def read_band(products: Any, band: Band) -> Any:
-    """The entries, in their order, of products with a row for each colour."""
+    """The entries, in order, from products with a row for each colour."""
     width = len(band.diagonals)
     parts = [
         cyclic_diagonal(products, shift=colour, start=element, count=band.rows)

@@ -1,4 +1,4 @@
-"""vmap on graphs: every equation with a mapped operand by its batching rule."""
+"""vmap on graphs: batching rules are applied to all equations with a mapped operand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Axes = Sequence[int | None]
 def batched_outputs(
     graph: Graph, inputs: Sequence[Any], axes: Axes, size: int
 ) -> tuple[list[Any], list[int | None]]:
-    """The outputs of a graph for inputs with mapped axes, and where the outputs are mapped."""
+    """The outputs of a graph for inputs with mapped axes, and the outputs' mapped axes."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
     mapped = {v: axis for v, axis in zip(graph.inputs, axes, strict=True) if axis is not None}
     for eqn in graph.eqns:
@@ -66,7 +66,7 @@ def batch_graph(
     size: int,
     out_axes: tuple[int | None, ...] | None = None,
 ) -> tuple[Graph, tuple[int | None, ...]]:
-    """The batched graph, and where its outputs are mapped.
+    """The batched graph, and the mapped axes of its outputs.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def batch_graph(
     size : int
         The extent of the mapped axes.
     out_axes : tuple of int or None, optional
-        Where each output's mapped axis is wanted. None leaves an output where it comes out.
+        The required mapped axis of each output; None leaves it as it results.
     """
     found: list[int | None] = []
 

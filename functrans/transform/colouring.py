@@ -1,10 +1,11 @@
-"""Colouring of sparsity patterns: which columns of a derivative may be computed at once.
+"""Colouring of sparsity patterns: which columns of a derivative can be computed at once.
 
-Columns that have no row in common are one product with the derivative (Curtis, Powell and Reid, "On
-the estimation of sparse Jacobian matrices", 1974). Of a symmetric matrix, each pair of elements is
-wanted once, for which a star colouring is enough: each path over four vertices has three colours
-(Coleman and Moré, "Estimation of sparse Hessian matrices and graph coloring problems", 1984). Both
-are found greedily; what colours a vertex may not have is a set of bits, a Python integer.
+Columns without a common row are computed by one product with the derivative (Curtis, Powell and
+Reid, "On the estimation of sparse Jacobian matrices", 1974). Of a symmetric matrix, each pair of
+mirrored entries is needed once, for which a star colouring suffices: each path over four vertices
+has at least three colours (Coleman and Moré, "Estimation of sparse Hessian matrices and graph
+coloring problems", 1984). Both are found greedily; the forbidden colours of a vertex are a bit set,
+a Python integer.
 `functrans.transform.acyclic` has colourings with fewer colours, `functrans.transform.bands` cyclic
 ones.
 """
@@ -21,10 +22,10 @@ from functrans.ops.dependence import Pattern
 
 
 def colour_columns(pattern: Pattern) -> Any:
-    """A colour (an integer from 0 on) for each column, such that those of one share no row.
+    """A colour (an integer from 0 on) for each column, so that columns of a colour share no row.
 
-    The columns are taken in their order, which is best for a band, and with the fullest first; the
-    fewer colours are given.
+    The columns are coloured in their order, which is best for a band, and in order of decreasing
+    numbers of entries; the result with fewer colours is returned.
     """
     by_column = pattern.T.tocsr()
     rows_of = _neighbours(by_column)
@@ -35,7 +36,7 @@ def colour_columns(pattern: Pattern) -> Any:
 
 
 def count_colours(colours: Any) -> int:
-    """How many colours there are."""
+    """The number of colours."""
     return int(colours.max(initial=-1)) + 1
 
 
@@ -46,7 +47,7 @@ def _neighbours(pattern: Pattern) -> list[list[int]]:
 
 
 def _lowest_free(taken: int) -> int:
-    """The lowest bit that is not set."""
+    """The position of the lowest bit that is not set."""
     return (~taken & (taken + 1)).bit_length() - 1
 
 
@@ -67,7 +68,7 @@ def _greedy(rows_of: Sequence[Sequence[int]], rows: int, order: Iterable[int]) -
 
 
 def colour_star(pattern: Pattern) -> Any:
-    """A star colouring of the graph of a symmetric pattern; vertices of many edges come first."""
+    """A star colouring of the graph of a symmetric pattern, vertices of high degree first."""
     neighbours = [[w for w in every if w != v] for v, every in enumerate(_neighbours(pattern))]
     order = np.argsort([-len(every) for every in neighbours], kind="stable").tolist()
     in_order = range(len(neighbours))
@@ -77,10 +78,10 @@ def colour_star(pattern: Pattern) -> Any:
 class _Star:
     """Greedy star colouring.
 
-    A vertex is the last of a path over four that is coloured. As its end, it must not have the
-    colour of the third if the second and the fourth have one: ``forbidden_by[second]`` has such
-    colours. As an inner one, with two neighbours of one colour, it must not have the colour of
-    another neighbour of theirs.
+    Consider paths over four vertices in which a vertex is the last one to be coloured. At the end
+    of such a path, it must not have the colour of the third vertex if the second and the fourth
+    have the same colour: ``forbidden_by[second]`` has these colours. As an inner vertex with two
+    neighbours of the same colour, it must not have the colour of another neighbour of theirs.
     """
 
     def __init__(self, neighbours: Sequence[Sequence[int]]) -> None:
@@ -88,9 +89,11 @@ class _Star:
         count = len(neighbours)
         self._colours = [-1] * count
         self._around = [0] * count  # the colours of a vertex's neighbours
-        self._repeated = [0] * count  # those that two of them have
+        self._repeated = [0] * count  # those of at least two of them
         self._forbidden_by = [0] * count
-        self._first: list[dict[int, int]] = [{} for _ in range(count)]  # the one of a colour
+        self._first: list[dict[int, int]] = [
+            {} for _ in range(count)
+        ]  # the neighbour of each colour
 
     def coloured(self, order: Iterable[int]) -> Any:
         """The colours, if vertices are coloured in an order."""
@@ -124,13 +127,13 @@ class _Star:
 
 
 def places_of_columns(pattern: Pattern, colours: Any) -> tuple[Any, Any]:
-    """Where each entry, in its order, stands among the products: the row, and the colour."""
+    """The place of each entry, in order, among the products: its row, and its colour."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     return rows, colours[pattern.indices]
 
 
 def places_of_star(pattern: Pattern, colours: Any) -> tuple[Any, Any]:
-    """As `places_of_columns`, of a symmetric matrix: an entry is read where it stands alone."""
+    """As `places_of_columns`, for a symmetric matrix: an entry is read where it is isolated."""
     rows, of_columns = places_of_columns(pattern, colours)
     columns = pattern.indices
     key = rows * max(count_colours(colours), 1) + of_columns

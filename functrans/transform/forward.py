@@ -1,6 +1,6 @@
 """Forward mode: propagates tangents together with primals.
 
-A tangent that is zero is absent (None), never an array of zeros.
+A zero tangent is absent (None), never an array of zeros.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def push_forward(
 ) -> tuple[list[Any], list[Any]]:
     """The outputs of a graph and their tangents.
 
-    ``known`` has the values of variables that have been computed already.
+    ``known`` has the values of variables that are computed already.
     """
     values = Environment(zip(graph.inputs, primals, strict=True))
     values.update(known)
@@ -104,10 +104,10 @@ def tangents_of_results(
 
 
 def _of_primal(primal: Var, tangent: Any) -> Any:
-    """A tangent in the dtype of its primal, where a rule has computed it in another one.
+    """Cast a tangent to the dtype of its primal, if a rule has computed it in another one.
 
-    Functions of SciPy compute half floats in single or double precision, and so do rules that
-    choose between Python's numbers.
+    SciPy's functions compute float16 in single or double precision, and so do rules that select
+    between Python numbers.
     """
     dtype = primal.aval.dtype
     if tangent is None or tangent.dtype == dtype or not is_inexact(dtype):
@@ -132,20 +132,20 @@ def _tangent_of_linear(
 
 
 class Tangent(NamedTuple):
-    """The tangent of a graph's outputs, as a graph.
+    """The tangents of a graph's outputs, as a linear graph.
 
     Parameters
     ----------
     graph : Graph
-        From the needed values and the tangents of the inputs to the tangents of the outputs, and
-        then the outputs that are ``late``.
+        Maps the needed values and the tangents of the inputs to the tangents of the outputs,
+        followed by the ``late`` outputs.
     needed : tuple of int
-        Which variables of the original graph (by `variables`) it takes the values of.
+        The numbers of the original graph's variables (in `variables`) whose values it takes.
     nonzero : tuple of bool
         For each output of the original graph, whether it has a tangent.
     late : tuple of bool
-        For each output of the original graph, whether it is computed together with the tangents:
-        it comes out of an equation with an inner graph.
+        For each output of the original graph, whether it is computed together with the tangents,
+        because it results from an equation with an inner graph.
     """
 
     graph: Graph
@@ -165,10 +165,9 @@ def variables(graph: Graph) -> list[Var]:
 @rewriting(2048)
 @typechecked
 def tangent_graph(graph: Graph, moving: tuple[bool, ...], count: int | None = None) -> Tangent:
-    """The tangents of the outputs, from values that are known and the tangents of some inputs.
+    """The tangents of the outputs, from known values and the tangents of the ``moving`` inputs.
 
-    If there is a ``count``, only so many of the first outputs have tangents: the others are
-    auxiliary.
+    With ``count``, only this many first outputs have tangents: the others are auxiliary.
     """
     computed = [var for eqn in graph.eqns for var in eqn.outputs if not eqn.primitive.higher_order]
     known = [*graph.inputs, *computed]
@@ -211,9 +210,9 @@ class Jvp(NamedTuple):
 def jvp_graph(
     graph: Graph, moving: tuple[bool, ...], instantiate: tuple[bool, ...] | None = None
 ) -> Jvp:
-    """Outputs and tangents together, from inputs and the tangents of those that are ``moving``.
+    """The graph of outputs and tangents, from inputs and the tangents of the ``moving`` ones.
 
-    ``instantiate`` says which outputs get a tangent of zeros if theirs is absent.
+    ``instantiate``: which outputs get a tangent of zeros if theirs is absent.
     """
     nonzero: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""Jacobians of linear graphs: all directions of a basis at once, by batching over it."""
+"""Jacobians of linear graphs: all vectors of a basis at once, by batching over the basis."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _START = Aval((), _INDEX)
 
 
 def basis(start: Any, count: int, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Basis vectors ``start``, ``start + 1``, ... of the space of arrays of a shape."""
+    """``count`` basis vectors, from number ``start`` on, of the space of arrays of a shape."""
     rows = expand_axes(iota(size=count, dtype=_INDEX) + start, (1,))
     columns = expand_axes(iota(size=prod(shape), dtype=_INDEX), (0,))
     size = (count, prod(shape))
@@ -57,7 +57,7 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
 
     def run(*inputs: Any) -> list[Any]:
         vectors = basis(inputs[-1], count, aval.shape, aval.dtype)
-        # at which point a linear graph is differentiated does not matter: at 0
+        # a linear graph is differentiated at 0, since the point does not matter
         needed = [
             inputs[j] if j < residuals else absent_like(every[j].aval) for j in restricted.needed
         ]
@@ -80,7 +80,7 @@ def forward_block(graph: Graph, residuals: int, i: int, count: int) -> Graph:
 @rewriting(512)
 @typechecked
 def reverse_block(graph: Graph, residuals: int, j: int, count: int) -> Graph:
-    """The derivatives of ``count`` elements of output ``j`` by all inputs.
+    """The derivatives of ``count`` elements of output ``j`` with respect to all inputs.
 
     The inputs of the result are the residuals and the number of the first element (int64); each
     output has the element as its first axis.

@@ -2,8 +2,8 @@
 
 Li, Ye, Xu and others, "A computational framework for neural network-based variational Monte Carlo
 with forward Laplacian" (2024). For an equation y = g(x), with tangents J_k of x in all directions
-k, the Laplacian of y is g'(x) applied to that of x, and the sum over k of the second derivative of
-g in the direction J_k. The second term is absent where g is linear, which most of the work is.
+k, the Laplacian of y is g'(x) applied to the Laplacian of x, plus the sum over k of the second
+derivative of g in the direction J_k. The second term is absent for linear g, where most work is.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from functrans.transform.jacobian import basis
 
 
 class Second(NamedTuple):
-    """A value and its derivatives by all directions; None where they are zero.
+    """A value and its derivatives in all directions; None for zero derivatives.
 
     Parameters
     ----------
     value : array
     tangents : array or None
-        In each direction, along a first axis.
+        The tangents in all directions, along a first axis.
     laplacian : array or None
-        The sum of the second derivatives in each direction.
+        The sum of the second derivatives over all directions.
     """
 
     value: Any
@@ -41,7 +41,7 @@ class Second(NamedTuple):
 @rewriting(512)
 @typechecked
 def laplacian_graph(graph: Graph, moving: tuple[bool, ...]) -> Graph:
-    """The Laplacian of each output by all elements of the ``moving`` inputs together."""
+    """The Laplacian of each output with respect to all elements of the ``moving`` inputs."""
     sizes = [prod(v.aval.shape) for v, flag in zip(graph.inputs, moving, strict=True) if flag]
     count = sum(sizes)
 
@@ -81,7 +81,7 @@ def _outputs(graph: Graph, inputs: Sequence[Second], count: int) -> list[Second]
 
 
 def _pushed(eqn: Eqn, operands: Sequence[Second], count: int) -> list[Second]:
-    """The results of one equation."""
+    """The results of one equation, with their derivatives."""
     single, atoms = _alone(eqn)
     given = dict(zip(eqn.inputs, operands, strict=True))
     inputs = [given[atom] for atom in atoms]
@@ -94,7 +94,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Second], count: int) -> list[Second]:
     found = replay(first.graph, [*values, *laplacians])
     of_laplacians = iter(found[outs:])
 
-    # the derivative of the tangent, in the direction of the tangent, where it is not zero
+    # the derivative of the tangent in the direction of the tangent, if it is not zero
     second = jvp_graph(first.graph, (*moving, *(False for _ in moved)))
     wanted = second.graph.outputs[outs : len(first.graph.outputs)]
     curved = second.nonzero[outs:]
@@ -123,6 +123,6 @@ def _pushed(eqn: Eqn, operands: Sequence[Second], count: int) -> list[Second]:
 
 
 def _alone(eqn: Eqn) -> tuple[Graph, list[Var]]:
-    """An equation as a graph, and the variables that it takes, each once."""
+    """An equation as a graph, and its input variables, each once."""
     variables = list(dict.fromkeys(x for x in eqn.inputs if isinstance(x, Var)))
     return Graph(variables, [eqn], eqn.outputs), variables

@@ -1,7 +1,7 @@
-"""Look-ups by row: a graph in which each row read of a table gets an added offset, as an input.
+"""Sparse gradients of tables: a graph with an offset added to each row that it reads of a table.
 
-The cotangents of the offsets and the indices of the rows are the gradient of the table, in less
-memory than the table takes.
+The offsets are inputs. Their cotangents and the indices of the rows represent the gradient of the
+table, in less memory than the table takes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from functrans.ops.indexing.gather import gather
 
 
 class LookUp(NamedTuple):
-    """A place where rows are read: of which input, and as which array.
+    """A read of rows: of which input, and the resulting array.
 
-    ``rows`` are the indices, where they stand in the program.
+    ``rows`` are the indices, if they are constants of the program.
     """
 
     table: int
@@ -37,7 +37,7 @@ def with_offsets(
 ) -> tuple[Graph, list[LookUp]]:
     """A graph with an offset for each look-up as a further input, and the indices as results.
 
-    Those indices are not among the results that stand in the program.
+    Constant indices are not among the results.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def with_offsets(
     tables : sequence of int
         The inputs that are tables.
     names : sequence of str
-        What a message calls them.
+        Their names in messages.
 
     Raises
     ------

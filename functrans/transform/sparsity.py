@@ -1,9 +1,9 @@
-"""Sparsity patterns of linear graphs, by abstract interpretation: a walk forward over equations.
+"""Sparsity patterns of linear graphs, by forward abstract interpretation of the equations.
 
-A derivative at a point is a linear graph (`functrans.transform.split`), whose equations are of a
-few primitives. Each is known by its elements, or has a rule of its own; where neither helps, a
-result is taken to depend on everything, which makes a pattern larger and no derivative wrong. A
-pattern holds for all values of what is not known.
+A derivative at a point is a linear graph (`functrans.transform.split`) of few primitives. The
+pattern of an equation follows from the elements that it reads, or from the primitive's own rule;
+otherwise a result is assumed to depend on everything, which makes a pattern larger, but no
+derivative wrong. A pattern is valid for all values that are not known.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def patterns(graph: Graph, known: Sequence[Any]) -> list[Pattern]:
     Parameters
     ----------
     graph : Graph
-        From residuals and tangents to tangents.
+        Maps residuals and tangents to tangents.
     known : sequence
-        The value of each residual, or None where it may change. The other inputs are the tangents:
-        the columns of the patterns, one after another.
+        The value of each residual, or None if it may change. The other inputs are the tangents,
+        whose elements are the columns of the patterns.
     """
     residuals = [
         Dependent(aval, None, None if value is None else np.asarray(value))
@@ -60,7 +60,7 @@ def patterns(graph: Graph, known: Sequence[Any]) -> list[Pattern]:
 
 
 def propagated(graph: Graph, inputs: Sequence[Dependent]) -> list[Dependent]:
-    """The outputs of a linear graph, with what they depend on."""
+    """The outputs of a linear graph, with their dependences."""
     env: dict[Any, Dependent] = dict(zip(graph.inputs, inputs, strict=True))
 
     def read(atom: Any) -> Dependent:
@@ -90,7 +90,7 @@ def _results(eqn: Eqn, operands: Sequence[Dependent]) -> list[Dependent]:
 
 
 def _of_residuals(eqn: Eqn, operands: Sequence[Dependent]) -> list[Dependent]:
-    """The results of what is computed of residuals: they depend on no input."""
+    """The results of an equation on residuals, which depend on no tangent."""
     avals = [var.aval for var in eqn.outputs]
     if not all(x.is_known for x in operands):
         return [Dependent(aval) for aval in avals]

@@ -11,16 +11,16 @@ from functrans.ir.primitive import EqnSplit
 
 
 class Split(NamedTuple):
-    """A graph in two parts.
+    """A graph, partially evaluated into two parts.
 
     Parameters
     ----------
     known : Graph
-        From the known inputs to the outputs that depend on nothing else, and the residuals.
+        Maps the known inputs to the outputs that depend only on these, and the residuals.
     unknown : Graph
-        From the residuals and the unknown inputs to the other outputs.
+        Maps the residuals and the unknown inputs to the other outputs.
     unknown_out : tuple of bool
-        Which outputs of the whole are the unknown part's.
+        Which outputs of the whole graph the unknown part computes.
     """
 
     known: Graph
@@ -31,9 +31,9 @@ class Split(NamedTuple):
 @rewriting(2048)
 @typechecked
 def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
-    """Split a graph by what depends on the unknown inputs.
+    """Split a graph into a known part, and a part that depends on the unknown inputs.
 
-    An equation with inner graphs may be split itself, by its primitive's ``split`` slot.
+    An equation with inner graphs may itself be split, by its primitive's ``split`` slot.
     """
     unknown: set[Atom] = {v for v, flag in zip(graph.inputs, unknown_in, strict=True) if flag}
     known_eqns: list[Eqn] = []
@@ -82,7 +82,7 @@ def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
 def _split_eqn(
     eqn: Eqn, flags: Sequence[bool], parts: EqnSplit
 ) -> tuple[list[Eqn], list[Eqn], dict[Atom, Atom]]:
-    """The equations of both parts, and what becomes of the equation's results."""
+    """Inline both parts of an equation: their equations, and a substitution for its results."""
     known_in = [a for a, flag in zip(eqn.inputs, flags, strict=True) if not flag]
     unknown_in = [a for a, flag in zip(eqn.inputs, flags, strict=True) if flag]
     before, known = inlined(parts.known, known_in, eqn.source)
@@ -96,7 +96,7 @@ def _split_eqn(
 
 
 def _free_variables(graph: Graph, unknown: set[Atom]) -> list[Var]:
-    """The known variables that the equations mention, each once, in the order of first use."""
+    """The known variables that the unknown equations read, in the order of first use."""
     free: dict[Var, None] = {}
     for eqn in graph.eqns:
         for atom in eqn.inputs:

@@ -1,9 +1,9 @@
 """Structural zeros of tangents, which keep 0 times an infinite derivative from becoming NaN.
 
 The tangent of ``where(mask, x, 1)`` is 0 outside of the mask, and so is that of its square root,
-even where the root's derivative is infinite. A tangent that is known to be 0 at some elements has a
-support: a boolean array, False there. It follows the elements that operations move, and is applied
-where a derivative may be infinite. (Reverse mode has `functrans.ops.arrays.masked` for the same.)
+even where the root's derivative is infinite. A tangent that is structurally 0 at some elements has
+a support: a boolean array that is False there. Supports are moved like the elements, and applied
+where a derivative may be infinite. (Reverse mode uses `functrans.ops.arrays.masked`.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functrans.ops.elementwise.logic import isnan, logical_and, logical_or
 from functrans.ops.indexing.gather import gather, scatter_set, set_at
 
 Support = bool | Callable[[], Any]
-"""True for all elements, False for none, or a function that gives the truths, once."""
+"""True for all elements, False for none, or a memoised function that returns the mask."""
 
 _MOVES = frozenset(
     (
@@ -41,13 +41,13 @@ _MOVES = frozenset(
 
 
 class Supports:
-    """The supports of the tangents of a graph's variables, as they are pushed forward."""
+    """The supports of the tangents of a graph's variables, computed in forward order."""
 
     def __init__(self) -> None:
         self._partial: dict[Var, Support] = {}
 
     def of_operands(self, eqn: Eqn, tangents: Sequence[Any]) -> list[Support]:
-        """For each operand, where its tangent can be other than 0."""
+        """The support of each operand's tangent."""
         return [
             False if t is None else self._of(atom)
             for atom, t in zip(eqn.inputs, tangents, strict=True)
@@ -57,7 +57,7 @@ class Supports:
         return self._partial.get(atom, True) if isinstance(atom, Var) else True
 
     def push(self, eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> None:
-        """Note where the tangents of an equation's results can be other than 0."""
+        """Record the supports of the tangents of an equation's results."""
         found = _pushed(eqn, operands, supports)
         if found is not True:
             for var in eqn.outputs:
@@ -70,7 +70,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Any], supports: Sequence[Support]) -> S
     if primitive is select:
         if supports[1] is True and supports[2] is True:
             return True
-        # a mask may have fewer axes than what it chooses from
+        # a mask may have fewer axes than the operands
         return _once(
             lambda: broadcast_to(select(operands[0], *map(_truths, supports[1:])), shape=shape)
         )
@@ -122,7 +122,7 @@ _WINNERS: dict[Primitive, Callable[..., Sequence[Any]]] = {
     fmin: _fmin_winners,
     clip: _clip_winners,
 }
-"""Where each operand is the result, or shares in it: elsewhere it has no influence."""
+"""Masks of the elements where each operand contributes to the result of a selection."""
 
 
 def _won(winners: Sequence[Any], supports: Sequence[Support], shape: tuple[int, ...]) -> Any:
@@ -167,7 +167,7 @@ def tangent_by_parts(
     outs: Sequence[Any],
     supports: Sequence[Support],
 ) -> Any:
-    """The tangent of an elementwise primitive, each operand's part being 0 outside its support."""
+    """The tangent of an elementwise primitive; each operand contributes 0 outside its support."""
     total = None
     for i, (tangent, support) in enumerate(zip(tangents, supports, strict=True)):
         if tangent is None:

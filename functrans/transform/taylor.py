@@ -1,14 +1,13 @@
-"""Taylor mode: the derivatives of a function along a curve, up to any order, in one pass forward.
+"""Taylor mode: derivatives of a function along a curve, up to any order, in one forward pass.
 
 Griewank and Walther, "Evaluating Derivatives", chapter 13. A value is a power series in one
-parameter, and every operation acts on series. There is no rule for each operation: with ``y`` the
-result for ``x``, the rule of the tangent says what ``y'`` is, as operations on ``x``, ``y`` and
-``x'``; and the coefficient k of ``y`` is the coefficient k - 1 of that, divided by k. So the rule
-itself is applied to series, and each of its coefficients needs only lower ones of ``y``. Series are
-lazy, coefficients are computed as they are asked for, and equal operations on equal series are one:
-the sine and the cosine of a series, which need each other, are two series and no more. Products
-are sums of products, quotients follow from one another, so that all takes a time of the order of
-the square of the order.
+parameter, and operations act on series. Operations need no Taylor rules of their own: for a result
+``y`` of ``x``, the jvp rule expresses ``y'`` by operations on ``x``, ``y`` and ``x'``; and
+coefficient k of ``y`` is coefficient k - 1 of ``y'``, divided by k. So the jvp rule itself is
+applied to series, and each of its coefficients needs only lower coefficients of ``y``. Series are
+lazy: coefficients are computed on demand. Equal operations on equal series are shared: the sine and
+the cosine of a series, which need each other, are only two series. Products are Cauchy products,
+and quotients use a recurrence, so that the total time is quadratic in the order.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
 
 APPLIED_ONCE = frozenset({"checkpoint", "jit", "step"})
-"""Primitives that apply a graph, which is gone through as if it stood there."""
+"""Primitives that apply an inner graph, which is interpreted as if it were inlined."""
 
 IN_STEPS = frozenset({"cond", "counted_scan", "scan", "while_loop"})
-"""Loops and branches, whose rules of tangents take series as well."""
+"""Loops and branches, whose jvp rules accept series as well."""
 
 
 class Series:
-    """A power series, of which a coefficient is computed when it is first asked for.
+    """A power series with lazily computed coefficients.
 
-    Coefficients are None where they are zero; that of order 0, the value, is never None.
+    Zero coefficients are None; the coefficient of order 0, the value, is never None.
 
     Parameters
     ----------
     coefficient : callable
-        Gives the one of an order, from others of lower order of this and of other series.
+        Computes the coefficient of an order, from lower orders of this and of other series.
     moves : bool
-        Whether any other than the first may not be zero.
+        Whether any coefficient but the first may be nonzero.
     """
 
     def __init__(self, coefficient: Callable[[int], Any], moves: bool = True) -> None:
@@ -61,17 +60,17 @@ class Series:
         return self._found[order]
 
     def has(self, order: int) -> bool:
-        """Whether all up to this order have been computed."""
+        """Whether all coefficients up to this order are computed."""
         return not self.moves or len(self._found) > order
 
 
 def constant(value: Any) -> Series:
-    """A value that does not move."""
+    """The series of a constant."""
     return Series(lambda order: value, moves=False)
 
 
 def given(value: Any, coefficients: Sequence[Any]) -> Series:
-    """A value with all its coefficients that are not zero."""
+    """The series of a value with given coefficients; the others are zero."""
     known = [value, *coefficients]
     return Series(lambda order: known[order] if order < len(known) else None)
 
@@ -91,13 +90,13 @@ def derivative(series: Series) -> Series:
 
 
 class Taylor(NamedTuple):
-    """Outputs and their coefficients, of those that move.
+    """A graph of outputs, and of the coefficients of those that are not constant.
 
     Parameters
     ----------
     graph : Graph
-        From the inputs and the coefficients of those that move, from the first order to the last
-        and input by input, to the outputs and the coefficients of those that move.
+        Maps the inputs, and the coefficients of the moving ones (by input, from the first order to
+        the last), to the outputs, and the coefficients of the moving ones.
     nonzero : tuple of bool
         Which outputs move.
     """
@@ -117,7 +116,7 @@ def taylor_graph(
 ) -> Taylor:
     """The Taylor coefficients of the outputs, up to an order, from those of the inputs.
 
-    ``instantiate`` says which outputs have coefficients of zeros if they do not move.
+    ``instantiate``: which outputs have coefficients of zeros if they do not move.
     """
     nonzero: list[bool] = []
 
@@ -149,20 +148,20 @@ def taylor_graph(
 
 
 class _Interpreter:
-    """Graphs, applied to series."""
+    """Interprets graphs on series."""
 
     def __init__(self, order: int) -> None:
         self.order = order
         self._applied: dict[Any, Sequence[Series]] = {}
         self._literals: dict[Any, Series] = {}
         self._kept: list[Series] = []
-        """All operands: their identities are in the keys of what has been applied."""
+        """All operands, kept alive since their ids are in the keys of memoised results."""
 
     def outputs(
         self, graph: Graph, inputs: Sequence[Series], *, eager: bool = False
     ) -> list[Series]:
-        """The outputs of a graph; if ``eager``, all coefficients are computed in their order."""
-        if unresolved(graph):  # a rule of a user's, within what another one has given
+        """The outputs of a graph; if ``eager``, all coefficients are computed in order."""
+        if unresolved(graph):  # a user's rule within the result of another one
             graph, captures = resolve(graph)
             if captures:
                 raise NotDifferentiableError(
@@ -220,7 +219,7 @@ class _Interpreter:
         values: Callable[[], Sequence[Any]],
         rule: Callable[[int, int], Any] | None,
     ) -> list[Series]:
-        """The results of an equation, by their values and a rule for (result, order)."""
+        """The results of an equation, from their values and a rule for ``(result, order)``."""
 
         def coefficient(number: int, order: int) -> Any:
             if order == 0:
@@ -241,7 +240,7 @@ class _Interpreter:
         moving: Sequence[int],
         values: Callable[[], Sequence[Any]],
     ) -> Sequence[Series]:
-        """``B y = a``: the coefficient k of y is that of a, less B's times y's, over B's value."""
+        """For ``B y = a``, coefficient k of y is that of a, minus B's times y's, over B's value."""
         divisor = eqn.primitive.quotient
         primals = [x[0] for x in operands]
 
@@ -265,7 +264,7 @@ class _Interpreter:
         moving: Sequence[int],
         values: Callable[[], Sequence[Any]],
     ) -> Sequence[Series]:
-        """The rule of the tangent is what the derivative of the result is."""
+        """The series of a result, whose derivative the jvp rule gives."""
 
         def make() -> Sequence[Series | None]:
             single = Graph(inputs, [Eqn(eqn.primitive, atoms, outs, eqn.params, eqn.source)], outs)
@@ -293,7 +292,7 @@ class _Interpreter:
 
 
 class _Steps:
-    """A loop or a branch: its rule of tangents, with a tuple of coefficients for each tangent."""
+    """A loop or a branch: its jvp rule, with a tuple of coefficients for each tangent."""
 
     def __init__(
         self, eqn: Eqn, operands: Sequence[Series], moving: Sequence[int], order: int
@@ -318,7 +317,7 @@ class _Steps:
         return None if moved is None else moved[order - 1]
 
     def _compute(self, order: int) -> None:
-        """All up to an order: the last one, if what it needs is there."""
+        """Compute the coefficients up to an order."""
         eqn, self._order = self._eqn, order
         primals = [x[0] for x in self._operands]
         if order == 0:
@@ -339,7 +338,7 @@ class _Steps:
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """What a function gives, computed when it is first asked for."""
+    """A memoised function without arguments."""
     found: list[Any] = []
 
     def get() -> Any:
@@ -355,7 +354,7 @@ def _is_inexact(atom: Atom) -> bool:
 
 
 def _divides(divisor: int | None, moving: Sequence[int], groups: Sequence[set[int]]) -> bool:
-    """Whether all that moves besides the divisor is what is divided."""
+    """Whether all moving operands except the divisor belong to the dividend."""
     return any(group.issuperset(set(moving) - {divisor}) for group in groups)
 
 
@@ -382,7 +381,7 @@ def _of_linear(
     values: Callable[[], Sequence[Any]],
     order: int,
 ) -> Sequence[Any]:
-    """A coefficient of the results is that of the operands, to which it is applied."""
+    """A coefficient of a linear primitive's results, from the same one of its operands."""
     tangents = [x[order] if i in moving else None for i, x in enumerate(operands)]
     if all(t is None for t in tangents):
         return [None] * len(eqn.outputs)
@@ -392,7 +391,7 @@ def _of_linear(
 def _of_product(
     eqn: Eqn, operands: Sequence[Series], moving: Sequence[int], order: int
 ) -> Sequence[Any]:
-    """A coefficient of a product: the sum of all products of the same order (Cauchy)."""
+    """A coefficient of a product: the sum of all products of total order k (Cauchy)."""
     total: Any = None
     for j in range(order + 1):
         parts = [x[0] for x in operands]

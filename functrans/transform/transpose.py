@@ -1,7 +1,7 @@
-"""Reverse mode's second half: a linear graph, run backwards.
+"""Transposition of linear graphs, the second half of reverse mode.
 
-Cotangents flow from outputs to inputs; those that are zero are absent. Whatever in the graph does
-not depend on the linear inputs is computed forwards first.
+Cotangents are propagated from outputs to inputs; zero cotangents are absent. Equations that do not
+depend on the linear inputs are computed first, forwards.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from functrans.transform.split import split
 
 
 class Transposed(NamedTuple):
-    """A graph from the nonlinear inputs and the cotangents of outputs to those of linear inputs.
+    """A graph from the nonlinear inputs and the outputs' cotangents to those of linear inputs.
 
-    ``nonzero`` says which linear inputs have a cotangent; the others are left out. Outputs of the
-    original that do not depend on the linear inputs have no cotangent: the graph gives them, first.
+    ``nonzero``: which linear inputs have a cotangent; the others are left out. Outputs of the
+    original that do not depend on the linear inputs have no cotangent: they are the first outputs.
     """
 
     graph: Graph
@@ -39,7 +39,7 @@ def transpose_graph(
     given: tuple[bool, ...] | None = None,
     instantiate: bool = False,
 ) -> Transposed:
-    """The transpose of a graph, in the inputs that it is ``linear`` in.
+    """The transpose of a graph, with respect to the inputs that it is ``linear`` in.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def transpose_graph(
     linear : tuple of bool
         For each input, whether the outputs are linear in it.
     given : tuple of bool, optional
-        For each output, whether there is a cotangent (else it is zero); all, if left out.
+        For each output, whether its cotangent is given (otherwise it is zero); by default, all.
     instantiate : bool
-        Whether a linear input without a cotangent gets zeros, so that none is left out.
+        Whether linear inputs without a cotangent get zeros, so that none is left out.
     """
     parts = split(graph, linear)
     if given is None:
@@ -78,16 +78,16 @@ def transpose_graph(
 
 
 def _select(cotangents: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]) -> list[Any]:
-    """The cotangents of the wanted outputs, None where none is given."""
+    """The cotangents of the wanted outputs; None for those that are not given."""
     remaining = iter(cotangents)
     every = [next(remaining) if flag else None for flag in given]
     return [ct for ct, flag in zip(every, wanted, strict=True) if flag]
 
 
 def pull_back(graph: Graph, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-    """The cotangents of the last inputs of a graph, which is linear in them.
+    """The cotangents of the last inputs of a graph, in which it is linear.
 
-    The first inputs are the residuals; every equation depends on a linear input.
+    The first inputs are the residuals. Every equation depends on a linear input.
     """
     known = Environment(zip(graph.inputs, residuals, strict=False))
     pending: dict[Atom, Any] = {}
@@ -158,7 +158,7 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
 
 
 def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
-    """Raise if an output is not linear in the linear inputs, as far as the primitives can tell."""
+    """Raise if, by the primitives' slots, an output is not linear in the linear inputs."""
     moving: set[Atom] = {v for v, flag in zip(graph.inputs, linear, strict=True) if flag}
     zeros: set[Atom] = set()  # arrays of them
     for eqn in graph.eqns:

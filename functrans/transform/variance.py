@@ -1,9 +1,9 @@
 """Variance along a named axis: which values differ from lane to lane (a dataflow analysis).
 
-A value varies if it is computed from one that does, or is what a collective says it is. A
-derivative needs to know it. Where a value that is the same in all lanes, a weight, meets one that
-varies, an example, all lanes use it: its cotangent is the sum of theirs. `explicit` writes a
-`pvary` at each such place, whose transpose is that sum.
+A value varies if it is computed from a varying value; the result of a collective is as the
+collective declares. Derivatives need this: if a value that is equal in all lanes (a weight) is
+combined with a varying one (an example), its cotangent is the sum over all lanes. `explicit`
+inserts a `pvary` at each such place, whose transpose is that sum.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from functrans.trace.tracer import Tracer
 
 
 class Explicit(NamedTuple):
-    """A graph in which only varying values meet varying ones; whether its outputs vary."""
+    """A graph in which varying values are combined only with varying ones; which outputs vary."""
 
     graph: Graph
     varying: Flags
 
 
 class _Typed(NamedTuple):
-    """An equation by the type rule: itself, the operands that must vary, the results that do."""
+    """An equation after the type rule, with the operands that must vary and the results that do."""
 
     eqn: Eqn
     wanted: Flags
@@ -47,7 +47,7 @@ def explicit(
     wanted: Sequence[bool] | None = None,
     lane: Var | None = None,
 ) -> Explicit:
-    """Make every place explicit where a value of all lanes becomes each lane's own.
+    """Insert a `pvary` wherever an invariant value is combined with a varying one.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ def explicit(
     varying : sequence of bool
         Which inputs vary.
     axis : dict
-        The parameters of the axis' collectives.
+        The parameters of collectives along the axis.
     wanted : sequence of bool, optional
-        Outputs that are to vary.
+        The outputs that must vary.
     lane : Var, optional
-        The input that is the number of the lane, if no collective of the graph's says it.
+        The input that is the number of the lane, if no collective in the graph has it as operand.
     """
     lane = lane or lane_of(graph, axis["name"])
     flags = dict(zip(graph.inputs, varying, strict=True))
@@ -71,7 +71,7 @@ def explicit(
         return not isinstance(atom, Literal) and flags[atom]
 
     def each_lanes_own(atom: Atom) -> Atom:
-        # (of a constant, or an integer, nobody takes a derivative)
+        # constants and integers are not differentiated
         if isinstance(atom, Literal) or varies(atom) or not is_inexact(atom.aval.dtype):
             return atom
         if atom not in own:
@@ -83,7 +83,7 @@ def explicit(
     for eqn in graph.eqns:
         inputs = [same.get(atom, atom) for atom in eqn.inputs]
         if eqn.primitive is pvary and is_along(eqn, axis["name"]) and varies(inputs[0]):
-            same[eqn.outputs[0]] = inputs[0]  # each lane's own already
+            same[eqn.outputs[0]] = inputs[0]  # varies already
             continue
         typed = _typed(eqn, tuple(map(varies, inputs)), axis)
         operands = [
@@ -103,7 +103,7 @@ def explicit(
 
 
 def lane_of(graph: Graph, name: str) -> Var | None:
-    """The variable of a graph that is the number of the lane along an axis, if one is used."""
+    """The variable of a graph that is the lane's number along an axis, if one is used."""
     for eqn in graph.eqns:
         if is_along(eqn, name):
             (_, number) = eqn.inputs
@@ -111,7 +111,7 @@ def lane_of(graph: Graph, name: str) -> Var | None:
         for inner in inner_graphs(eqn):
             lane = lane_of(inner, name)
             if lane is not None:
-                # an inner graph takes the last of the equation's operands, but before a rule's own
+                # an inner graph takes the last operands, or the first ones if a rule's follow
                 first = 0 if "rule" in eqn.params else len(eqn.inputs) - len(inner.inputs)
                 outer = eqn.inputs[first + inner.inputs.index(lane)]
                 return outer if isinstance(outer, Var) else None
@@ -119,7 +119,7 @@ def lane_of(graph: Graph, name: str) -> Var | None:
 
 
 def _typed(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
-    """An equation by the type rule, for operands that vary as the flags say."""
+    """Apply the type rule to an equation whose operands vary as the flags tell."""
     primitive = eqn.primitive
     if is_along(eqn, axis["name"]):
         takes_varying = primitive.name not in ("pvary", "own_part")
@@ -151,13 +151,13 @@ def _of_call(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
 
 
 def _of_custom(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
-    # (a rule that has not been traced yet: no derivative is being taken)
+    # a rule that is not traced yet, since no derivative is being taken
     is_traced = isinstance(eqn.params["rule"], tuple)
     return (_refused if is_traced else _of_call)(eqn, flags, axis)
 
 
 def _lanes_of(graphs: Sequence[Graph], name: str) -> list[Var]:
-    """The number of the lane in graphs that take the same operands, of which some use it."""
+    """The lane's number in graphs with the same operands, some of which use it."""
     place = next(
         graph.inputs.index(lane) for graph in graphs if (lane := lane_of(graph, name)) is not None
     )
@@ -241,7 +241,7 @@ _RULES: dict[str, Callable[[Eqn, Flags, Mapping[str, Any]], _Typed]] = {
 
 
 def variance(x: Any) -> Names:
-    """The named axes, of those around, along which a value varies."""
+    """The enclosing named axes along which a value varies."""
     known = scope()
     if known is None or not isinstance(x, Tracer):
         return INVARIANT
@@ -254,7 +254,7 @@ def variance(x: Any) -> Names:
 
 
 def _is_within(trace: Any, known: Scope) -> bool:
-    """Whether a trace began inside of a named axis: what is traced around all of them is shared."""
+    """Whether a trace started within a named axis; values traced outside of all axes are shared."""
     begun = [axis.lane._owner for axis in known.axes.values()]
     while isinstance(trace, Trace):
         if trace in begun:
@@ -264,7 +264,7 @@ def _is_within(trace: Any, known: Scope) -> bool:
 
 
 def of_outputs(graph: Graph, inputs: Sequence[Names]) -> list[Names]:
-    """Along which axes the outputs of a graph vary, for inputs that vary as given."""
+    """The axes along which the outputs of a graph vary, given those of the inputs."""
     known = scope()
     assert known is not None
     found = dict(zip(graph.inputs, inputs, strict=True))
@@ -274,7 +274,7 @@ def of_outputs(graph: Graph, inputs: Sequence[Names]) -> list[Names]:
 
 
 def _of_trace(trace: Trace, known: Scope) -> dict[Var, Names]:
-    """Along which axes all that has been recorded varies."""
+    """The axes along which each recorded value varies."""
     found = known.varying
     for i, var in enumerate(trace.inputs):
         if var not in found:

@@ -1,1 +1,1 @@
-"""Loop transformations: roots are fused into nests, whose loops are split, tiled, vectorised."""
+"""Loop transformations: fusion of roots into nests; splitting, tiling and vectorisation."""

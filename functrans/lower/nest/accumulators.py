@@ -1,7 +1,7 @@
 """Multiple accumulators: a sum as interleaved sums, so that additions overlap in time.
 
-Expects expressions with folds. Leaves expressions whose long folds are combinations of several ones
-that share a loop.
+Expects expressions with folds. Leaves expressions in which long folds are combinations of several
+folds that share a loop.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from functrans.loop.terms import from_terms
 def with_accumulators(
     expressions: Sequence[Scalar], count: int, target: Target, simplify: Simplifier
 ) -> list[Scalar]:
-    """The expressions with their outermost folds cut into interleaved ones, which share a loop.
+    """Split the outermost folds of expressions into interleaved ones, which share a loop.
 
     Parameters
     ----------
     expressions : sequence of Scalar
     count : int
-        Into how many folds to cut each.
+        The number of folds that replace each.
     target : Target
     simplify : Simplifier
     """
@@ -43,7 +43,7 @@ def _is_long(fold: Scalar, target: Target) -> bool:
 
 
 def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
-    """A strided part of the elements as a fold of its own, and the rest one by one."""
+    """Split a fold into strided ones, and unroll the remaining elements."""
     op, indices = fold.attribute
     value, *extents = fold.args
     *outer, innermost = indices
@@ -58,7 +58,7 @@ def _cut(fold: Scalar, count: int, simplify: Simplifier) -> Scalar:
         stops = (*extents[:-1], const(length, INDEX)) if length > 1 else tuple(extents[:-1])
         return Scalar("fold", (moved, *stops), fold.dtype, (op, own)) if own else moved
 
-    # a fold over one element has no step
+    # a fold over one element needs no loop
     first_of_each = {step: count} if each > 1 else {}
     partials = [partial(each, from_terms(first_of_each, first)) for first in range(count)]
     partials += [partial(1, const(each * count + i, INDEX)) for i in range(left)]

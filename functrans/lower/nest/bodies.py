@@ -43,35 +43,34 @@ from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, ext
 
 @dataclass(frozen=True)
 class Nest:
-    """Statements, and what they need besides the buffers that outlive them.
+    """Statements of a nest, with their private buffers and properties.
 
     Parameters
     ----------
     body : tuple of statements
     scratch : tuple of Buffer
-        Rows that are used only within an iteration of the outermost loop.
+        Rows that live only within an iteration of the outermost loop.
     work : int
-        Roughly the number of scalar operations.
+        The estimated number of scalar operations.
     part : bool
-        Whether it writes a part of a join, as others do.
+        Whether it writes one of several parts of a join.
     team : int
-        In a grid, how many threads do an iteration (`functrans.loop.statements.Kernel`).
+        On a grid, the number of threads for an iteration (`functrans.loop.statements.Kernel`).
     turns : tuple of Scalar
-        The indices of loops around it that the program goes through, outermost first.
+        The indices of the enclosing loops that the program executes, outermost first.
     private : tuple of Buffer
-        The rows that each thread of the team has to itself.
+        The rows that are private to each thread of the team.
     largest_constant : int
-        Numbers up to this are about tiles, and not about the program's arrays: they stay in its
+        Numbers up to this describe tiles, not the program's arrays: they remain constants of the
         kernel.
     operations : int or None
-        The operations on data, where those of a product are not counted.
+        The operations on data, without those of a product.
     form : str
-        In which form it computes, where there are several.
+        The name of its form, if there are several.
     in_phases : bool
-        Whether each parallel loop is a kernel, also those in loops whose iterations come one after
-        the other.
+        Whether each parallel loop is a kernel, also within sequential loops.
     exit : Exit or None
-        If the innermost of these loops of the program's is left behind it.
+        The condition that ends the innermost loop of the program after it.
     """
 
     body: tuple[Statement, ...]
@@ -89,12 +88,12 @@ class Nest:
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
-    """The nest with no more private rows than fit on the stack; the others become temporaries.
+    """Limit private rows to those that fit on the stack; the others become temporaries.
 
     Threads cannot share such a row, so they cannot share the loop.
     """
     if nest.team:
-        # its scratch was measured when the threads were chosen
+        # its scratch was checked when the number of threads was chosen
         return nest
     room = target.largest_stack
     kept = []
@@ -110,7 +109,7 @@ def limit_stack(nest: Nest, target: Target) -> Nest:
 
 
 def _one_by_one(statement: Statement, rows: Set[Buffer]) -> Statement:
-    """A statement in which no loop that writes one of these rows is independent, however deep."""
+    """A statement in which all loops that write one of these rows are serial, at any depth."""
     statement = with_bodies(statement, lambda body: tuple(_one_by_one(each, rows) for each in body))
     if isinstance(statement, For) and statement.parallel and rows & stored([statement]):
         return replace(statement, parallel=False)
@@ -118,12 +117,12 @@ def _one_by_one(statement: Statement, rows: Set[Buffer]) -> Statement:
 
 
 class NestBuilder:
-    """Makes the statements of nests.
+    """Generates the statements of nests.
 
     Parameters
     ----------
     readers : dict
-        All roots that read a buffer.
+        The roots that read each buffer.
     target : Target
     simplify : Simplifier
     """
@@ -184,7 +183,7 @@ class NestBuilder:
                 self._contract(nest, child, path)
 
     def _contract(self, nest: Loop, root: Root, path: tuple[Loop, ...]) -> None:
-        """Contract a value that only its nest needs: to locals, or else to a row."""
+        """Contract a value that only its nest reads: to locals, or else to a row."""
         readers = self.readers.get(root.target, ())
         shared = 0
         for loop in path:
@@ -212,7 +211,7 @@ class NestBuilder:
             self._rows[root.target] = row, root.axes[:shared]
 
     def _replace_loads(self, root: Elements) -> list[Scalar]:
-        """A root's expressions, with locals for loads of contracted values, or loads from rows."""
+        """A root's expressions, with locals, or loads of rows, in place of contracted values."""
         replaced: dict[Scalar, Scalar] = {}
         for node in root.nodes:
             if node.op != "load":
@@ -228,7 +227,7 @@ class NestBuilder:
     # -- statements ---------------------------------------------------------------------------
 
     def _pieces_of_nest(self, nest: Loop) -> Iterator[tuple[Statement, ...]]:
-        """The body of the outermost loop, in pieces of its range: no iteration needs another."""
+        """The outermost loop in independent pieces of its range."""
         if nest.index is None:
             yield tuple(self._block(nest))
             return
@@ -276,7 +275,7 @@ class NestBuilder:
             if isinstance(child, Elements):
                 body.extend(self._root(child, lanes))
             elif isinstance(child, Loop):
-                # in a single iteration, the loops inside are the outermost ones
+                # a loop of a single iteration vanishes: the loops inside become outermost
                 body.extend(self._loop(child, outermost and extent == 1))
         self._index_values.pop(loop.index, None)
         if extent == 1:
@@ -296,12 +295,12 @@ class NestBuilder:
         elif outermost and "tile" in self.target.stages:
             inner = tiled(inner, self.target)
         if outermost or self.target.lanes_are_threads:
-            # in a grid, the iterations of all loops may be shared
+            # on a grid, all loops may be divided among threads
             inner = _mark_parallel(inner, self.target.parallel_loops)
         yield inner
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
-        """The extent of the inner one of two loops that a vector loop becomes."""
+        """The extent of the inner loop, if a vector loop is delinearised into two."""
         assert loop.index is not None
         if not loop.vectorisable:
             return None
@@ -310,7 +309,7 @@ class NestBuilder:
         return length if length and start % length == 0 else None
 
     def _root(self, root: Elements, lanes: int = 1) -> Iterator[Statement]:
-        """Compute a root at the current indices: a vector of them, if it is in a vector loop."""
+        """Compute a root at the current indices, or at a vector of them in a vector loop."""
         values = self._replace_loads(root)
         values = self.simplify.substitute(values, self._index_values)
         if root.folds:
@@ -332,7 +331,7 @@ class NestBuilder:
                     named.append(value)
                     self._scalars[element] = name
                 else:
-                    self._scalars[element] = value  # a zero stays known to be one
+                    self._scalars[element] = value  # a zero remains a constant
             if names:
                 yield Let(tuple(names), tuple(named))
             return
@@ -347,14 +346,14 @@ class NestBuilder:
         return self.target.lanes(widest)
 
     def _accumulators(self, root: Root, registers: int) -> int:
-        """How many accumulators hide the latency of adding, by the registers that one takes."""
+        """The accumulators that hide the latency of additions, given the registers of one."""
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
 
 
 def _mark_parallel(loop: For, count: int) -> For:
-    """A loop whose band is marked as parallel down to a depth: its loops carry no dependence.
+    """Mark the loops of a band as parallel down to a depth, since they carry no dependence.
 
     Rows and locals are private to an iteration of the innermost loop around all of their uses.
     """
@@ -370,7 +369,7 @@ def _distribute(
     is_shared: Callable[[Sequence[Statement]], bool],
     target: Target,
 ) -> list[tuple[Statement, ...]]:
-    """Loop fission: a kernel for each long loop, which threads may share, and one for all the rest.
+    """Loop fission: a kernel for each long loop, which threads may share, and one for the rest.
 
     Units do not depend on each other, so the short ones may come last. The statements of one unit
     keep their order.
@@ -394,7 +393,7 @@ def groups(
     scratch: set[Buffer],
     is_shared: Callable[[Sequence[Statement]], bool],
 ) -> list[tuple[Statement, ...]]:
-    """Statements in kernels: a long loop has its own unless locals or rows live across the cut."""
+    """Group statements into kernels: a long loop has its own unless locals or rows live across."""
     cuts = {0, len(unit)}
     for number, each in enumerate(unit):
         if is_shared((each,)):
@@ -406,7 +405,7 @@ def groups(
 def carries_values(
     before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
 ) -> bool:
-    """Whether locals, or rows on the stack, are live between statements and those behind them."""
+    """Whether locals, or rows on the stack, are live between statements and later ones."""
     if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
         return True
     made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
@@ -418,20 +417,20 @@ def carries_values(
 
 
 def _is_worth_sharing(body: Sequence[Statement], least: int) -> bool:
-    """Whether statements are one loop that threads may share, and are worth it."""
+    """Whether statements are a single parallel loop with enough work for threads."""
     (first, *rest) = body
     return isinstance(first, For) and first.parallel and not rest and _iterations(body) >= least
 
 
 def _iterations(body: Sequence[Statement]) -> int:
-    """The iterations of the loop that statements are."""
+    """The iterations of the single loop of statements."""
     (loop,) = body
     assert isinstance(loop, For)
     return int(loop.stop.attribute)
 
 
 def _serial(statement: Statement) -> Statement:
-    """A statement among others of its kernel: a part of its range is not asked for."""
+    """A serial copy of a statement that shares its kernel with others."""
     if not isinstance(statement, For) or not statement.parallel:
         return statement
     whole = int(statement.stop.attribute) % statement.lanes == 0

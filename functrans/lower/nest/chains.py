@@ -1,4 +1,4 @@
-"""Dependence chains of loads: how many of them wait for one another, as in a binary search."""
+"""Dependence chains of loads, each of whose indices needs the previous load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functrans.lower.select.root import Root
 
 
 def chained_loads(roots: Iterable[Root]) -> int:
-    """How many loads there are at most of which each waits for the one before, for its index."""
-    made: dict[Buffer, int] = {}  # by those in what was computed before
+    """The length of the longest chain of loads in which each index depends on the previous load."""
+    made: dict[Buffer, int] = {}  # including the chains of locals that were computed before
     waits: dict[Scalar, int] = {}
     for root in roots:
         for node in root.nodes:

@@ -1,8 +1,8 @@
 """Loop fusion: which roots share loops.
 
-Expects roots, each behind those that it reads. Leaves nests that compute all of them, in order.
-A root joins a nest at a depth if everything that it reads of what the nest makes is read at the
-nest's own indices down to that depth: then iteration by iteration is as good as one after another.
+Expects roots in topological order. Leaves nests that compute all of them, in order. A root joins a
+nest at a depth if it reads the values of the nest only at the nest's own indices down to that
+depth: then the loops carry no dependence, and interleaving their iterations is legal.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from functrans.lower.select.root import Elements, Emitted, Root, extent_of, fold
 
 
 class Fusion(NamedTuple):
-    """Which roots share loops, and how large a kernel gets.
+    """Thresholds of fusion: which roots share loops, and the largest kernel.
 
     Measured: `largest_nest` (joining unrelated nests), `largest_block` (smaller ones gain nothing),
     `most_buffers` (pairs of 2,000 arrays).
     """
 
     largest_nest: int = 6000
-    """Roots that have nothing in common share a loop up to this many operations."""
+    """Roots that share no data are fused up to this many operations."""
     largest_block: int = 16_000
-    """Nodes after which code without loops goes on in another kernel: LLVM's register allocator
-    takes more than linear time for one long block."""
+    """The most nodes of a kernel without loops: LLVM's register allocator takes superlinear time
+    for one long block."""
     most_buffers: int = 256
-    """A kernel with this many arrays takes no more roots: each is a parameter, and LLVM takes more
-    than linear time for thousands of them."""
+    """The most arrays of a kernel to which roots are added: each is a parameter, and LLVM takes
+    superlinear time for thousands of them."""
     few_stores: int = 1000
-    """The same for the elements of joins: many stores to one array take more than linear time."""
+    """The same for elements of joins: many stores to one array take superlinear time."""
     long_row: int = 64
-    """A row so long pays for what is done once for it without vectors."""
+    """The row length from which on scalar work once for each row does not matter."""
     unrelated_rows: bool = False
-    """Whether loops over rows are joined that read nothing in common: a launch less. If that is
-    slow, a grid distributes them again."""
+    """Whether loops over rows are fused that share no data, to save a launch. If that is slow, a
+    grid distributes them again."""
     worth_a_kernel: int = 256
-    """A piece of a loop with at least this many iterations may be shared by threads."""
+    """The fewest iterations of a piece of a loop that threads share."""
     small_part: int = 100_000
-    """Scalar operations, up to which a part of a join shares a kernel with others."""
+    """The most scalar operations of a part of a join that shares a kernel with others."""
     most_parts: int = 16
-    """The greatest number of pieces of joins that share a kernel."""
+    """The most parts of joins that share a kernel."""
 
 
 @dataclass(eq=False)
 class Loop:
-    """A loop, or (without an index) just a block, and in order what is inside.
+    """A loop, or a block if it has no index, with its children in order.
 
-    What is known of all roots inside is kept up to date as they come: asking each of them anew for
-    every root that may join would take quadratic time.
+    Summary properties of all roots inside are updated as roots are added: computing them anew for
+    every candidate would take quadratic time.
 
     Parameters
     ----------
@@ -61,26 +61,26 @@ class Loop:
     target : Target
         The machine.
     children : list of Loop or Root
-        What is directly inside.
+        The loops and roots directly inside.
     roots : dict
-        The roots inside, at any depth, as its keys.
+        The roots inside, at any depth, as keys.
     sources, made : set of Buffer
-        What they read, and what they compute.
+        The buffers that they read, and those that they compute.
     parameters : int
-        About how many buffers a kernel for this is called with: what it reads and does not compute,
-        and what has to be in memory.
+        The estimated number of buffers of a kernel for it: those that it reads and does not
+        compute, and those that must be in memory.
     node_count, unexpanded : int
         The nodes of their expressions, with and without those inside of functions.
     vectorisable : bool
-        Whether the iterations can be lanes of vectors: there is nothing but plain maps inside.
+        Whether the iterations can be vector lanes, because there are only plain maps inside.
     plain : bool
         Whether there are no folds inside.
     cheap : bool
-        Whether there are only roots of a few operations directly inside.
+        Whether all roots directly inside have few operations.
     row : int
-        How many steps the longest inner loop, or the longest fold of a root, takes.
+        The iterations of the longest inner loop, or of the longest fold of a root.
     strided_folds : bool
-        Whether folds directly inside would load with a stride if the loop were not vectorised.
+        Whether folds directly inside would make strided loads if the loop were not vectorised.
     """
 
     index: Scalar | None
@@ -99,7 +99,7 @@ class Loop:
     strided_folds: bool = False
 
     def add(self, child: Loop | Root) -> None:
-        """Put a loop or a root behind what is inside."""
+        """Append a loop or a root."""
         self.children.append(child)
         self.row = max(self.row, trip_count(child))
         if isinstance(child, Root):
@@ -113,7 +113,7 @@ class Loop:
                 self.record(root)
 
     def is_map(self, loops: Sequence[Scalar]) -> bool:
-        """Whether there are these loops, one directly inside another, and plain maps in them."""
+        """Whether it consists of these perfectly nested loops, with plain maps inside."""
         loop = self
         for index in loops[1:]:
             inner = loop.children[0]
@@ -123,7 +123,7 @@ class Loop:
         return loop.vectorisable
 
     def record(self, root: Root) -> None:
-        """Take note of a root that is inside, at any depth."""
+        """Update the properties for a root inside, at any depth."""
         self.roots[root] = None
         self.parameters += root.output
         for source in root.loads:
@@ -136,7 +136,7 @@ class Loop:
 
 
 Rule = Callable[[Loop, Root], bool | None]
-"""Whether a root may join a nest; None where the other rules decide."""
+"""A rule that decides whether a root may join a nest; None leaves it to the other rules."""
 
 
 def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: None) -> list[Loop]:
@@ -147,7 +147,7 @@ def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: 
     roots : sequence of Root
     target : Target
     rule : callable
-        What is asked first.
+        The rule that is applied first.
     """
     return _Fusion(target, rule).run(roots)
 
@@ -161,9 +161,9 @@ class _Fusion:
         self.makers: dict[Buffer, Root] = {}
         self.numbers: dict[Root, int] = {}
         self.parts: dict[Buffer, set[int]] = {}
-        """Where the parts of joins are."""
+        """The positions of the nests that compute parts of joins."""
         self.reads: dict[Buffer, int] = {}
-        """Where buffers are read for the last time."""
+        """The position of the last read of each buffer."""
 
     def run(self, roots: Sequence[Root]) -> list[Loop]:
         for root in roots:
@@ -171,7 +171,7 @@ class _Fusion:
             for source in root.loads:
                 self.reads[source] = max(self.reads.get(source, 0), self.numbers[root])
             if root.part:
-                # it joins none of the nests that write the others
+                # it joins none of the nests that write the other parts
                 self.parts.setdefault(root.target, set()).add(self.numbers[root])
                 continue
             for target in (root.target, *root.also_written):
@@ -187,7 +187,7 @@ class _Fusion:
         for source in root.loads:
             first = max(first, 1 + max(self.parts.get(source, ()), default=-1))
         if root.part and root.target in self.makers:
-            # what it overwrites has been made, and read
+            # after the overwritten buffer was computed, and read
             made = self.numbers[self.makers[root.target]]
             first = max(first, 1 + made, 1 + self.reads.get(root.target, -1))
         for number in self._candidates(root, read, first):
@@ -201,7 +201,7 @@ class _Fusion:
         """The nests that a root may join."""
         if not root.part or not root.loops:
             return range(len(self.nests) - 1, first - 1, -1)
-        # in one loop with others it would write to as many places at once
+        # in one loop, the parts would write to as many streams at once
         near = {self.numbers[maker] for maker in read}
         if isinstance(root, Elements) and root.distant:
             near -= self.parts.get(root.target, set())
@@ -214,7 +214,7 @@ class _Fusion:
     def _is_candidate(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
         """Whether fusing a root with a nest would pay: they share data, or have no loops."""
         index = root.loops[0] if root.loops else None
-        # a call is never joined, so it is alone in its nest
+        # a call is never fused, so it is alone in its nest
         if nest.index is not index or isinstance(next(iter(nest.roots)), Emitted):
             return False
         if nest.parameters >= self.limits.most_buffers:
@@ -229,7 +229,7 @@ class _Fusion:
             return True
         is_first = len(root.loops) == 1 or not read
         if is_first and nest.plain and not root.folds and nest.is_map(root.loops):
-            # nothing is lost, and what reads both will find them in one place
+            # fusion costs nothing, and readers of both find them in one nest
             return nest.node_count <= self.limits.largest_nest
         if self.limits.unrelated_rows and not nest.plain and root.folds:
             return nest.node_count <= self.limits.largest_nest
@@ -262,7 +262,7 @@ class _Fusion:
 
 
 def _own_loops(root: Root, depth: int, target: Target) -> Loop:
-    """The root in loops of its own, from a depth on."""
+    """New loops for a root, from a depth on."""
     inner: Loop | Root = root
     for index in reversed(root.loops[depth:] or (None,)):
         outer = Loop(index, target)
@@ -288,7 +288,7 @@ def _is_loop_independent(root: Root, maker: Root, depth: int) -> bool:
 
 
 def _keeps_vectors(loop: Loop, root: Root) -> bool:
-    """Whether a root may become part of each iteration without a loss of vectors."""
+    """Whether a root may join a loop without losing vectorisation."""
     target = loop.target
     by_rows = root.vectorises_folds(target)
     if loop.index is None or loop.vectorisable != by_rows:
@@ -297,12 +297,12 @@ def _keeps_vectors(loop: Loop, root: Root) -> bool:
     if by_rows:
         return _may_go_serial(loop, trip_count(root))
     if root.has_strided_folds(target):
-        return False  # each sum would read with gaps
+        return False  # each sum would make strided loads
     return loop.row >= target[Fusion].long_row or root.node_count <= target[Materialisation].cheap
 
 
 def _may_go_serial(loop: Loop, length: int) -> bool:
-    """Whether a vector loop may go without vectors, for an inner loop of some length."""
+    """Whether a vector loop may become scalar, around an inner loop of some length."""
     if loop.strided_folds:
         return False
     return loop.cheap or length >= loop.target[Fusion].long_row

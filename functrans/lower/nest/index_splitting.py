@@ -1,8 +1,8 @@
 """Index-set splitting: a loop's range is split where conditions on its index change.
 
-An array that is padded, concatenated or written to in a slice is read under a condition on the
-index. Within each piece of the range every such condition is decided, and simplified away. Expects
-the nodes of what is in a loop; leaves the pieces of its range, in order.
+Reads of an array that is padded, concatenated or updated in a slice depend on conditions on the
+index. Within each piece of the range, every such condition is constant, and simplified away.
+Expects the nodes of a loop's expressions; leaves the pieces of its range, in order.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from functrans.loop.target import Target
 
 
 class Pieces(NamedTuple):
-    """The pieces that the range of a loop is cut into. Not measured."""
+    """Limits on the pieces of a loop's range. Not measured."""
 
     shortest_row: int = 16
-    """Shorter rows do not get a loop of their own: they would not fill a vector."""
+    """The shortest row with its own loop: shorter ones would not fill a vector."""
     most_pieces: int = 5
-    """The greatest number of pieces of a loop in which every condition is decided."""
+    """The most pieces of a loop in which every condition is constant."""
     long_piece: float = 0.5
-    """The part of a loop that is worth a piece without conditions, if there are more."""
+    """If there are more, the fraction of a loop that justifies a piece without conditions."""
 
 
 def pieces(
     index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target, simplify: Simplifier
 ) -> list[tuple[int, int]]:
-    """The range of a loop index in pieces ``(start, stop)``; one piece if it is not worth cutting.
+    """The pieces ``(start, stop)`` of a loop's range; one piece if splitting does not pay.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def pieces(
             cuts.update(cut for cut in _cuts(node, index, simplify) if 0 < cut < extent)
     ordered = sorted(cuts)
     if len(ordered) > target[Pieces].most_pieces + 1:
-        # one long piece without conditions, and short ones around it that keep them
+        # one long piece without conditions, between short ones that keep their conditions
         start, stop = max(pairwise(ordered), key=lambda piece: piece[1] - piece[0])
         if stop - start < target[Pieces].long_piece * extent:
             return [(0, extent)]
@@ -57,7 +57,7 @@ def pieces(
 
 
 def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:
-    """Where the truth of a comparison of an index, or a quotient of it, with a number changes."""
+    """The indices at which a comparison of an index, or its quotient, with a number changes."""
     difference = Scalar("sub", condition.args, INDEX)
     terms, constant = simplify.terms(difference)
     if len(terms) != 1:
@@ -79,7 +79,7 @@ def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:
 
 
 def divisor_of(node: Scalar, index: Scalar) -> int | None:
-    """The divisor of a quotient or remainder of an index, if it is that and no more."""
+    """The divisor, if a node is just the quotient or remainder of an index."""
     inside, by = node.args
     if inside is not index or by.op != "const" or by.attribute <= 0:
         return None
@@ -87,10 +87,10 @@ def divisor_of(node: Scalar, index: Scalar) -> int | None:
 
 
 def row_extent(index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target) -> int | None:
-    """Delinearisation: the extent of rows, where expressions divide a loop index by it.
+    """Delinearisation: the extent of rows by which expressions divide a loop index.
 
-    That is what is left of a reshape. With a loop over rows and one along them, nothing is divided.
-    None if the index, from 0 to an extent, is not to be taken apart.
+    Such divisions come from a reshape. A loop over rows and one along each row avoid them. None if
+    the index is not to be split.
     """
     found = {
         divisor_of(node, index)

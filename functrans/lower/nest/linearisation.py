@@ -1,4 +1,4 @@
-"""Linearisation: one index in place of those of several loops, which are computed from it."""
+"""Linearisation: one loop index from which those of several loops are computed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Values = dict[Scalar, Scalar]
 
 
 def linearised(counters: Sequence[Scalar], simplify: Simplifier) -> tuple[Scalar, Values]:
-    """One index for several, of as many iterations, and what these are then."""
+    """One index for several loops, and the loops' indices as expressions of it."""
     one = index(counters[-1].attribute[0], prod(each.attribute[2] for each in counters))
     return one, delinearised(counters, one, simplify)
 
 
 def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier) -> Values:
-    """The indices of several loops, the last of which is the fastest, by the number of all."""
+    """The indices of several loops, of which the last is the fastest, from a linear index."""
     values: Values = {}
     rest = simplify(flat)
     for each in reversed(counters[1:]):
@@ -29,7 +29,7 @@ def delinearised(counters: Sequence[Scalar], flat: Scalar, simplify: Simplifier)
 
 
 def number_of(values: Mapping[Scalar, Scalar], simplify: Simplifier) -> Scalar:
-    """Which of all iterations of some loops it is, by the index of each."""
+    """The linear index of several loops, from the index of each."""
     total: Scalar = ZERO
     for loop, value in values.items():
         total = total * loop.attribute[2] + value

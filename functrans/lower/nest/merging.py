@@ -1,6 +1,6 @@
 """Kernel merging: small nests that write slices of one array become one kernel.
 
-A kernel for each would take longer to compile, and a call longer on its way.
+Separate kernels would take longer to compile and to call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def merged(nests: Sequence[Nest], limits: Fusion) -> Iterator[Nest]:
 
 
 def _handfuls(nests: Sequence[Nest], most: int, buffers: int) -> Iterator[list[Nest]]:
-    """Runs of a few nests, that use few buffers together or are alone."""
+    """Runs of consecutive nests that use few buffers together, or single nests."""
     taken: list[Nest] = []
     used: set[Buffer] = set()
     for nest in nests:

@@ -1,12 +1,12 @@
 """Loop tiling: loops over tiles, if an array is read across its memory order.
 
-A vector loop that takes every thousandth element fetches each of them by itself. So several
-iterations of the loop along which the elements are neighbours are done in one (unroll-and-jam):
-vectors are loaded along memory, and transposed in registers. It also takes a cache line for each
-element. If a cache holds all these lines until their next elements are asked for, all is well, and
-long rows are written without a break. If not (lines a power of two apart have few places in a
-cache), that loop is cut into blocks, and each block is done inside. Expects a nest of loops without
-carried dependences; leaves one that does the same in another order.
+A vector loop over elements with a large stride loads each of them separately. So several iterations
+of the loop along which elements are contiguous are combined (unroll-and-jam): vectors are loaded
+along memory, and transposed in registers. A strided loop also touches one cache line for each
+element. If the cache keeps all these lines until their next elements are read, no tiling is needed,
+and long rows are written without interruption. If not (lines a power of two apart share few cache
+sets), the contiguous loop is cut into blocks, and each block is executed inside. Expects a nest of
+loops without carried dependences; leaves an equivalent one in another order.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from functrans.loop.walk import scalars
 
 
 class Tiling(NamedTuple):
-    """Loops over tiles, where an array is read across the order that it lies in.
+    """Thresholds of tiling, for arrays that are read across their memory order.
 
     Measured: all together (2048x2048 float32 across its order); `most_jammed` (transposes).
     """
 
     block: int = 16
-    """Iterations whose neighbours share cache lines, where threads need many blocks to share."""
+    """The block length of the contiguous loop, if threads need many blocks."""
     long_block: int = 32
-    """The same for a loop of `long` iterations."""
+    """The block length of a loop of at least `long` iterations."""
     long: int = 512
-    """A loop of this many iterations has blocks enough."""
+    """The iterations from which on a loop has enough blocks."""
     tile: int = 16
-    """Iterations of the vector loop: lines a power of two apart have few places in the cache."""
+    """The tile length of the vector loop, since lines a power of two apart share few cache sets."""
     near: int = 8
-    """Elements so few apart share cache lines anyway."""
+    """Elements up to this distance share cache lines anyway."""
     most_jammed: int = 256
-    """Lanes of vectors at most, of all the rows together that are done in one iteration."""
+    """The most vector lanes of all combined rows together."""
     largest_jammed: int = 800
-    """Operations at most of all of them together."""
+    """The most operations of all combined rows together."""
 
 
 FEWEST_JAMMED = 4
-"""Rows of fewer neighbours are not loaded as vectors."""
+"""The fewest contiguous elements that are loaded as a vector."""
 
 Body = tuple[Statement, ...]
 
 
 def tiled(loop: For, target: Target) -> For:
-    """A nest of loops, in tiles if it reads across the order in memory; else as it is."""
+    """Tile a nest of loops if it reads across the memory order."""
     nest = _perfect_nest(loop)
     vector = nest[-1]
     plain = all(isinstance(each, (Store, Let)) for each in vector.body)
@@ -69,7 +69,7 @@ def tiled(loop: For, target: Target) -> For:
         return loop
     jammed = _jammed_rows(vector, limits)
     if len(nest) == 2 and _extent(along) <= 2 * jammed:
-        # all of it is written out; the vectors' loop is the outermost one then
+        # the inner loop is unrolled; the vector loop becomes the outermost one
         return replace(vector, body=_copies(vector.body, along, ZERO, _extent(along)), whole=False)
     if _extent(along) < 2 * limits.block or not (far or jammed):
         return loop
@@ -77,7 +77,7 @@ def tiled(loop: For, target: Target) -> For:
 
 
 def _perfect_nest(loop: For) -> list[For]:
-    """The loops that have nothing but each other inside, and the innermost one."""
+    """The perfectly nested loops, the innermost one last."""
     nest = [loop]
     while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], For):
         nest.append(nest[-1].body[0])
@@ -85,7 +85,7 @@ def _perfect_nest(loop: For) -> list[For]:
 
 
 def _distant_loads(vector: For, target: Target) -> tuple[list[Scalar], bool]:
-    """What the vector loop loads with a stride, and whether that is more than a cache holds."""
+    """The strided loads of the vector loop, and whether they exceed a cache."""
     inner, count = Coefficients(vector.index), _extent(vector)
     loads = (x for x in scalars(vector.body) if x.op == "load")
     steps = {x: inner.of_element(x.attribute, x.args) or 0 for x in loads}
@@ -94,7 +94,7 @@ def _distant_loads(vector: For, target: Target) -> tuple[list[Scalar], bool]:
 
 
 def _contiguous_loop(outer: Sequence[For], distant: Sequence[Scalar]) -> For | None:
-    """The loop with stride one in what the vector loop reads with a larger stride."""
+    """The loop with stride one in the strided loads of the vector loop."""
     votes: Counter[For] = Counter()
     for each in outer:
         own = Coefficients(each.index)
@@ -104,7 +104,7 @@ def _contiguous_loop(outer: Sequence[For], distant: Sequence[Scalar]) -> For | N
 
 
 def _is_cached(element: Scalar, step: int, count: int, target: Target) -> bool:
-    """Whether the cache lines of elements some steps apart are all in the cache."""
+    """Whether the cache holds the lines of all elements at a given stride."""
     if abs(step) <= target[Tiling].near:
         return True
     apart = gcd(step * element.dtype.itemsize, target.cache // target.cache_ways)
@@ -112,9 +112,9 @@ def _is_cached(element: Scalar, step: int, count: int, target: Target) -> bool:
 
 
 def _tile(nest: Sequence[For], along: For, lengths: Tiling, far: bool, jammed: int) -> For:
-    """Blocks of one loop where it was, and the block's iterations around a tile of the vectors.
+    """Replace a loop by its blocks, with a block's iterations around a tile of the vector loop.
 
-    With ``jammed`` of them in one, and a tile only where the vectors read ``far`` away.
+    ``jammed`` iterations are combined; the vector loop is tiled only if it reads ``far`` away.
     """
     vector = nest[-1]
     is_long = _extent(along) >= lengths.long
@@ -138,16 +138,16 @@ def _tile(nest: Sequence[For], along: For, lengths: Tiling, far: bool, jammed: i
 
 
 def _jammed_rows(vector: For, limits: Tiling) -> int:
-    """How many iterations of a loop around a vector loop are done in one; 0 if none are."""
+    """The number of iterations that unroll-and-jam combines; 0 for none."""
     count = min(vector.lanes, limits.most_jammed // vector.lanes)
     operations = len(scalars(vector.body)) * count
     return count if count >= FEWEST_JAMMED and operations <= limits.largest_jammed else 0
 
 
 def _jammed(vector: For, along: For, start: Scalar, stop: Scalar, count: int) -> Body:
-    """Unroll-and-jam: a vector loop inside of another, several iterations of which are done in one.
+    """Unroll-and-jam: combine several iterations of the loop around a vector loop.
 
-    What neighbouring iterations read lies next to each other, and is loaded as vectors.
+    Neighbouring iterations read contiguous elements, which are loaded as vectors.
     """
     if not count:
         return (replace(along, start=start, stop=stop, body=(vector,)),)
@@ -160,7 +160,7 @@ def _jammed(vector: For, along: For, start: Scalar, stop: Scalar, count: int) ->
 
 
 def _copies(body: Body, along: For, first: Scalar, count: int) -> Body:
-    """Statements for some iterations of a loop around, one after the other."""
+    """Unroll statements for several iterations of an enclosing loop."""
     simplify = Simplifier()
     copies: list[Statement] = []
     for number in range(count):
@@ -181,6 +181,6 @@ def _extent(loop: For | Scalar) -> int:
 
 
 def _block(loop: For, length: int) -> tuple[Scalar, Scalar, Scalar]:
-    """The index of a loop's blocks, and where one starts and stops."""
+    """The index of a loop's blocks, and the start and stop of a block."""
     block = index("block", -(-_extent(loop) // length))
     return block, *block_range(block, length, loop.stop)

@@ -1,4 +1,4 @@
-"""Vector lengths of loops: how many vectors of a loop's iterations go side by side."""
+"""Vector lengths of loops: the number of vectors that one iteration of a vector loop computes."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from functrans.lower.select.root import Elements
 
 
 class Vectors(NamedTuple):
-    """Single loops as vectors: how many side by side, and of how long bodies.
+    """Thresholds of vectorisation: the number of vectors at once, by the length of the body.
 
     Measured: `chained` and `chains` (binary searches), `together` (functions); the
     others not on their own.
     """
 
     wide_columns: int = 8
-    """Sums down columns go over this many vectors at once, so that whole cache lines are used."""
+    """The vectors at once of sums along columns, so that whole cache lines are used."""
     cost_of_steps: float = 1.5
-    """The cost of the steps of a sum besides the operations on each vector."""
+    """The loop overhead of a sum, in operations."""
     narrow_body: int = 48
-    """With more operations than this, registers would not do for as many vectors."""
+    """The most operations for several vectors at once, since registers are limited."""
     largest_copied: int = 1500
-    """A loop with more operations inside than this is not cut into pieces."""
+    """The most operations of a loop that is split into pieces."""
     chained: int = 4
-    """Loads of which each waits for the one before: a core would wait with them."""
+    """The chain length of dependent loads from which on latency matters."""
     chains: int = 4
-    """Vectors that then go side by side, so that it has something to do."""
+    """The vectors at once for such chains, to hide the latency."""
     together: int = 2
-    """Vectors of elementwise operations that go side by side: most of these wait for the one
-    before, and the window of a core is too small to find the next iteration's by itself."""
+    """The vectors at once of elementwise operations: most depend on the previous one, and a core's
+    reorder window is too small to overlap iterations."""
     cost_of_waiting: float = 0.25
-    """What such operations of a single vector wait for, as a share of their work."""
+    """The latency of such operations on a single vector, as a fraction of their work."""
     least_together: int = 20
-    """Fewer operations than this do not wait for each other, but for memory."""
+    """The operations below which a body is limited by memory, not by latency."""
     largest_together: int = 1500
-    """A body of more operations than this is compiled for one vector."""
+    """The operations above which a body is compiled for a single vector."""
 
 
 def lanes_of(loop: Loop, extent: int, target: Target) -> int:
-    """How many of the iterations are lanes of vectors at once."""
+    """The number of iterations that are vector lanes at once."""
     roots = [child for child in loop.children if isinstance(child, Elements)]
     limits = target[Vectors]
     values = [value for root in roots for _, value in root.elements]
@@ -69,9 +69,9 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
 
 
 def _side_by_side(lanes: int, extent: int, widest: int, more: float) -> int:
-    """The lanes of a loop whose body does several vectors at once.
+    """The lanes of a loop whose body computes several vectors at once.
 
-    Each iteration costs ``more`` than its vectors, and the last elements may be computed twice.
+    An iteration has an overhead of ``more``, and the last elements may be computed twice.
     """
 
     def cost(vectors: int) -> float:
@@ -82,7 +82,7 @@ def _side_by_side(lanes: int, extent: int, widest: int, more: float) -> int:
 
 
 def _is_contiguous(roots: Sequence[Elements], along: Scalar) -> bool:
-    """Whether neighbouring iterations read and write neighbours, or the same element."""
+    """Whether neighbouring iterations access contiguous elements, or the same element."""
     own = Coefficients(along)
     places = [(x.attribute, x.args) for root in roots for x in root.nodes if x.op == "load"]
     places += [(root.target, position) for root in roots for position, _ in root.elements]
@@ -90,17 +90,17 @@ def _is_contiguous(roots: Sequence[Elements], along: Scalar) -> bool:
 
 
 def _combines_conditions(roots: Sequence[Elements]) -> bool:
-    """Whether conditions are made of conditions.
+    """Whether conditions are combined from other conditions.
 
-    Without mask registers, those of one vector are a vector of as wide numbers, and those of two
-    would be packed into one and unpacked for each choice.
+    Without mask registers, the conditions of a vector are a vector of numbers of equal width, and
+    those of two vectors would be packed into one, and unpacked for each select.
     """
     nodes = (node for root in roots for node in root.nodes if node.dtype == bool)
     return any(arg.dtype == bool for node in nodes for arg in node.args)
 
 
 def widths(values: Sequence[Scalar]) -> list[int]:
-    """The sizes in bytes of the numbers that are computed with, indices left out."""
+    """The sizes in bytes of the numbers in expressions, except indices."""
     return [1] + [
         node.attribute.widest if node.op == "apply" else node.dtype.itemsize
         for node in postorder(values)

@@ -1,9 +1,9 @@
-"""Loop-bound narrowing for banded operands: products skip terms whose factor is known to be zero.
+"""Loop-bound narrowing for banded operands: products skip terms with a factor that is zero.
 
 In ``np.tril(a) @ b``, half of the terms are zero: the left factor is ``where(k <= i, a[i, k], 0)``,
 which is nonzero only in a *band*, ``i + low <= k <= i + high``. So a tile of the result sums only
-the terms in the band of its rows. Zero times infinity is NaN, as in NumPy, so this is done only
-where the elements of the other factor are finite, which a nest before the product tests. (An
+the terms in the band of its rows. Zero times infinity is NaN, as in NumPy, so terms are skipped
+only if the elements of the other factor are finite, which a nest before the product tests. (An
 inspector and an executor, as in `functrans.lower.product.narrowing`.) Skipping zeros changes no
 bits: a sum starts at 0.0, and is never -0.0 unless a negative term underflows inside an fma.
 
@@ -41,18 +41,18 @@ from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 
 class Band(NamedTuple):
-    """Places around a line: from ``line + low`` to ``line + high``, or without an end."""
+    """The positions from ``line + low`` to ``line + high`` around a line; None is unbounded."""
 
     low: int | None = None
     high: int | None = None
 
     def within(self, other: Band) -> Band:
-        """The places of both."""
+        """The intersection of two bands."""
         low, high = ([x for x in pair if x is not None] for pair in zip(self, other, strict=True))
         return Band(max(low, default=None), min(high, default=None))
 
     def around(self, other: Band) -> Band:
-        """The places of either, and those between."""
+        """The smallest band that contains both."""
         low, high = ([x for x in pair if x is not None] for pair in zip(self, other, strict=True))
         return Band(min(low) if len(low) == 2 else None, max(high) if len(high) == 2 else None)
 
@@ -63,7 +63,7 @@ ALL = Band()
 def band_where(
     condition: Scalar, holds: bool, line: Scalar, place: Scalar, simplify: Simplifier
 ) -> Band:
-    """Where a condition holds, or does not, if it compares a line and a place; else everywhere."""
+    """The band in which a comparison of line and position holds, or not; else unbounded."""
     if condition.op == "and" and holds:
         x, y = (band_where(each, holds, line, place, simplify) for each in condition.args)
         return x.within(y)
@@ -73,7 +73,7 @@ def band_where(
     if condition.op not in ("lt", "le") or None in map(simplify.bounds, condition.args):
         return ALL
     less, greater = condition.args if holds else condition.args[::-1]
-    # not negative where it holds: nothing wraps
+    # nonnegative where the condition holds: nothing wraps around
     difference = simplify(greater - less - int((condition.op == "lt") == holds))
     by_line, by_place = (Coefficients(loop).of(difference) for loop in (line, place))
     (rest,) = simplify.substitute([difference], {line: ZERO, place: ZERO})
@@ -83,7 +83,7 @@ def band_where(
 
 
 def _band_of(operand: Operand) -> Band:
-    """The terms in which an operand is not zero, by its lines."""
+    """The band of terms in which an operand may be nonzero, by its lines."""
     band, factor = ALL, operand.factor
     while len(operand.loops) == 1 and factor.op in ("where", "guard"):
         condition, *sides = factor.args
@@ -96,9 +96,9 @@ def _band_of(operand: Operand) -> Band:
 
 
 def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) -> Band:
-    """The columns of each row of a result that are read.
+    """The band of columns of a result that are read, by rows.
 
-    Of a symmetric one, half is computed, whichever is read.
+    Of a symmetric result, half is computed in any case.
     """
     found: list[Band] = []
     _, rows, columns = root.sides
@@ -120,7 +120,7 @@ def band_read(root: Contraction, readers: Iterable[Root], simplify: Simplifier) 
 def _bands_read(
     value: Scalar, target: Buffer, row: Scalar, column: Scalar, simplify: Simplifier
 ) -> Iterator[Band]:
-    """Where an expression reads a matrix, by all conditions around."""
+    """The bands in which an expression reads a matrix, given all enclosing conditions."""
     stack, seen = [(value, ALL)], set()
     while stack:
         node, band = stack.pop()
@@ -148,11 +148,12 @@ class _Side(NamedTuple):
         0 if its lines are rows, 1 if they are columns.
     band : Band
     other : Operand
-        What its zeros are multiplied by.
+        The operand by which its zeros are multiplied.
     finite : Buffer or None
-        Whether all of some lines of that are finite; None if all numbers are.
+        Whether all elements in each group of the other operand's lines are finite; None if all
+        numbers of the dtype are.
     lines : int
-        How many lines these are.
+        The lines of a group.
     """
 
     number: int
@@ -162,7 +163,7 @@ class _Side(NamedTuple):
     lines: int
 
     def look(self, stack: Sequence[Scalar], finite: Buffer) -> Nest:
-        """The nest that looks whether lines of the other operand are finite."""
+        """The nest that tests whether groups of the other operand's lines are finite."""
         simplify, count = self.other.simplify, iterations(self.other.loops)
         group, groups = index("group", finite.count), finite.extents[-1]
         matrix, number = (simplify(op(group, groups)) for op in (idiv, irem))
@@ -195,9 +196,9 @@ class Bands:
     Parameters
     ----------
     sides : tuple of _Side
-        Operands that have one.
+        The operands with a band.
     read : Band
-        The columns of each row of the result that are read.
+        The band of columns of the result that are read.
     stack : tuple of Scalar
         The loops over a stack.
     """
@@ -208,20 +209,20 @@ class Bands:
 
     @property
     def looks(self) -> list[Nest]:
-        """The nests that look whether what zeros are multiplied by is finite."""
+        """The nests that test whether the operands by which zeros are multiplied are finite."""
         return [x.look(self.stack, x.finite) for x in self.sides if x.finite is not None]
 
     def terms(
         self, matrix: Scalar, tile: tuple[Bounds, Bounds], terms: Terms, simplify: Simplifier
     ) -> tuple[Body, Bounds]:
-        """Which of some terms a tile adds up, and statements that compute that.
+        """The terms that a tile sums, and statements that compute their range.
 
         Parameters
         ----------
         matrix : Scalar
-            Which matrix of the stack it is of.
+            The number of the matrix in the stack.
         tile : tuple of Bounds
-            Its rows, and its columns.
+            The rows and the columns of the tile.
         terms : Terms
         simplify : Simplifier
         """
@@ -259,9 +260,9 @@ def bands_of(
     Parameters
     ----------
     operands : tuple of Operand
-        The left one, whose lines are rows, and the right one, whose lines are columns.
+        The left operand, whose lines are rows, and the right one, whose lines are columns.
     lines : tuple of int
-        How many lines of each are looked at together.
+        The lines of each operand that are tested together.
     stack : tuple of Scalar
     read : Band
     """

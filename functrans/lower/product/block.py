@@ -1,4 +1,4 @@
-"""Blocks of products: elements of the result that are computed together, and stay in the cache."""
+"""Blocks of products: parts of the result that are computed together, and stay in the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functrans.lower.nest.linearisation import Values
 from functrans.lower.select.root import extent_of
 
 Bounds = tuple[Scalar, Scalar]
-"""The first index, and the one behind the last."""
+"""The first index, and the one after the last."""
 
 
 class Block(NamedTuple):
@@ -28,11 +28,11 @@ class Block(NamedTuple):
     batch : dict
         The loops of the stack.
     rows, columns : tuple of Scalar
-        The number of the first one, and the one behind the last.
+        The numbers of the first, and of the one after the last.
     own : tuple of Scalar
-        The indices in front of those of its scratch: a thread's part, if that is in the arena.
+        The leading indices of its scratch memory: a thread's part, if that is in the arena.
     height : int
-        How many rows there are, if each block has as many; or 0.
+        The number of rows if it is the same for all blocks; otherwise 0.
     """
 
     batch: Values
@@ -42,7 +42,7 @@ class Block(NamedTuple):
     height: int = 0
 
     def over_rows(self, row: Scalar, simplify: Simplifier) -> tuple[Scalar, Scalar, Bounds]:
-        """The loop over its rows: the index, the row, and from where to where."""
+        """The loop over its rows: the index, the row, and the bounds."""
         if not self.height:
             return row, row, self.rows
         number = index("row", self.height)
@@ -51,7 +51,7 @@ class Block(NamedTuple):
     def half_stored(
         self, row: Scalar, column: Scalar, store: Store, width: int, simplify: Simplifier
     ) -> Body:
-        """Loops that store what is up to the diagonal, and what is below that above it, too."""
+        """Loops that store the elements up to the diagonal, and mirror those below it."""
         start, end = self.columns
         stop = simplify(maximum(minimum(end, row + 1), start))
         below = For(column, start, stop, (store,), width)
@@ -63,18 +63,18 @@ class Block(NamedTuple):
 
 
 def loop_of(index: Scalar, stop: Scalar, body: Body, start: Scalar = ZERO) -> Body:
-    """A loop, or its body if that is done once."""
+    """A loop, or just its body for a single iteration."""
     return body if index is ZERO else (For(index, start, stop, body),)
 
 
 def groups_of(bounds: Bounds, length: int, simplify: Simplifier) -> Bounds:
-    """From which to which group of so many lines, or terms, some of them are."""
+    """The groups of ``length`` lines or terms that contain a range of these."""
     start, stop = bounds
     return simplify(idiv(start, length)), simplify(idiv(stop + (length - 1), length))
 
 
 def count_of(bounds: Bounds, length: int, most: int, simplify: Simplifier) -> Scalar:
-    """How many tiles, or panels, there are between two rows, or columns."""
+    """The number of tiles or panels in a range of rows or columns."""
     start, stop = bounds
     if start.op == stop.op == "const":
         return const(-(-int(stop.attribute - start.attribute) // length), INDEX)
@@ -82,5 +82,5 @@ def count_of(bounds: Bounds, length: int, most: int, simplify: Simplifier) -> Sc
 
 
 def iterations(loops: Sequence[Scalar]) -> int:
-    """How many iterations loops have together."""
+    """The total number of iterations of loops."""
     return prod(map(extent_of, loops))

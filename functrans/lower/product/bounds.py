@@ -1,8 +1,7 @@
-"""Interval arithmetic on expressions: what a number, or its magnitude, cannot exceed.
+"""Interval arithmetic on expressions: upper bounds of values and of their magnitudes.
 
-Bounds are expressions as well, which are evaluated with the numbers that are known. Since rounding
-is monotonic, a bound that is computed by the same operations in the same order also holds for the
-rounded values.
+Bounds are expressions in known numbers. Since rounding is monotonic, a bound that is computed by
+the same operations in the same order is also valid for the rounded values.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from functrans.loop.functions import Function, closed
 from functrans.loop.scalar import Scalar, const, convert, postorder, where
 
 LOWEST = -1e8
-"""A number up to this that is added to a score hides it: -1e9, the smallest float, or -inf."""
+"""Numbers up to this, when added to a score, mask it: -1e9, the least float, or -inf."""
 
 VANISHES = -1000.0
-"""The exponential of a smaller number is zero, in all dtypes."""
+"""The exponential of a smaller number is zero in all dtypes."""
 
 
 class Bounds(NamedTuple):
-    """Bounds of numbers some of which are known.
+    """Bounds of expressions in partially known numbers.
 
     Parameters
     ----------
     is_known : callable
-        Whether all numbers in an expression are known, but for those in `highest`.
+        Whether all numbers in an expression are known, except those in `highest`.
     of_leaf : callable
-        The bound of the magnitude of a number that is read, or summed, and not known; None if there
-        is none.
+        The bound of the magnitude of an unknown number that is loaded or summed; None if there is
+        none.
     highest : dict
-        Of other numbers, what they cannot exceed. No lower bound of these is known.
+        Upper bounds of other numbers, whose lower bounds are unknown.
     """
 
     is_known: Callable[[Scalar], bool]
@@ -42,13 +41,13 @@ class Bounds(NamedTuple):
     highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def knows(self, node: Scalar) -> bool:
-        """Whether the value of an expression can be used itself."""
+        """Whether the value of an expression itself can be used."""
         return self.is_known(node) and self.highest.keys().isdisjoint(postorder([node]))
 
     def size(self, node: Scalar) -> Scalar | None:
-        """A bound of the magnitude of an expression; None if there is no rule for it."""
+        """A bound of the magnitude of an expression; None without a rule."""
         if node.op == "zero":
-            # an ordinary one, which makes infinities NaN
+            # an ordinary multiplication, which turns 0 times infinity into NaN
             return const(0, node.dtype)
         if self.knows(node):
             return abs(node) if node.dtype.kind in "fi" else node
@@ -83,7 +82,7 @@ class Bounds(NamedTuple):
         return None
 
     def upper(self, node: Scalar) -> Scalar | None:
-        """What an expression cannot exceed; None if there is no rule for it."""
+        """An upper bound of an expression; None without a rule."""
         if node in self.highest:
             return self.highest[node]
         if self.knows(node):
@@ -114,7 +113,7 @@ class Bounds(NamedTuple):
         return first + second if differ is None else where(differ, second, first + second)
 
     def _size_of_exp(self, node: Scalar) -> Scalar | None:
-        """Zero, if a number that hides a score is added to the exponent; else there is no bound."""
+        """Zero, if a masking number is added to the exponent; otherwise there is no bound."""
         inside = postorder(node.args)
         hides = any(
             x.op == "const" and x.dtype.kind == "f" and x.attribute <= LOWEST for x in inside
@@ -127,7 +126,7 @@ class Bounds(NamedTuple):
         return where(exponent < VANISHES, const(0, node.dtype), float("inf"))
 
     def _differ(self, condition: Scalar) -> Scalar | None:
-        """A condition that implies that two compared numbers are not equal; None without a rule."""
+        """A condition that implies that two compared numbers differ; None without a rule."""
         if condition.op != "eq" or not self.knows(condition.args[1]):
             return None
         left, right = condition.args

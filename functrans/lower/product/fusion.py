@@ -1,4 +1,4 @@
-"""Loop fusion around products: a product begins a nest, which operations on it may join."""
+"""Loop fusion around products: a product starts a nest, which operations on it may join."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from functrans.lower.select.root import Contraction, Root
 
 
 def begins_a_nest(nest: Loop, root: Root) -> bool | None:
-    """A `functrans.lower.nest.fusion.Rule`: products join no nest; others decide the rest."""
+    """A `functrans.lower.nest.fusion.Rule`: products join no nest; for others it is undecided."""
     return False if isinstance(root, Contraction) else None

@@ -33,12 +33,12 @@ from functrans.lower.product.storage import Storage
 
 
 class Product(Storage):
-    """Makes the statements of a product."""
+    """Generates the statements of a product."""
 
     # -- the nests ----------------------------------------------------------------------------
 
     def nest(self, epilogue: Body, scratch: Sequence[Buffer], block: Block, number: Scalar) -> Nest:
-        """The nest of the product itself, with what is done of each block."""
+        """The nest of the product itself, with the statements for each block."""
         body = (*self.computed(block), *epilogue)
         if self.root.symmetric:
             body = (If(block.columns[0] < block.rows[1], body),)
@@ -54,7 +54,7 @@ class Product(Storage):
         height, width = blocks.tiles * blocks.height, blocks.panels * blocks.width
         down, across = -(-size.rows // height), -(-size.columns // width)
         number = index("block", down * across * size.batch)
-        # blocks below each other come one after the other: they read the same panels
+        # vertically adjacent blocks are consecutive, since they read the same panels
         row, rest = self._apart(number, down)
         column, batch = self._apart(rest, across)
         first_row, first_column = self._times(row, height), self._times(column, width)
@@ -76,9 +76,9 @@ class Product(Storage):
     def computed(
         self, block: Block, elsewhere: Relocation | None = None, among: Bounds | None = None
     ) -> Body:
-        """Statements that compute the sums of a block, of terms ``among`` some if not of all.
+        """Statements that compute the sums of a block, over terms ``among`` some, or over all.
 
-        Some of what the left operand is made of may be ``elsewhere``.
+        Some buffers of the left operand may be relocated ``elsewhere``.
         """
         blocks, few = self.blocks, among is not None
         left, (first, last) = self._left(block, elsewhere), among or (ZERO, self.all_terms.length)
@@ -107,9 +107,9 @@ class Product(Storage):
     def accumulated(
         self, block: Block, terms: Terms, elsewhere: Relocation, among: Bounds | None = None
     ) -> Body:
-        """Statements that add some terms to the sums of a block, whose panels are packed here.
+        """Statements that pack panels, and add some terms to the sums of a block.
 
-        That is done for tiles of rows ``among`` some, if not for all.
+        For tiles of rows ``among`` some, or for all.
         """
         (factor,) = elsewhere.expressions([self.right.factor])
         right = replace(self.right, factor=factor).at(block.batch)
@@ -121,7 +121,7 @@ class Product(Storage):
     def _packed_here(
         self, block: Block, right: Operand, terms: Terms
     ) -> tuple[Body, Callable[[Scalar, Scalar, Scalar], Scalar]]:
-        """Statements that pack some terms of a block's columns, and elements of what they make."""
+        """Statements that pack some terms of a block's columns, and the packed elements."""
         width = self.blocks.width
         panel = index("panel", self.blocks.panels)
         whole = self.size.columns % width == 0
@@ -151,7 +151,7 @@ class Product(Storage):
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
     def stored(self, block: Block) -> Body:
-        """Loops that copy a block to where the result is in memory, if it is not there."""
+        """Loops that copy a block to the result in memory, if it is elsewhere."""
         if self.is_direct:
             return ()
 
@@ -162,7 +162,7 @@ class Product(Storage):
         return self.over_elements(block, own)
 
     def over_elements(self, block: Block, value: Callable[[Scalar, Scalar], Scalar]) -> Body:
-        """Loops that store something in each element of the result in a block."""
+        """Loops that store a value in each element of the result in a block."""
         _, _, (column,) = self.root.sides
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
         store = Store(self.root.target, self._position(block, row, column), value(row, column))
@@ -173,7 +173,7 @@ class Product(Storage):
         return (For(number, *bounds, (inner,)),)
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:
-        """Where in a block the elements of the result are, by their positions there."""
+        """Maps positions in the result to positions in a block."""
         axes = dict(zip(self.root.loops, self.root.axes, strict=True))
         _, rows, (column,) = self.root.sides
 
@@ -193,7 +193,7 @@ class Product(Storage):
         return left.at(block.batch)
 
     def _panels(self, block: Block, terms: Terms) -> Callable[[Scalar, Scalar, Scalar], Scalar]:
-        """Elements of the right operand, all of whose terms are packed."""
+        """Elements of the completely packed right operand."""
         batch, first = self._number(block), idiv(block.columns[0], self.blocks.width)
         right = self.right.at(block.batch)
 
@@ -220,9 +220,9 @@ class Product(Storage):
         op: str | None,
         some: Bounds | None = None,
     ) -> Body:
-        """Statements that add up some terms; a panel stays in the nearest cache for all rows.
+        """Statements that sum some terms; a panel stays in the nearest cache for all rows.
 
-        Not all tiles of rows need be gone through, but ``some``.
+        For ``some`` tiles of rows, or for all.
         """
         blocks, own = self.blocks, block.own
         tiles = some or (ZERO, count_of(block.rows, blocks.height, blocks.tiles, self.simplify))
@@ -263,7 +263,7 @@ class Product(Storage):
         products = tuple(element * other for element in elements)
         rows_of_tile = [*enumerate(sums)]
         if self.packs_rows and self.is_direct and self.size.rows % blocks.height:
-            rows_of_tile.reverse()  # the last row is stored after what is beyond it
+            rows_of_tile.reverse()  # the last row is stored after its copies beyond the end
         around = self._tile(block, tile, panel)
         found, some = self.bands.terms(self._number(block), around, terms, self.simplify)
         lets = (*lets, *found)
@@ -286,9 +286,9 @@ class Product(Storage):
         term: Scalar,
         terms: Terms,
     ) -> tuple[Let, Scalar]:
-        """A line of the next panel, of which the tiles of this one have one after the other.
+        """A part of the next panel to prefetch, of which each tile of this panel has one.
 
-        A power of two of tiles, of which each has as many terms.
+        There is a power of two of tiles, with equally many terms each.
         """
         shift = self.blocks.tiles.bit_length() - 1
         last = (1 << shift) - 1
@@ -332,7 +332,7 @@ class Product(Storage):
         return (fold, *stores)
 
     def _into(self, block: Block, row: Scalar, column: Scalar) -> tuple[Buffer, Position]:
-        """Where a sum goes, by its row and column in a block."""
+        """The destination of a sum, by its row and column in a block."""
         if not self.is_direct:
             return self.sums, tuple(map(self.simplify, (*block.own, row, column)))
         row = self.simplify(block.rows[0] + row)
@@ -341,7 +341,7 @@ class Product(Storage):
         return self.root.target, self._position(block, row, block.columns[0] + column)
 
     def _position(self, block: Block, row: Scalar, column: Scalar) -> Position:
-        """Where in the result an element is."""
+        """The position of an element in the result."""
         root = self.root
         _, rows, (own,) = root.sides
         values = {**block.batch, **self._loops(rows, row), own: column}
@@ -351,7 +351,7 @@ class Product(Storage):
         return tuple(map(self.simplify, found))
 
     def _vectors(self, block: Block, panel: Scalar, lane: Scalar, body: Body) -> For:
-        """The loop over the columns of a panel; beyond the last one is what is not packed."""
+        """The loop over the columns of a panel; elements beyond the last column are not packed."""
         width, stop = self.blocks.width, const(self.blocks.width, INDEX)
         in_memory = self.reads_panels_in_place or self.is_direct
         whole = self.size.columns % width == 0 or not in_memory
@@ -361,7 +361,7 @@ class Product(Storage):
         return For(lane, ZERO, stop, body, width, whole=whole)
 
     def _tile(self, block: Block, tile: Scalar, panel: Scalar) -> tuple[Bounds, Bounds]:
-        """The rows and the columns of a tile, with those beyond the last ones."""
+        """The rows and the columns of a tile, including those beyond the last ones."""
         height, width = self.blocks.height, self.blocks.width
         row = self.simplify(block.rows[0] + self._times(tile, height))
         column = self.simplify(block.columns[0] + self._times(panel, width))
@@ -374,7 +374,7 @@ class Product(Storage):
         return Lines(first, height, block.rows[1], self.size.rows % height == 0)
 
     def _rows(self, left: Operand, block: Block, terms: Terms, tiles: Bounds) -> Body:
-        """Statements that copy rows of the left operand, the last one again beyond the last."""
+        """Statements that copy rows of the left operand, repeating the last one beyond the end."""
         height = self.blocks.height
         row = index("row", self.blocks.tiles * height)
         line = self.simplify(minimum(block.rows[0] + row, block.rows[1] - 1))
@@ -383,7 +383,7 @@ class Product(Storage):
         return (For(row, start, stop, copied),)
 
     def _packed_tiles(self, left: Operand, block: Block, terms: Terms, tiles: Bounds) -> Body:
-        """Statements that copy the left operand as tiles, one term after the other."""
+        """Statements that copy the left operand as tiles, term by term."""
         tile = index("tile", self.blocks.tiles)
 
         def place(term: Scalar, row: Scalar) -> Position:
@@ -399,11 +399,11 @@ class Product(Storage):
     # -- numbers ------------------------------------------------------------------------------
 
     def _loops(self, loops: tuple[Scalar, ...], number: Scalar) -> Values:
-        """What loops are at one of all their iterations."""
+        """The indices of loops at a linear iteration number."""
         return delinearised(loops, number, self.simplify) if loops else {}
 
     def _number(self, block: Block) -> Scalar:
-        """Which matrix of the stack it is."""
+        """The number of the matrix in the stack."""
         own = {loop: block.batch[loop] for loop in self.root.sides[0]}
         return number_of(own, self.simplify)
 

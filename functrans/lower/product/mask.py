@@ -1,7 +1,7 @@
 """Masks: conditions that select elements of rows, and the loops over their columns.
 
-A mask is a condition of a choice, or numbers that are added to scores. Where these are very small
-(-inf, -1e9, the smallest number of a dtype), the exponential of the sum is zero.
+A mask is the condition of a select, or numbers that are added to scores. Where these are very small
+(-inf, -1e9, the least number of a dtype), the exponential of the sum is zero.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 
 class Mask(NamedTuple):
-    """What chooses elements of rows: a condition, or numbers that are added, some very small.
+    """A mask of elements of rows: a condition, or added numbers, some of which are very small.
 
     Parameters
     ----------
     chosen : Scalar
-        Holds where an element is not left out.
+        True where an element is not masked.
     node : Scalar
-        The condition, or the number.
+        The node of the condition, or of the number.
     value : Scalar
-        What it is where an element is left out: a constant, or any number up to a bound.
+        The value of the node where an element is masked: a constant, or any number up to a bound.
     column : Scalar
-        The loop that it depends on besides those around.
+        The loop over columns, on which it depends besides the enclosing loops.
     highest : dict
         The bound of `value`, if it is not a constant.
     """
@@ -42,17 +42,17 @@ class Mask(NamedTuple):
     highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def at(self, column: Scalar, simplify: Simplifier) -> Mapping[Scalar, Scalar]:
-        """What is to be replaced by what in an expression with another column."""
+        """The substitution that evaluates an expression in a masked column."""
         (node,) = simplify.substitute([self.node], {self.column: column})
         return {node: self.value}
 
 
 Columns = Mapping[Root, frozenset[Scalar]]
-"""For each root that goes over the columns, the loops, and the counters of sums, that do."""
+"""The loops and counters over the columns, for each root that has some."""
 
 
 def masks(stream: Stream) -> list[tuple[Root, Mask]]:
-    """What chooses elements of rows, and where: conditions, then numbers that are added."""
+    """The masks of a stream, with their roots: conditions first, then added numbers."""
     known = set()
     conditions: list[tuple[Root, Mask]] = []
     numbers: list[tuple[Root, Mask]] = []
@@ -73,24 +73,24 @@ def masks(stream: Stream) -> list[tuple[Root, Mask]]:
 
 
 def _added(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Iterator[Mask]:
-    """Numbers that are read, or made of such, and added to something."""
+    """The masks that are loaded numbers, or computed from these, and added to something."""
     for number in node.args:
         column = column_of(number) if any(x.op == "load" for x in postorder([number])) else None
         if column is not None:
             most = const(LOWEST, number.dtype)
             hidden = local(number.dtype, "hidden")
-            # NaN hides nothing
+            # NaN does not mask
             yield Mask(~(number <= most), number, hidden, column, {hidden: most})
 
 
 def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask | None:
-    """The mask that a node of an expression is; None if it is none.
+    """The mask of a node of an expression; None if it is none.
 
     Parameters
     ----------
     node : Scalar
     column_of : callable
-        Is given what chooses; gives the loop over columns that it depends on, or None.
+        Maps a condition to the loop over columns on which it depends, or None.
     """
     if node.op in ("where", "guard"):
         chosen, *sides = node.args
@@ -112,7 +112,7 @@ def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask 
 
 
 def _column(stream: Stream, chosen: Scalar) -> Scalar | None:
-    """The one loop that something depends on besides those around, if no root makes it."""
+    """The only loop besides the enclosing ones on which a condition depends, or None."""
     inside = postorder([chosen])
     others = {each for each in inside if each.op == "index"}.difference(stream.around)
     made = any(each.op == "load" and each.attribute in stream.made for each in inside)
@@ -123,9 +123,9 @@ def _column(stream: Stream, chosen: Scalar) -> Scalar | None:
 
 
 def columns_of(stream: Stream, first: Root, column: Scalar, readers: Readers) -> Columns | None:
-    """The loops that go over the same columns as that of one root; None if there are others.
+    """The loops over the same columns as a root's loop; None if other loops conflict.
 
-    Two loops do if they are of the same axis of a buffer that is made in the stream.
+    Two loops are over the same columns if they index the same axis of a buffer of the stream.
     """
     positions: list[tuple[Root, Buffer, Mapping[int, Scalar]]] = []
     for root in stream.roots:
@@ -153,7 +153,7 @@ def columns_of(stream: Stream, first: Root, column: Scalar, readers: Readers) ->
             return None
     places = {place for _, place in found}
     for root in stream.roots:
-        # roots share the index of a loop: over columns, it may be that in all of them, or in none
+        # roots share loop indices: an index must be one over columns in all roots, or in none
         others = [x for x in root.loops[len(stream.around) :] if x in places]
         if not isinstance(root, Contraction) and any((root, x) not in found for x in others):
             return None

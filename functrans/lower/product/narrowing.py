@@ -1,24 +1,24 @@
-"""Loop-bound narrowing: a block of rows skips the columns that a mask hides from all of them.
+"""Loop-bound narrowing: a block of rows skips the columns that are masked in all of its rows.
 
-In causal attention a score is a choice, ``where(mask, score, -inf)``, or a sum, ``score + mask``,
-with a mask of zeros and -inf or -1e9. What a mask hides has an exponential of zero, so a sum
-need not count it, nor a product multiply by it. So the loops over columns of a block of rows go
-from the first tile of columns in which something is not hidden to the last. (That is an
-inspector and an executor: J. Saltz et al., "Run-time parallelization and scheduling of loops",
-1991. Masks mostly are data, and of a few comparisons it takes next to no time to look.)
+In causal attention a score is a select, ``where(mask, score, -inf)``, or a sum, ``score + mask``,
+with a mask of zeros and -inf or -1e9. A masked score has an exponential of zero, which sums and
+products can skip. So the loops over columns of a block of rows run from the first tile of columns
+with an unmasked element to the last. (That is an inspector and an executor: J. Saltz et al.,
+"Run-time parallelization and scheduling of loops", 1991. Masks are mostly data, and a mask of a few
+comparisons takes almost no time to inspect.)
 
-Nothing is left out on trust: zero times infinity is NaN. Each row tests that the terms which it has
-left out would not have changed anything, and if one would have, the matrix, or a thread's share of
-its rows, is done again, with all columns. The tests use bounds of such terms (`Bounds`):
+Skipping is verified, since zero times infinity is NaN. Each row tests that its skipped terms would
+not have changed anything; if one would have, the matrix, or a thread's share of its rows, is
+computed again with all columns. The tests use bounds of such terms (`Bounds`):
 
 - The upper bound of a term of a maximum is not greater than the maximum.
 - The magnitude of a term of a sum, or a product, has the bound zero, by ``|x + y| <= |x| + |y|``
   and so on. An exponential is zero if the upper bound of its exponent is low enough.
-- For numbers that are not known there, such as the elements of another product, the product of the
-  largest numbers in its factors is a bound. If that is infinite, or NaN, so are the bounds made of
-  it, and the test fails.
+- For unknown numbers, such as the elements of another product, the product of the largest numbers
+  in its factors is a bound. If that is infinite or NaN, so are bounds derived from it, and the test
+  fails.
 
-A row in which everything is hidden counts as one in which nothing is.
+A row in which everything is masked is treated like one in which nothing is.
 
 Expects a stream (`functrans.lower.product.stream`). Leaves one whose sums go over fewer columns,
 which has one value more: whether a test has failed.
@@ -61,7 +61,7 @@ from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A stream whose loops over columns have bounds that each block of rows finds.
+    """A stream whose loops over columns have bounds that each block of rows computes.
 
     Parameters
     ----------
@@ -70,15 +70,15 @@ class Narrowed:
         All roots that read a buffer.
     mask : Mask
     columns : dict
-        The loops and counters of roots that go over columns.
+        The loops and counters of roots over columns.
     tests : Buffer
         For each row, whether a test has failed.
     largest : dict
-        What bounds the elements of products, for each matrix, and how that is found.
+        The bounds of products' elements for each matrix, and the roots that compute them.
     first, last : Scalar
-        Locals: the first tile of columns, and the one behind the last.
+        Locals: the first tile of columns, and the one after the last.
     failed, whole : Scalar
-        Locals: whether a test of these rows has failed, and whether they are done again.
+        Locals: whether a test of these rows has failed, and whether they are computed again.
     tile : int
         The columns of a tile.
     simplify : Simplifier
@@ -99,16 +99,16 @@ class Narrowed:
 
     @property
     def extent(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return extent_of(self.mask.column)
 
     @property
     def bounds(self) -> Bounds:
-        """The first column of a block of rows, and the one behind the last."""
+        """The first column of a block of rows, and the one after the last."""
         return _bounds(self.first, self.last, self.tile, self.extent, self.simplify)
 
     def before(self) -> list[Nest]:
-        """What bounds the elements of products is found once, before threads share any rows."""
+        """The nests that compute the bounds of products once, before threads share rows."""
         batch = self.stream.batch
         body: Body = ()
         for one, found in self.largest.items():
@@ -120,7 +120,7 @@ class Narrowed:
         return [Nest(body, (), operations_of(body))] if body else []
 
     def found(self, rows: Bounds, batch: Values) -> Body:
-        """Statements that find the columns of a block of rows."""
+        """Statements that compute the range of columns of a block of rows."""
         count = -(-self.extent // self.tile)
         none, all_tiles = ZERO, as_index(count)
         tile, lane = index("tile", count), index("lane", self.tile)
@@ -158,7 +158,7 @@ class Narrowed:
         )
 
     def tested(self, rows: Bounds, elsewhere: Relocation) -> Body:
-        """Statements that see whether a test of a block of rows has failed."""
+        """Statements that check whether a test of a block of rows has failed."""
         row, some = self.stream.row, local(BOOL, "some")
         values = elsewhere.expressions([load(self.tests, self.stream.around)])
         return (
@@ -167,7 +167,7 @@ class Narrowed:
         )
 
     def around(self, body: Body, batch: Values) -> Body:
-        """What is done for rows of a matrix, and if a test has failed, again with all columns."""
+        """Execute statements for rows of a matrix, and again with all columns if a test fails."""
         once = While(
             body,
             self.failed & ~self.whole,
@@ -201,7 +201,7 @@ def _bounds(first: Scalar, last: Scalar, tile: int, extent: int, simplify: Simpl
 def narrowed(
     stream: Stream, readers: Readers, tile: int, target: Target, simplify: Simplifier
 ) -> Narrowed | None:
-    """The stream with narrowed loops; None if no mask leaves anything out that may be left out.
+    """The stream with narrowed loops; None if there is no mask whose columns can be skipped.
 
     Parameters
     ----------
@@ -231,9 +231,9 @@ def narrowed(
 def _rewritten(
     outside: Outside, tests: Sequence[Scalar], tile: int, readers: Readers
 ) -> Narrowed | None:
-    """The stream with narrowed sums, and the tests at the end of the last nest of single rows.
+    """The stream with narrowed sums, and with the tests at the end of the last nest over rows.
 
-    None if a test reads what is only computed after that nest.
+    None if a test reads a value that is only computed after that nest.
     """
     stream, simplify = outside.stream, outside.simplify
     first, last = local(INDEX, "first"), local(INDEX, "last")
@@ -286,7 +286,7 @@ def _rewritten(
 def _with_sums(
     root: Elements, columns: frozenset[Scalar], bounds: Bounds, simplify: Simplifier
 ) -> Elements:
-    """A root whose sums over columns go over some of them."""
+    """A root whose sums over columns are narrowed."""
     if isinstance(root, Contraction):
         return root
     start, stop = bounds
@@ -308,7 +308,7 @@ def _with_sums(
 
 
 def _replaced(loop: Loop, new: Mapping[Root, Elements]) -> Loop:
-    """The loop with other roots."""
+    """The loop with some roots replaced."""
     found = Loop(loop.index, loop.target)
     for child in loop.children:
         found.add(_replaced(child, new) if isinstance(child, Loop) else new[child])
@@ -317,7 +317,7 @@ def _replaced(loop: Loop, new: Mapping[Root, Elements]) -> Loop:
 
 
 def _add_to_rows(nest: Loop, around: Sequence[Scalar], root: Root) -> None:
-    """Put a root behind all that is done of a row, if that is done in one loop."""
+    """Append a root to the statements of a row, if these are in one loop."""
     loop = nest
     for each in around[1:]:
         loop.record(root)

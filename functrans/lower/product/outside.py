@@ -1,7 +1,6 @@
 """Neutral terms: the values of rows in masked columns, and the test that skipping them is exact.
 
-What has to hold for a row, so that columns may be left out, is said in
-`functrans.lower.product.narrowing`.
+`functrans.lower.product.narrowing` describes the conditions under which a row may skip columns.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 @dataclass
 class Outside:
-    """What the roots of a stream are where a mask leaves elements out, and the tests of it.
+    """The values of a stream's roots in masked columns, and the tests that these can be skipped.
 
     Parameters
     ----------
     stream : Stream
     mask : Mask
     columns : dict
-        The loops and counters of roots that go over columns.
+        The loops and counters of roots over columns.
     target : Target
     simplify : Simplifier
     """
@@ -42,13 +41,13 @@ class Outside:
     target: Target
     simplify: Simplifier
     made: dict[Buffer, Root] = field(default_factory=dict)
-    """What has elements in each column."""
+    """The roots with elements in each column."""
     largest: list[Reduce] = field(default_factory=list)
-    """Find the largest numbers in factors, by the loops of the stack."""
+    """Roots that compute the largest numbers in factors, by the loops of the stack."""
     _known: dict[Scalar, Scalar] = field(default_factory=dict)
 
     def tests(self) -> list[Scalar] | None:
-        """What has to hold for each row; None if that cannot be told."""
+        """The conditions that each row tests; None if these cannot be derived."""
         found: list[Scalar] = []
         for root in self.stream.roots:
             own = self._of_product(root) if isinstance(root, Contraction) else self._of_sums(root)
@@ -83,7 +82,7 @@ class Outside:
         return None if size is None or other is None else [eq(size * other, const(0, size.dtype))]
 
     def _of_sums(self, root: Elements) -> list[Scalar] | None:
-        """Of elements in each column, there is nothing to be tested; of sums of them, all terms."""
+        """The tests of a root's sums over columns, one for each term."""
         columns = self.columns.get(root, frozenset())
         if not columns.isdisjoint(root.loops):
             is_one = len(root.elements) == 1 and root.loops[:-1] == self.stream.around
@@ -118,7 +117,7 @@ class Outside:
         return result <= term if op == "min" and bounds.knows(term) else None
 
     def _outside(self, expression: Scalar, column: Scalar) -> Scalar:
-        """An expression where the mask leaves a column out."""
+        """An expression in a masked column."""
         (found,) = self.simplify.substitute([expression], self.mask.at(column, self.simplify))
         made = [x for x in postorder([found]) if x.op == "load" and x.attribute in self.made]
         values = {}
@@ -129,7 +128,7 @@ class Outside:
                 ((_, value),) = root.elements
                 value = self._outside(value, root.loops[-1])
                 if root.loops[-1] in postorder([value]):
-                    # not known, but its size may be
+                    # unknown, but its magnitude may have a bound
                     (value,) = self.simplify.substitute([value], {root.loops[-1]: column})
                 values[node] = value
         return self.simplify.substitute([found], values)[0]
@@ -138,7 +137,7 @@ class Outside:
         return self._bounds(column).size(self._outside(expression, column))
 
     def _bounds(self, column: Scalar) -> Bounds:
-        """Bounds where the mask leaves a column out; numbers of the row are known."""
+        """Bounds in a masked column, given the numbers of the row."""
 
         def of_leaf(leaf: Scalar) -> Scalar | None:
             root = self.made.get(leaf.attribute) if leaf.op == "load" else None
@@ -147,7 +146,7 @@ class Outside:
         return Bounds(lambda node: column not in postorder([node]), of_leaf, self.mask.highest)
 
     def _largest_sum(self, root: Contraction) -> Scalar | None:
-        """A bound of the elements of a product; its rounding errors are less than itself."""
+        """A bound of a product's elements, doubled to cover rounding errors."""
         _, rows, columns = root.sides
         assert root.counter is not None
         left, right = root.factors
@@ -158,9 +157,9 @@ class Outside:
         return first * second * (2.0 * extent_of(root.counter))
 
     def _largest(self, factor: Scalar, loops: Sequence[Scalar]) -> Scalar | None:
-        """The largest magnitude of a factor, over these loops; None if it has none.
+        """The largest magnitude of a factor over these loops; None if there is no bound.
 
-        It is found once for a matrix, or for each row if the factor is computed in the stream.
+        It is computed once for a matrix, or for each row if the factor is computed in the stream.
         """
         if factor in self._known:
             return self._known[factor]
@@ -182,7 +181,7 @@ class Outside:
         return found
 
     def _largest_of_row(self, factor: Scalar, loops: Sequence[Scalar]) -> Scalar:
-        """The largest magnitude of a factor in the row that is tested, over the other loops."""
+        """The largest magnitude of a factor in the tested row, over the other loops."""
 
         def magnitude(*position: Scalar) -> Scalar:
             values = dict(zip(loops, position, strict=True))

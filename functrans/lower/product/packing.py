@@ -1,8 +1,8 @@
 """Packing: operands of matrix products are copied to the order in which tiles read them.
 
-What is copied is an expression: a transpose, a slice, a mask or a cast is read on the way, and
-never in memory. Vectors go along the axis that is dense in the operand; where this is not the
-order of the packed one, they are transposed in registers (`functrans.emit.llvm.interleave`).
+The copied elements are expressions: a transpose, a slice, a mask or a cast is applied on the way,
+without an array in memory. Vectors go along the contiguous axis of the operand; if the packed order
+differs, they are transposed in registers (`functrans.emit.llvm.interleave`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functrans.lower.nest.linearisation import Values, delinearised
 from functrans.lower.product.block import loop_of
 
 Place = Callable[[Scalar, Scalar], Position]
-"""The position in a packed operand of a term and a line, both counted from 0."""
+"""Maps a term and a line, both counted from 0, to the position in a packed operand."""
 
 
 class Lines(NamedTuple):
@@ -32,13 +32,13 @@ class Lines(NamedTuple):
     Parameters
     ----------
     first : Scalar
-        The number of the first one.
+        The number of the first line.
     side : int
-        How many there are at most.
+        The most lines.
     stop : Scalar
-        The number behind the last one. Beyond it, elements may be any.
+        The number after the last line. Elements beyond it are arbitrary.
     whole : bool
-        Whether there are as many as may be.
+        Whether there are as many as ``side``.
     """
 
     first: Scalar
@@ -48,10 +48,10 @@ class Lines(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Groups of lines: the loop over them (or zero), where it stops, the lines of one, its start.
+    """Groups of lines: the loop over them (or zero), its stop, the lines of a group, its start.
 
-    With ``side_by_side``, those of all groups are copied before the next term's: where an operand
-    is large, its next line of memory is far, in another page.
+    With ``side_by_side``, the lines of all groups are copied before the next term: in a large
+    operand, the next line of memory is in another page.
     """
 
     group: Scalar
@@ -61,14 +61,14 @@ class Groups(NamedTuple):
     start: Scalar = ZERO
 
     def loop(self, body: Body) -> Body:
-        """The loop over them."""
+        """The loop over the groups."""
         return loop_of(self.group, self.stop, body, self.start)
 
 
 class Terms(NamedTuple):
-    """Terms of a sum: the first one, how many there are, how many at most, and whether few may be.
+    """Terms of a sum: the first one, their number, the greatest number, and whether few may occur.
 
-    Few are fewer than a vector holds.
+    Few means fewer than the lanes of a vector.
     """
 
     start: Scalar
@@ -78,14 +78,14 @@ class Terms(NamedTuple):
 
 
 def gaps(factor: Scalar, loop: Scalar) -> int:
-    """How many loads of an expression have a stride along a loop."""
+    """The number of strided loads of an expression along a loop."""
     own = Coefficients(loop)
     loads = (node for node in postorder([factor]) if node.op == "load")
     return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
 
 
 def is_dense(factor: Scalar, loop: Scalar) -> bool:
-    """Whether elements are those of an array, in which those along a loop are neighbours."""
+    """Whether elements are plain loads that are contiguous along a loop."""
     if factor.op != "load":
         return False
     return Coefficients(loop).of_element(factor.attribute, factor.args) == 1
@@ -98,9 +98,9 @@ class Operand:
     Parameters
     ----------
     factor : Scalar
-        An element.
+        The expression of an element.
     loops : tuple of Scalar
-        The loops over its rows, or columns.
+        The loops over its rows or columns.
     counter : Scalar
         The loop over terms.
     target : Target
@@ -115,33 +115,33 @@ class Operand:
 
     @property
     def along_terms(self) -> bool:
-        """Whether vectors of terms are read with fewer gaps than those of rows, or columns."""
+        """Whether vectors along terms have fewer strided loads than those along lines."""
         return gaps(self.factor, self.counter) <= gaps(self.factor, self.loops[-1])
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether elements are those of an array, as they are."""
+        """Whether elements are plain loads from an array."""
         return self.factor.op == "load"
 
     def is_dense(self, loop: Scalar) -> bool:
-        """Whether elements are those of an array, in which those along a loop are neighbours."""
+        """Whether elements are plain loads that are contiguous along a loop."""
         return is_dense(self.factor, loop)
 
     def at(self, values: Values) -> Operand:
-        """The operand where loops around have these values."""
+        """The operand at given values of the enclosing loops."""
         (factor,) = self.simplify.substitute([self.factor], values)
         return replace(self, factor=factor)
 
     def element(self, line: Scalar, term: Scalar) -> Scalar:
-        """An element, by the numbers of its row, or column, and term."""
+        """The element at a row or column and a term."""
         values = delinearised(self.loops, line, self.simplify) | {self.counter: term}
         (found,) = self.simplify.substitute([self.factor], values)
         return found
 
     def named(self, lines: Lines) -> tuple[Body, list[Operand]]:
-        """Operands of one line each, of which indices have been computed before.
+        """Operands of one line each, with precomputed indices.
 
-        Beyond the last line stands that one again.
+        The last line is repeated beyond the end.
         """
         lets: list[Statement] = []
         found = []
@@ -161,29 +161,29 @@ class Operand:
     def copied(
         self, place: Place, into: Buffer, groups: Groups, terms: Terms, by_terms: bool = False
     ) -> Body:
-        """Statements that copy groups of lines, so that those of one term are neighbours.
+        """Statements that copy groups of lines, so that the lines of one term are contiguous.
 
-        Or terms of one line are, if a ``place`` is such: then vectors go ``by_terms``.
+        With ``by_terms``, vectors go along terms, which ``place`` makes contiguous.
         """
         if by_terms or self.along_terms:
             return groups.loop(self._transposed(place, into, groups.lines, terms))
         return self._as_it_lies(place, into, groups, terms)
 
     def copied_line(self, into: Buffer, place: Position, line: Scalar, terms: Terms) -> Body:
-        """Statements that copy one line, so that its terms are neighbours."""
+        """Statements that copy one line, so that its terms are contiguous."""
         lets, (own,) = self.named(Lines(line, 1, line + 1, True))
         term = index("k", terms.most)
         value = own.of_term(terms, term)
         return (*lets, self._over(term, terms, (Store(into, (*place, term), value),)))
 
     def of_term(self, terms: Terms, term: Scalar) -> Scalar:
-        """The element for a term of some, of an operand of one line."""
+        """The element at one of the terms, of an operand of one line."""
         values = {self.counter: self.simplify(terms.start + term)}
         (found,) = self.simplify.substitute([self.factor], values)
         return found
 
     def _over(self, term: Scalar, terms: Terms, body: Body) -> For:
-        """A loop over terms with vectors, of which the last one may overlap the one before."""
+        """A vectorised loop over terms, whose last vector may overlap the previous one."""
         lanes = self.target.lanes(self.factor.dtype.itemsize)
         while lanes > terms.most:
             lanes //= 2
@@ -193,7 +193,7 @@ class Operand:
         return For(term, ZERO, length, body, lanes, repeatable=repeatable, whole=whole)
 
     def _transposed(self, place: Place, into: Buffer, lines: Lines, terms: Terms) -> Body:
-        """Vectors of terms, of all lines together."""
+        """Copy vectors along terms, of all lines together, transposed in registers."""
         term = index("k", terms.most)
         lets, operands = self.named(lines)
         stores = [
@@ -203,7 +203,7 @@ class Operand:
         return (*lets, self._over(term, terms, tuple(stores)))
 
     def _as_it_lies(self, place: Place, into: Buffer, groups: Groups, terms: Terms) -> Body:
-        """Vectors of lines, of one term after the other; zeros beyond the last line."""
+        """Copy vectors along lines, term by term, with zeros beyond the last line."""
         lines = groups.lines
         term, lane = index("k", terms.most), index("lane", lines.side)
         element = self.element(self.simplify(lines.first + lane), self.simplify(terms.start + term))

@@ -1,7 +1,7 @@
-"""Packing of whole operands: kernels of their own, before that of the product.
+"""Packing of whole operands, by separate kernels before that of the product.
 
-Threads share groups of panels. Rows of the operand are read in the order in which they are in
-memory, those of a group's panels side by side.
+Threads share groups of panels. The rows of the operand are read in memory order, for all panels of
+a group together.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from functrans.lower.product.kernel import Product
 from functrans.lower.product.packing import Groups, Lines, Operand, Terms
 
 Place = Callable[[Scalar, Scalar, Scalar, Scalar, Scalar], Position]
-"""The position of an element, by its matrix, stretch and panel, its term there and its line."""
+"""Maps matrix, stretch, panel, term and line to the position of an element."""
 
 
 def packing(product: Product) -> list[Nest]:
-    """The nests before that of a product: they look at bands, and pack operands if that pays."""
+    """The nests before that of a product: they test bands, and pack operands if that pays."""
     blocks, size = product.blocks, product.size
     nests = [*product.bands.looks]
     if product.packs_left:
-        # a block reads those of a stretch again: they lie together, whatever the number of terms
+        # a block rereads the panels of a stretch, which are contiguous for any number of terms
         nests.append(
             _packing(
                 product,
@@ -75,5 +75,5 @@ def _packing(
     copied = own.copied(partial(place, batch, stretch, number), into, of_group, terms, by_terms)
     body = loop_of(stretch, const(stretches, INDEX), copied)
     loop = For(group, ZERO, const(group.attribute[2], INDEX), body, parallel=True)
-    # (lines that lie side by side are transposed if it is known how many there are)
+    # contiguous lines are transposed if their number is constant
     return Nest((loop,), (), into.count, largest_constant=side, operations=0)

@@ -1,7 +1,7 @@
 """Streams: consecutive nests of products over the same rows, executed block by block.
 
-Expects nests in order. Leaves them in an order in which they can be done, some of them as streams,
-which `functrans.lower.product.streaming` makes one nest of.
+Expects nests in order. Leaves them in a valid order, some of them grouped into streams, each of
+which `functrans.lower.product.streaming` turns into one nest.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ Readers = Mapping[Buffer, Sequence[Root]]
 
 
 class Streaming(NamedTuple):
-    """Products that are fused over blocks of rows.
+    """Thresholds of the fusion of products over blocks of rows.
 
     Measured: `least_shared_bytes` and `most_terms`.
     """
 
     fewest_matrices: int = 4
-    """Matrices of a stack, of which threads have some each; of fewer, they share the rows of each,
-    if there are as many shares."""
+    """The fewest matrices of a stack that are divided among threads; of fewer, the rows of each are
+    divided, if there are as many shares."""
     least_bytes: int = 1 << 20
-    """Bytes that need not be in memory: fewer are in the cache anyway."""
+    """The fewest bytes of spared memory: fewer are in the cache anyway."""
     least_shared_bytes: int = 8 << 20
-    """The same where threads share rows, if no mask leaves columns out."""
+    """The same if threads share rows, and no mask skips columns."""
     most_terms: int = 400
-    """Terms of the products for each number that need not be in memory: of more, to write it and to
-    read it again is next to nothing."""
+    """The most terms of products for each number that need not be in memory: with more, writing and
+    reading it takes a negligible time."""
     block_bytes: int = 600_000
-    """Bytes of all that a block of rows consists of, about."""
+    """The approximate bytes of all values of a block of rows."""
     most_rows: int = 48
-    """Rows of a block at most; their number is a multiple of `multiple`."""
+    """The most rows of a block; their number is a multiple of `multiple`."""
     multiple: int = 8
     most_parts: int = 16
-    """Threads at most that have blocks, and sums over their rows, of their own."""
+    """The most threads with their own blocks, and their own sums over rows."""
     tile: int = 32
-    """Columns that are left out together, where a mask leaves nothing in them."""
+    """The columns of a tile, which are skipped together if all are masked."""
     fewest_tiles: int = 4
-    """Tiles for which it is worth looking at a mask."""
+    """The fewest tiles for which a mask is inspected."""
 
 
 class Cut(NamedTuple):
-    """How the rows of each matrix are cut.
+    """The division of the rows of each matrix.
 
     Parameters
     ----------
     rows : int
         The rows of a block.
     shares : int
-        How many parts of the blocks threads take: each has as many, spread over all rows.
+        The number of shares, each of which has as many blocks, spread over all rows.
     """
 
     rows: int
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
 
 @dataclass
 class Stream:
-    """Nests that go over the same rows, and what they make there.
+    """Nests over the same rows, and the buffers that they compute.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Stream:
         The loop over rows.
     members : list of Loop
     made : dict
-        What each buffer is made by, that has these loops.
+        The root that computes each buffer with these loops.
     sums : dict
         Products that are sums over all rows, by their buffers.
     """
@@ -89,7 +89,7 @@ class Stream:
 
     @property
     def around(self) -> tuple[Scalar, ...]:
-        """The loops that all members have."""
+        """The common loops of all members."""
         return (*self.batch, self.row)
 
     @property
@@ -100,7 +100,7 @@ class Stream:
             yield root
 
     def takes(self, loop: Loop) -> bool:
-        """Whether a nest can be done block by block; it is a member then."""
+        """Add a nest as a member, if it can be executed block by block; whether it can."""
         roots = [root for root in loop.roots if isinstance(root, Elements)]
         if len(roots) != len(loop.roots) or not self.sums.keys().isdisjoint(loop.sources):
             return False
@@ -115,7 +115,7 @@ class Stream:
         return True
 
     def _is_of_rows(self, root: Elements) -> bool:
-        """Whether a root makes a row of what is read of these rows."""
+        """Whether a root computes a row from these rows only."""
         if root.loops[: len(self.around)] != self.around or root.part:
             return False
         if not isinstance(root, Contraction):
@@ -125,7 +125,7 @@ class Stream:
         return rows and not self._reads(right) and self._is_read_at(root, self.around)
 
     def _is_sum(self, root: Elements) -> bool:
-        """Whether a product is a sum over all rows of what has been made of them."""
+        """Whether a product is a sum over all rows of values of the stream."""
         if not isinstance(root, Contraction) or root.sides[0] != self.batch:
             return False
         counter = root.counter
@@ -140,7 +140,7 @@ class Stream:
         )
 
     def _is_read_at(self, root: Elements, loops: Sequence[Scalar]) -> bool:
-        """Whether a root reads what has been made at these indices alone."""
+        """Whether a root reads values of the stream at these indices only."""
         own = {root.target: root} if root.loops[: len(self.around)] == self.around else {}
         for source, loads in root.loads.items():
             maker = (self.made | own).get(source)
@@ -156,7 +156,7 @@ class Stream:
         return True
 
     def passing(self, readers: Readers) -> dict[Buffer, Elements]:
-        """What is made here and read nowhere else."""
+        """The buffers that are computed here and read nowhere else."""
         inside = {root for loop in self.members for root in loop.roots}
         return {
             one: root
@@ -166,21 +166,21 @@ class Stream:
 
 
 def streams(loops: Sequence[Loop], readers: Readers, target: Target) -> Iterator[Stream | Loop]:
-    """Nests in an order in which they can be done; of some, streams."""
+    """Nests in a valid order, some of them grouped into streams."""
     rest = list(loops)
     while rest:
         stream, taken, moved = _begun(rest, target)
         if stream is None or not _is_worth_it(stream, readers, target):
             yield rest.pop(0)
             continue
-        # what does not depend on the stream comes before it
+        # nests that do not depend on the stream come before it
         yield from moved
         yield stream
         rest = rest[taken:]
 
 
 def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, list[Loop]]:
-    """The longest stream that begins with a nest; how far it goes, and what is in between."""
+    """The longest stream that starts with the first nest, its end, and the nests in between."""
     first = next(iter(loops[0].roots))
     if not isinstance(first, Contraction) or len(first.sides[1]) != 1:
         return None, 0, []
@@ -200,14 +200,14 @@ def _begun(loops: Sequence[Loop], target: Target) -> tuple[Stream | None, int, l
 
 
 def spared(stream: Stream, readers: Readers) -> int:
-    """The bytes of what need not be in memory."""
+    """The bytes of values that need not be in memory."""
     return sum(one.nbytes for one in stream.passing(readers))
 
 
 def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
-    """As many rows as the cache holds with all that is made of them; shares if matrices are few.
+    """As many rows as fit into the cache with all their values; shares if matrices are few.
 
-    What the shares have of their own takes no more memory than what need not be there.
+    The shares' own buffers take no more memory than is spared.
     """
     limits = target[Streaming]
     count, extent = prod(map(extent_of, stream.batch)), extent_of(stream.row)
@@ -217,10 +217,10 @@ def cut_of(stream: Stream, readers: Readers, target: Target) -> Cut:
     rows = max(rows // limits.multiple, 1) * limits.multiple
     if count >= limits.fewest_matrices:
         return Cut(rows, 1)
-    # (products copy, as they read them, about as much again)
+    # products pack about as much again
     own = 2 * rows * wide + sum(one.nbytes for one in stream.sums) // count
     most = min(min(limits.most_parts, passing // own) // count, -(-extent // rows))
-    # as many for each thread
+    # equally many blocks for each thread
     return Cut(rows, 1 << max(most, 1).bit_length() - 1)
 
 

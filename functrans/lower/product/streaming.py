@@ -1,15 +1,16 @@
 """Fusion of products over blocks of rows: intermediate values stay in the cache.
 
-In attention, scores are a product, their softmax is made row by row, and the weights go into
-another product. If all is done for a block of rows before the next one is begun, neither scores nor
-weights are ever in memory as a whole, which is quadratic in the number of rows. (Strip-mining of
-the loops over rows, and their interchange; for attention known by T. Dao et al., "FlashAttention",
-2022. Rows are whole here: no sum is corrected afterwards.) Sums over rows, such as gradients by
-keys and values, are added up from block to block.
+In attention, scores are a product, their softmax is computed by rows, and the weights are a factor
+of another product. If everything is computed for a block of rows before the next block, neither
+scores nor weights are ever in memory as a whole, which would be quadratic in the number of rows.
+(This strip-mines and interchanges the loops over rows; for attention see T. Dao et al.,
+"FlashAttention", 2022. Here rows are complete: no sum is corrected afterwards.) Sums over rows,
+such as gradients with respect to keys and values, are accumulated from block to block.
 
-Threads share the matrices of a stack. Of few matrices, they share the rows of each: a share has
-every so many-th block, for under a mask rows are of different lengths, and sums of its own, which
-are added up behind, in the order of the shares. How many there are does not depend on the threads.
+Threads share the matrices of a stack. Of few matrices, they share the rows of each: blocks are
+assigned to shares cyclically, since under a mask rows have different lengths. Each share has its
+own sums, which are added afterwards, in the order of the shares. The number of shares does not
+depend on the number of threads.
 
 Expects nests in order. Leaves some of them as one, whose outermost loop goes over a stack.
 """
@@ -45,7 +46,7 @@ from functrans.lower.select.root import Contraction, Elements, extent_of
 
 
 class _Member(NamedTuple):
-    """A nest of a stream: its product, if it begins with one, and what is done for each row."""
+    """A nest of a stream: its product, if it starts with one, and the statements for each row."""
 
     product: Product | None
     epilogue: Epilogue | None
@@ -59,7 +60,7 @@ def stream_nests(
     target: Target,
     simplify: Simplifier,
 ) -> list[Nest] | None:
-    """The nests of a stream: packing, and one for all the rest; None if there is no such one."""
+    """The nests of a stream: packing, and one for everything else; None if that is impossible."""
     widest = max(2 * target.lanes(root.target.dtype.itemsize) for root in stream.made.values())
     tile = max(target[Streaming].tile, widest)
     mask = narrowed(stream, readers, tile, target, simplify)
@@ -115,7 +116,7 @@ def _nests(
 
 
 def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
-    """The nest that adds up the sums of all shares."""
+    """The nest that adds the sums of all shares."""
     size, loops = product.size, product.root.sides[0]
     number = index("row", size.batch * size.rows)
     matrix, row = quotient_and_rest(number, size.rows, simplify)
@@ -132,7 +133,7 @@ def _added(product: Product, shares: int, simplify: Simplifier) -> Nest:
 
 
 class _Here(NamedTuple):
-    """Where statements of a stream are: in which part, and share of the rows of which matrix."""
+    """The context of a stream's statements: the part, the share of rows, and the matrix."""
 
     part: Scalar
     share: Scalar
@@ -164,7 +165,7 @@ def _member(
 
 
 def _is_narrow(member: _Member, mask: Narrowed) -> bool:
-    """Whether the loops over columns can be narrowed: tiles are whole ones of products, too."""
+    """Whether the loops over columns can be narrowed: tiles consist of whole tiles of products."""
     if member.product is not None:
         blocks = member.product.blocks
         return mask.tile % (blocks.height if member.is_sum else blocks.width) == 0
@@ -179,7 +180,7 @@ def _in_blocks(
     here: _Here,
     simplify: Simplifier,
 ) -> Body:
-    """What is done for a share of a matrix: a loop over its blocks of rows, sums around it."""
+    """The statements for a share of a matrix: a loop over its blocks of rows, and its sums."""
     extent, (rows, shares) = extent_of(stream.row), here.cut
     blocks = -(-extent // rows)
     turn = index("turn", -(-blocks // shares))
@@ -231,7 +232,7 @@ def _in_blocks(
 def _place(
     stream: Stream, root: Elements, here: _Here, start: Scalar
 ) -> Callable[[Position], tuple[Buffer, Position]]:
-    """Where the rows of a block are kept, of what passes from nest to nest."""
+    """The memory of a block's rows of values that pass from nest to nest."""
     around = root.axes[: len(stream.around)]
     others = [axis for axis in range(len(root.target.shape)) if axis not in around]
     shape = [root.target.extents[axis] for axis in others]

@@ -1,4 +1,4 @@
-"""known_integers: a few integers that are part of a program, as indices often are."""
+"""known_integers: a small constant array of integers, such as indices, as a parameter."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ known_integers = primitive(
         ({"shape": (0, 2), "entries": ()},),
     ),
 )  # fmt: skip
-"""An array that is nowhere in memory: its elements are known wherever one of them is asked for."""
+"""A constant array that needs no memory: each element is a constant where it is used."""
 
 FEW_INTEGERS = 256
-"""So many are part of a program at most."""
+"""The most integers of a constant array."""
 
 
 def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
@@ -53,9 +53,9 @@ def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def with_known_integers(graph: Graph, captures: Sequence[Any]) -> tuple[Graph, Sequence[Any]]:
-    """The graph with the arrays of a few integers in it that are among its last inputs.
+    """Replace captured arrays of a few integers, the last inputs of a graph, by constants.
 
-    And what it takes still. Integers without axes are literals, as soon as they are traced.
+    Returns the graph and the remaining captures. 0-d integers are literals since they were traced.
     """
     if not any(map(_is_known, captures)):
         return graph, captures

@@ -33,7 +33,7 @@ class Masked(NamedTuple):
         return broadcast_to(self.mask, shape=self.value.shape)
 
     def over(self, value: Any) -> Masked:
-        """The same mask in front of another value, which may be behind a mask of its own."""
+        """The same mask applied to another value; masks combine if that value is masked itself."""
         if isinstance(value, Masked):
             return value._replace(mask=self.mask & value.mask)
         return self._replace(value=value)
@@ -45,9 +45,9 @@ def applied(cotangent: Any) -> Any:
 
 
 def masked_sum_to(cotangent: Masked, shape: Shape) -> Masked:
-    """`sum_to` of what is behind the mask; where no element is let through, neither is the sum."""
+    """`sum_to` of a masked value; a sum is masked out where all its elements are."""
     if cotangent.value.shape == shape:
-        # (a mask may have fewer axes: to repeat it would be to keep as much as the value)
+        # a mask may have fewer axes than the value: broadcasting it would take as much memory
         return cotangent
     mask = cotangent.whole_mask()
     total = sum_to(cotangent._replace(mask=mask).apply(), shape)
@@ -61,7 +61,7 @@ def _any_to(mask: Any, shape: Shape) -> Any:
 
 
 def added(x: Any, y: Any) -> Any:
-    """The sum of two cotangents, behind a mask if both are."""
+    """The sum of two cotangents, masked if both are."""
     if isinstance(x, Masked) and isinstance(y, Masked):
         if x.mask is y.mask:
             return x.over(x.value + y.value)

@@ -1,7 +1,7 @@
 """Conversion to Python's numbers: of an int combined with a float, or of an array's element.
 
-`cast` gives an array, whose dtype others yield to. What stands for a Python number still does when
-it has become a float: ``1.0 + 0.01 * i`` leaves the float32 that it is multiplied with as it is.
+`cast` gives a strong dtype, to which weak operands are converted. These conversions keep the result
+weak: ``1.0 + 0.01 * i`` times a float32 array is float32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy's promotion of dtypes (NEP 50), asked of NumPy itself.
+"""NumPy's promotion of dtypes (NEP 50), computed by NumPy itself.
 
 Operands are brought to one dtype before an equation is recorded, by casts that the graph shows; the
 primitives themselves take operands of equal dtypes.
@@ -27,7 +27,7 @@ DtypeKey = np.dtype[Any] | type
 """A dtype, or Python's bool, int, float or complex for a weak operand."""
 
 Promotion = Callable[[tuple[DtypeKey, ...]], tuple[np.dtype[Any], ...]]
-"""From the operands' dtypes to the ones that they are to be cast to."""
+"""Maps the dtypes of operands to the dtypes to cast them to."""
 
 
 def dtype_key(x: Any) -> DtypeKey:
@@ -67,7 +67,7 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
-    """As `cast`, but a Python number stays one if it can: among ``weak`` operands it is weak."""
+    """Like `cast`, but a Python number among ``weak`` operands remains weak."""
     if weak and isinstance(x, Tracer):
         return x if x.dtype == dtype else as_number(x, dtype=dtype)
     if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)):
@@ -76,7 +76,7 @@ def _operand(x: Any, dtype: np.dtype[Any], weak: bool) -> Any:
 
 
 def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands, cast to the dtypes that a primitive takes."""
+    """Cast operands to the dtypes that a primitive takes."""
     keys = tuple([dtype_key(x) for x in operands])
     dtypes = _casts(promotion, keys)
     if dtypes is None:
@@ -87,20 +87,20 @@ def promote(promotion: Promotion, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @cached(8192)
 def _casts(promotion: Promotion, keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...] | None:
-    """The dtypes that operands are cast to; None if they are of those dtypes already."""
+    """The dtypes that operands are cast to; None if they already have these dtypes."""
     dtypes = promotion(keys)
     return None if all(a is b for a, b in zip(keys, dtypes, strict=True)) else dtypes
 
 
 def _strong(keys: tuple[DtypeKey, ...]) -> tuple[DtypeKey, ...]:
-    """If every operand is a Python scalar none yields to another: the default dtypes meet."""
+    """Where every operand is a Python scalar, their default dtypes are promoted."""
     if all(isinstance(key, type) for key in keys):
         return tuple(np.dtype(key) for key in keys)
     return keys
 
 
 def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
-    """The promotion that a ufunc does; it is looked up when it is first needed."""
+    """The promotion of a ufunc, which is resolved on first use."""
 
     @cached(1024)
     def promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
@@ -116,9 +116,10 @@ def ufunc_promotion(resolve: Callable[[], np.ufunc]) -> Promotion:
 
 
 def scipy_promotion(name: str, resolve: Callable[[], np.ufunc]) -> Promotion:
-    """The promotion that a ufunc of SciPy's does. Nearly all have a loop for each kind of float.
+    """The promotion of a SciPy ufunc.
 
-    They are not asked for it then: to import `scipy.special` takes longer than a first call.
+    Nearly all have a loop for each float dtype. For floats the ufunc is not inspected, because
+    importing `scipy.special` takes longer than a first call.
     """
     asked = ufunc_promotion(resolve)
     if name in _WITHOUT_LOOPS_OF_FLOATS:
@@ -175,7 +176,7 @@ def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     dtypes = [key for key in given if not isinstance(key, type)]
     try:
         if any(map(is_bfloat16, dtypes)):
-            # NumPy finds what it has in common with one other at a time
+            # pairwise: for a dtype of ours, NumPy promotes two dtypes at a time
             dtypes = [reduce(np.promote_types, dtypes)]
         return np.result_type(*dtypes, *numbers)
     except TypeError:

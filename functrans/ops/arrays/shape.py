@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 
 class Joins(NamedTuple):
-    """Arrays that are put together from parts: when by comparisons. Measured (200 rows joined)."""
+    """Thresholds for joining arrays by comparisons, measured on 200 rows."""
 
     few: int = 5
-    """This many pieces are told apart by comparisons, for pieces of a loop at once."""
+    """Up to this many parts, comparisons select the part of each element; more are copied."""
     small: int = 64
-    """So few elements are written out one by one."""
+    """Up to this many elements in all, comparisons are used for any number of parts."""
 
 
 FEWEST_HALVED = 5
-"""From this many pieces on, which one an element is in is found by bisection."""
+"""From this many parts on, an element's part is found by bisection."""
 
 # -- concatenate -----------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
         return read(i, (*index[:axis], along, *index[axis + 1 :]))
 
     def between(first: int, last: int) -> Any:
-        """The element, which is in one of the parts from the first to the last one present."""
+        """The element, which is in one of the parts from number ``first`` to ``last``."""
         if first == last:
             return element(present[first])
         middle = (first + last) // 2 if last - first >= FEWEST_HALVED else first
@@ -114,7 +114,7 @@ def _pull_concatenate(read: Any, index: Any, *parts: Aval, axis: int) -> Any:
 
 
 def _has_many_parts(eqn: Eqn, target: Target) -> bool:
-    """Whether writing the parts is better than asking at each element which one it is in."""
+    """Whether copying the parts one by one is cheaper than selecting the part of each element."""
     aval, few = eqn.outputs[0].aval, target[Joins].few
     if len(eqn.inputs) <= few or aval.size <= target[Joins].small:
         return False
@@ -191,7 +191,7 @@ def asarray(x: Any) -> Any:
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:
-    """What goes into an array, in its dtype; as NumPy has it, Python's integers must fit."""
+    """Convert a value to the dtype of an array; as in NumPy, Python integers must fit."""
     given = asarray(x)
     if isinstance(x, (int, list, tuple)) and isinstance(given, np.ndarray):
         if given.dtype.kind in "iu" and np.dtype(dtype).kind in "iu":
@@ -200,10 +200,10 @@ def in_dtype(x: Any, dtype: Any) -> Any:
 
 
 def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:
-    """The shape of nested sequences of numbers, which are listed; None if they have none."""
+    """The shape of nested sequences of numbers, appended to ``numbers``; None if irregular."""
     if not isinstance(x, (list, tuple)):
         numbers.append(x)
-        # (what a class does for names that its instances have not is its own affair)
+        # looked up on the type: an instance's __getattr__ may answer for any name
         rank = x.ndim if hasattr(type(x), "ndim") else np.asarray(x).ndim
         return None if rank else ()
     shapes = {_shape_of_numbers(part, numbers) for part in x}
@@ -212,7 +212,7 @@ def _shape_of_numbers(x: Any, numbers: list[Any]) -> Shape | None:
 
 
 def _row_of_numbers(numbers: Sequence[Any]) -> Any:
-    """Numbers as a vector; neighbours that are not traced are one constant."""
+    """Numbers as a vector, in which runs of untraced numbers are one constant."""
     parts: list[Any] = []
     for traced, group in groupby(numbers, lambda number: isinstance(number, Tracer)):
         neighbours = list(group)
@@ -233,7 +233,7 @@ def holds_tracer(x: Any) -> bool:
 def fitted(value: Any, shape: Shape, traced: bool = True) -> Any:
     """A value broadcast to the elements that it is assigned to; superfluous unit axes go.
 
-    ``traced`` says whether anything that takes part in the assignment is.
+    ``traced``: whether any value of the assignment is traced.
     """
     own = value.shape
     while len(own) > len(shape) and own[0] == 1:
@@ -267,7 +267,7 @@ def flip(x: Any, *, axes: Sequence[int]) -> Any:
 
 
 def roll(x: Any, *, shift: int, axis: int) -> Any:
-    """``x`` with its elements moved along an axis; what falls off the end comes in at the start."""
+    """``x`` with its elements shifted cyclically along an axis."""
     size = x.shape[axis]
     cut = -shift % size if size else 0
     if cut == 0:

@@ -1,6 +1,6 @@
-"""Basic slices, known when the program is traced: reading one, setting one, embedding in zeros.
+"""Static basic slices: reading one, setting one, embedding an array in zeros.
 
-An index is what `functrans.ops.compiled.places` says.
+`functrans.ops.compiled.places` describes the form of an index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from functrans.trace.tracer import Tracer
 
 @cached(4096)
 def numpy_index(index: Index) -> tuple[int | slice, ...]:
-    """The index as NumPy is given it."""
+    """The index in NumPy's form."""
 
     def entry(of: int | Range) -> int | slice:
         if isinstance(of, int):
@@ -45,12 +45,12 @@ def _with_mapped(index: Index, axis: int, size: int) -> Index:
 
 
 def _axis_behind(index: Index, axis: int) -> int:
-    """Where an axis, which is taken as a whole, is found after the slice."""
+    """The position, after slicing, of an axis of which the slice takes all."""
     return sum(not isinstance(entry, int) for entry in index[:axis])
 
 
 def _positions(index: Index, shape: Shape, element: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """When an element of the whole array is in the slice, and where it is found there."""
+    """The conditions under which an element is in the slice, and its position there."""
     inside: list[Any] = []
     within: list[Any] = []
     for entry, extent, i in zip(index, shape, element, strict=True):
@@ -78,7 +78,7 @@ def _where_inside(inside: list[Any], value: Any, otherwise: Any) -> Any:
 
 
 def _check_index(index: Index, shape: Shape) -> None:
-    """Raise unless an index has an entry for each axis, and stays within it."""
+    """Raise unless an index has an entry for each axis, within the axis's bounds."""
     if len(index) != len(shape):
         raise ShapeError(f"an index of {len(index)} entries for an array of shape {shape}")
     for entry, extent in zip(index, shape, strict=True):
@@ -179,7 +179,7 @@ embed_p = primitive(
 
 
 def embed(x: Any, *, index: Index, shape: Shape) -> Any:
-    """Zeros that stand for nothing, of the given shape, with ``x`` at a basic index."""
+    """Structural zeros of the given shape, with ``x`` at a basic index."""
     return x if is_whole(index, shape) else embed_p(x, index=index, shape=shape)
 
 
@@ -241,7 +241,7 @@ def update_slice(x: Any, value: Any, *, index: Index) -> Any:
 
 
 def padded(x: Any, *, index: Index, shape: Shape) -> Any:
-    """Zeros of the given shape, numbers as any, with ``x`` at a basic index."""
+    """Ordinary zeros of the given shape, with ``x`` at a basic index."""
     return update_slice(made(full_p, shape=shape, value=0, dtype=x.dtype), x, index=index)
 
 
@@ -269,7 +269,7 @@ def _transpose_assemble(
         taken = read_slice(cotangent, index=index)
         results.append(taken if isinstance(part, Aval) else None)
         if not adds:
-            # what was there before has been overwritten
+            # earlier parts at the same index have been overwritten
             nothing = absent(taken.shape, taken.dtype)
             cotangent = update_slice(cotangent, nothing, index=index)
     return results[::-1]
@@ -319,7 +319,7 @@ assemble_p = primitive(
          "adds": False}),
     ),
 )  # fmt: skip
-"""Zeros to which each part is added, or in which it is set, at its basic index: one after another.
+"""Zeros to which parts are added, or in which they are set, in order, each at its basic index.
 
-What sums of embedded slices, and many assignments to one array, come to.
+Sums of embedded slices, and many assignments to one array, are combined into this.
 """

@@ -1,4 +1,4 @@
-"""The linear primitives that the other families need: they move, repeat, add up or convert."""
+"""The linear primitives that all families need: they move, repeat, sum or convert elements."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _pull_reshape(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
     return read(0, reshaped(index, shape, x.shape))
 
 
-# What is written often is by short ways: NumPy's functions ask whether an argument is of a class
-# that has its own, and names of NumPy's are looked up while something is traced.
+# The ndarray methods bypass the checks that NumPy's functions make for other array types, and the
+# lookup of patched names during tracing.
 _ndarray = np.ndarray
 _add = np.add.reduce
 _empty = np.empty
@@ -151,7 +151,7 @@ def _pull_broadcast(read: Any, index: Any, x: Aval, *, shape: Shape) -> Any:
 
 
 _SMALL = 1024
-"""This many elements are sooner written than said to be repeated."""
+"""Up to this many elements, a copy is faster than the view of ``np.broadcast_to``."""
 
 
 def _broadcast(x: Any, *, shape: Shape) -> Any:
@@ -180,7 +180,7 @@ broadcast_to_p = primitive(
 
 
 def broadcast_to(x: Any, *, shape: Shape) -> Any:
-    """``x`` repeated along new and unit axes, as NumPy broadcasts."""
+    """``x`` broadcast to a shape, by NumPy's rules."""
     return x if x.shape == shape else broadcast_to_p(x, shape=shape)
 
 
@@ -194,9 +194,9 @@ def sum_to(x: Any, shape: Shape) -> Any:
 
 
 def align_batched(x: Any, axis: int | None, ndim: int) -> Any:
-    """``x`` with its mapped axis first and unit axes behind it, up to ``ndim`` axes besides.
+    """``x`` with its mapped axis first, then unit axes up to ``ndim`` unmapped axes.
 
-    So it broadcasts, behind the mapped axis, as it did without it.
+    The unmapped axes then broadcast as they do without the mapped axis.
     """
     if axis is None:
         return x
@@ -206,7 +206,7 @@ def align_batched(x: Any, axis: int | None, ndim: int) -> Any:
 
 
 def place(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
-    """``x`` with its mapped axis where it is wanted; repeated along a new one if it has none."""
+    """``x`` with its mapped axis moved to ``wanted``, or broadcast along a new axis there."""
     if wanted is None or axis == wanted:
         return x
     if axis is not None:
@@ -224,7 +224,7 @@ def drop_axes(shape: Shape, axes: tuple[int, ...]) -> Shape:
 
 
 def expand_axes(x: Any, axes: tuple[int, ...]) -> Any:
-    """``x`` with unit axes at the given places of the result (sorted)."""
+    """``x`` with unit axes at the given (sorted) positions of the result."""
     shape = list(x.shape)
     for axis in sorted(axes):
         shape.insert(axis, 1)
@@ -284,24 +284,24 @@ def _batch_cast(operands: Any, axes: Any, *, dtype: np.dtype[Any]) -> tuple[Any,
 
 def _convert(x: Any, *, dtype: np.dtype[Any]) -> Any:
     x = np.asarray(x)
-    # an imaginary part goes without a warning: whoever asked for it has been told
+    # imaginary parts are dropped without a warning here: `astype` has warned the user
     return (x.real if loses_part(x.dtype, dtype) else x).astype(dtype)[()]
 
 
 def loses_part(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether imaginary parts are lost in a conversion; a truth value is made of both parts."""
+    """Whether a conversion drops imaginary parts; bool is computed from both parts."""
     return is_complex(dtype) and wanted.kind not in "cb"
 
 
 def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
     if hasattr(ct, "mask"):
-        # a cotangent behind a mask (`functrans.ops.arrays.masked`, which is built on this module)
+        # a masked cotangent; its module `functrans.ops.arrays.masked` imports this one
         return ct.over(_to(ct.value, x.dtype))
     return _to(ct, x.dtype)
 
 
 def _to(x: Any, dtype: np.dtype[Any]) -> Any:
-    """``x`` in a dtype; a cast that only makes it strong says nothing about a derivative."""
+    """A tangent or cotangent in a dtype; a cast that would only make it strong is left out."""
     return x if x.dtype == dtype else cast(x, dtype=dtype)
 
 
@@ -371,7 +371,7 @@ iota = primitive(
 
 
 def made(primitive: Primitive, **params: Any) -> Any:
-    """The result of a primitive without operands; within a trace it can be assigned to."""
+    """The result of a primitive without operands; within a trace it is assignable."""
     trace = current.get()
     if not isinstance(trace, Trace):
         return primitive.numpy(**params)
@@ -379,9 +379,9 @@ def made(primitive: Primitive, **params: Any) -> Any:
 
 
 def repeated(x: Any, *, shape: Shape) -> Any:
-    """As `broadcast_to`, for an operation on something traced.
+    """As `broadcast_to`, for an operand of a traced operation.
 
-    One number that is not traced itself would become an array at once, and that array an input.
+    `broadcast_to` of an untraced number would make an array now, which becomes an input.
     """
     trace = current.get()
     if isinstance(x, (Tracer, OnDevice)) or x.size != 1 or not isinstance(trace, Trace):
@@ -409,11 +409,11 @@ absent_p = primitive(
     parts=on_parts("complex_arithmetic:absent"),
     samples=cases(({"shape": (2, 3), "dtype": np.dtype(np.float64)},)),
 )
-"""Zeros for derivatives that are not there: compiled code may leave their products out."""
+"""Structural zeros of derivatives: compiled code may omit products with them."""
 
 
 def absent(shape: Shape, dtype: Any) -> Any:
-    """Zeros for what does not move, or has no cotangent; the user's own zeros are `zeros`."""
+    """Structural zeros, of tangents and cotangents; the user's own zeros are `zeros`."""
     return absent_p(shape=shape, dtype=np.dtype(dtype))
 
 

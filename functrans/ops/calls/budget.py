@@ -1,6 +1,6 @@
 """Rematerialisation within a memory budget: choose residuals that save the most recomputation.
 
-A greedy choice by work for each byte: what was most work to compute, for its size, is kept first.
+A greedy choice: values with the most arithmetic per byte are kept first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functrans.ops.control.residuals import flops_of, is_move
 
 
 class Budget(NamedTuple):
-    """A policy of `checkpoint`: so many bytes may be kept.
+    """A policy of `checkpoint` that keeps at most ``nbytes`` bytes of residuals.
 
     Parameters
     ----------
@@ -24,37 +24,37 @@ class Budget(NamedTuple):
     nbytes: int
 
     def chosen(self, eqns: Sequence[Eqn], needed: Iterable[Var]) -> list[Var]:
-        """The values to keep, of those that a backward pass needs or computes others from.
+        """The residuals to keep, of the values that a backward pass reads or recomputes from.
 
         Parameters
         ----------
         eqns : sequence of Eqn
         needed : iterable of Var
-            What the backward pass mentions.
+            The values that the backward pass reads.
         """
         makers = {var: eqn for eqn in eqns for var in eqn.outputs}
         wanted = [var for var in needed if var in makers]
         candidates = [
-            (work / _nbytes(var), var)
-            for var in _done_again(wanted, makers, set())
-            if (work := work_of(makers[var])) and _nbytes(var)
+            (work / nbytes_of(var), var)
+            for var in _recomputed(wanted, makers, set())
+            if (work := work_of(makers[var])) and nbytes_of(var)
         ]
-        # of equal ones the last, which needs others to be computed
+        # among equal ones the last, whose recomputation needs the earlier ones
         order = {var: number for number, var in enumerate(makers)}
         candidates.sort(key=lambda each: (-each[0], -order[each[1]]))
         kept: set[Var] = set()
         left = self.nbytes
         for _, var in candidates:
-            if _nbytes(var) <= left and var in _done_again(wanted, makers, kept):
+            if nbytes_of(var) <= left and var in _recomputed(wanted, makers, kept):
                 kept.add(var)
-                left -= _nbytes(var)
-        # what is behind others that are kept is of no use any more
-        read = _read(wanted, makers, kept)
+                left -= nbytes_of(var)
+        # a value that is only read by kept values is not needed any more
+        read = _needed(wanted, makers, kept)
         return [var for var in makers if var in kept and var in read]
 
 
-def _done_again(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
-    """The values that are computed again for others, if some are kept."""
+def _recomputed(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
+    """The values that are recomputed to obtain ``wanted`` if ``kept`` are residuals."""
     found: set[Var] = set()
     waiting = [*wanted]
     while waiting:
@@ -66,15 +66,15 @@ def _done_again(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]
     return found
 
 
-def _read(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
-    """The values that are needed, or that those which are computed again are computed from."""
-    again = _done_again(wanted, makers, kept)
+def _needed(wanted: Sequence[Var], makers: Mapping[Var, Eqn], kept: set[Var]) -> set[Var]:
+    """The values that are wanted, or that recomputed values read."""
+    again = _recomputed(wanted, makers, kept)
     operands = {atom for var in again for atom in makers[var].inputs if isinstance(atom, Var)}
     return {*wanted, *operands}
 
 
 def work_of(eqn: Eqn) -> int:
-    """Roughly the arithmetic of an equation, loops and all; 0 of what moves elements."""
+    """An estimate of an equation's arithmetic, inner loops included; 0 for data movement."""
     inner = list(inner_graphs(eqn))
     if inner:
         steps = int(eqn.params.get("length") or 1)
@@ -84,5 +84,6 @@ def work_of(eqn: Eqn) -> int:
     return flops_of(eqn) or sum(prod(atom.aval.shape) for atom in eqn.inputs)
 
 
-def _nbytes(atom: Atom) -> int:
+def nbytes_of(atom: Atom) -> int:
+    """The bytes that a value has in memory."""
     return int(prod(atom.aval.shape) * atom.aval.dtype.itemsize)

@@ -1,7 +1,7 @@
-"""Primitives that apply an inner graph once: the rules that they share.
+"""Primitives that apply an inner graph once, and the rules that they share.
 
-Each rule applies the transform that it is handed to the inner graph, and calls the result in the
-same way.
+Each rule applies the given transform to the inner graph, and applies the transformed graph by the
+same primitive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _sparsity = lazy("functrans.ops.control.dependence:of_call")
 def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primitive:
     """Define a primitive whose parameter ``graph`` is applied to its operands.
 
-    ``slots`` replace rules of the definition, or add some.
+    ``slots`` override rules of the definition, or add further ones.
     """
     rules: dict[str, Any] = {
         "jvp": lambda *args, **params: _jvp(call, *args, **params),
@@ -52,7 +52,7 @@ def call_primitive(name: str, numpy: Callable[..., Any], **slots: Any) -> Primit
 
 
 def results_of_graph(*avals: Aval, graph: Graph, **params: Any) -> tuple[Aval, ...]:
-    """The type rule of what applies ``graph`` to its operands."""
+    """The type rule of primitives that apply ``graph`` to their operands."""
     check_operands("a call", graph.in_avals, avals)
     return graph.out_avals
 
@@ -86,7 +86,7 @@ def _transpose(
     transposed, nonzero = transform(graph, linear, given)
     known = [x for x in operands if not isinstance(x, Aval)]
     results = call(*known, *compact(cotangents), graph=transposed, **params)
-    # before the cotangents come results that do not depend on the linear operands
+    # the cotangents follow the results that do not depend on the linear operands
     return spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
 
 
@@ -146,7 +146,7 @@ def _split_checkpoint(
     graph: Graph,
     keep: Callable[[Any], bool] | Budget,
 ) -> EqnSplit:
-    """Nothing is kept but the known operands, and what the policy names: the rest is done again."""
+    """Keep the known operands and what the policy names as residuals; recompute everything else."""
     known, unknown_part, unknown_out = transform(graph, unknown)
     count = len(unknown_out) - sum(unknown_out)
     if isinstance(keep, Budget):
@@ -172,7 +172,7 @@ def _split_checkpoint(
 
 
 def _without_results(eqn: Eqn, kept: Sequence[Var]) -> Eqn:
-    """The equation, with others in the place of results that are kept."""
+    """The equation, with new variables in place of the results that are kept."""
     outputs = [Var(var.aval) if var in kept else var for var in eqn.outputs]
     return Eqn(eqn.primitive, eqn.inputs, outputs, eqn.params, eqn.source)
 
@@ -180,7 +180,7 @@ def _without_results(eqn: Eqn, kept: Sequence[Var]) -> Eqn:
 def _behind_barriers(
     known: Sequence[Var], unknown: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
 ) -> Graph:
-    """A graph that computes again, which no optimiser takes for what was computed before."""
+    """A recomputing graph behind barriers, so that no pass merges it with the original."""
     arriving = [Var(var.aval) for var in known]
     barriers = [
         Eqn(barrier, (outer,), (inner,), {}) for outer, inner in zip(arriving, known, strict=True)
@@ -202,4 +202,4 @@ step_p = call_primitive(
     numpy=lambda *values, graph: tuple(evaluate(graph, values)),
     emit=Emit(lambda at: at.subprogram(at.eqn.params["graph"])),
 )
-"""A part of a program that is compiled once and called again and again."""
+"""A part of a program that is compiled once, and called in several places."""

@@ -1,4 +1,4 @@
-"""constant: an array that the rule of a function holds, as an equation."""
+"""constant: an array, held by a rule of a custom derivative, as an equation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Constant:
-    """An array in the place of a parameter: compares and hashes by its bytes."""
+    """An array as a parameter, which compares and hashes by its bytes."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array.copy()
@@ -38,7 +38,7 @@ class Constant:
 
 
 LARGEST_TABLE = 1024
-"""The largest constant that is a table in the code; a larger one is NumPy's array."""
+"""The most elements of a constant that is a table in the code; a larger one is a NumPy array."""
 
 
 def _emit_constant(at: Emission) -> None:

@@ -1,4 +1,4 @@
-"""Functions whose derivative the user defines.
+"""Functions with user-defined derivatives, as primitives.
 
 A call of such a function is one equation. It holds the function's graph and its rule, a Python
 function that is traced only when a derivative is taken: the rule may call the function itself.
@@ -42,23 +42,23 @@ class Traced(NamedTuple):
 
 
 class Rule:
-    """Python functions that give derivatives, to be traced when one is taken.
+    """Python functions that define derivatives, traced when a derivative is taken.
 
     Parameters
     ----------
     functions : sequence of callable
-        Each takes and returns flat sequences of tracers; the later ones may depend on what the
-        earlier ones found out.
+        Each takes and returns flat sequences of tracers; later ones may depend on the results of
+        earlier ones.
     avals : callable
         ``avals(before)`` gives the types that the next function takes, from what was staged of the
         ones before.
     known : callable
         ``known(before)`` gives the values of its first arguments, on which Python may branch.
     what : str
-        What the rule belongs to, for messages.
+        The name of the rule's function, for messages.
     key : hashable
-        Equal for rules that give equal graphs: a rule may call the function that it belongs to, and
-        so meet itself.
+        Equal for rules that give equal graphs. It detects recursion: a rule may call its own
+        function.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ def _staged(
 
 
 def closed(staged: Staged, captured: Sequence[Var]) -> Graph:
-    """The graph, with what any of the rule's functions captures first; arrays are constants."""
+    """The graph with captured variables as its first inputs, and captured arrays as constants."""
     outside = [Var(var.aval) for var in captured]
     own = staged.graph.in_avals[: len(staged.graph.inputs) - len(staged.captures)]
 
@@ -125,7 +125,7 @@ def closed(staged: Staged, captured: Sequence[Var]) -> Graph:
 
 
 class KeptRule(Rule):
-    """A rule that depends on nothing but the types of what it gets: it has been traced already."""
+    """A rule that depends only on the types of its arguments, and is traced already."""
 
     def __init__(self, what: str, key: Any) -> None:
         self.what = what
@@ -139,7 +139,7 @@ class KeptRule(Rule):
 
 
 class BatchedRule(Rule):
-    """A rule under vmap: its graphs are batched, in every input and output, when it is traced."""
+    """A rule under vmap: once traced, its graphs are batched in every input and output."""
 
     def __init__(self, rule: Rule, transform: Any, size: int) -> None:
         self.rule = rule
@@ -170,7 +170,7 @@ def _batched(
 def resolve(graph: Graph) -> tuple[Graph, list[Tracer]]:
     """The graph with the rules of its custom functions traced, also in inner graphs.
 
-    What the rules use of enclosing functions that are still being traced are further inputs.
+    Values of enclosing functions that are still being traced become further inputs.
     """
     outside: dict[Var, tuple[Var, Tracer]] = {}
 
@@ -185,7 +185,7 @@ def resolve(graph: Graph) -> tuple[Graph, list[Tracer]]:
 
 
 def unresolved(graph: Graph) -> bool:
-    """Whether there is a rule to trace in a graph."""
+    """Whether a graph has rules that are not traced yet."""
     for eqn in graph.eqns:
         if eqn.primitive.higher_order:
             if any(_needs_resolving(value) for value in _flat(eqn.params.values())):
@@ -290,7 +290,7 @@ def _batch_custom(
     arguments: int,
     what: str,
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
-    # every argument is mapped, because the tangent or cotangent of one that is not may be
+    # every argument is mapped, since even an unmapped one may have a mapped tangent or cotangent
     own = [
         place(x, axis, 0, size)
         for x, axis in zip(operands[:arguments], axes[:arguments], strict=True)
@@ -323,14 +323,14 @@ def _transpose_custom(
     arguments: int,
     what: str,
 ) -> list[Any]:
-    """A function that a rule applies to a tangent is linear: what it computes is transposed."""
+    """Transpose the graph that a rule applies to a tangent, which is linear."""
     taken = operands[: len(graph.inputs)]
     linear = tuple(isinstance(x, Aval) for x in taken)
     given = tuple(ct is not None for ct in cotangents)
     transposed, nonzero = transform(graph, linear, given)
     known = [x for x in taken if not isinstance(x, Aval)]
     results = replay(transposed, [*known, *compact(cotangents)])
-    # before the cotangents come results that do not depend on the linear operands
+    # the cotangents follow the results that do not depend on the linear operands
     found = spread(spread(results[len(results) - sum(nonzero) :], nonzero), linear)
     return [*found, *[None] * (len(operands) - len(taken))]
 
@@ -445,5 +445,5 @@ custom_pullback = primitive(
 
 
 def is_reverse_only(graph: Graph) -> bool:
-    """Whether a graph of tangents can only be transposed: a rule in it has no forward mode."""
+    """Whether a linear graph can only be transposed, since a rule in it has no forward mode."""
     return any_eqn(graph, lambda eqn: eqn.primitive is custom_pullback)

@@ -1,9 +1,9 @@
 """Side effects as data flow: an effect returns a token, on which the function's results depend.
 
-So effects need no rules of their own anywhere: what a result needs is kept, and their order follows
-from the tokens, each of which is an operand of the next effect. The tangents and cotangents of what
-is tied are tied as well. A first token is made of the inputs of its graph, so that an effect in a
-loop takes place in every step, whatever its values are.
+Passes need no special rules for effects: dead code elimination keeps what a result depends on, and
+the order follows from the tokens, each of which is an operand of the next effect. Tangents and
+cotangents of tied values are tied as well. The first token of a graph depends on the graph's
+inputs, so that an effect in a loop happens in every step, whatever its values are.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from functrans.trace.trace import Trace
 def _happen(
     token: Any, *values: Any, function: Callable[..., object], lanes: tuple[int, ...]
 ) -> Any:
-    """Call the function, for each lane; the lanes are the first axes of every value."""
+    """Call the function for each lane; the lanes are the leading axes of every value."""
     before = current.get()
     try:
-        current.set(None)  # nothing is traced meanwhile
+        current.set(None)  # the function is not traced
         for lane in np.ndindex(*lanes):
             function(*(x[lane] if lanes else x for x in values))
     finally:
@@ -55,8 +55,8 @@ def _batch(
     return apply(*mapped, **{**params, "lanes": (size, *params["lanes"])}), 0
 
 
-def _nothing(*values: Any) -> None:
-    """An effect that cannot be seen."""
+def _do_nothing(*values: Any) -> None:
+    """An effect that does nothing."""
 
 
 effect: Primitive = primitive(
@@ -66,9 +66,9 @@ effect: Primitive = primitive(
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, axes, **params: _batch(effect, operands, axes, **params),
     stores=True,
-    samples=cases((np.int8(0), (3,), {"function": _nothing, "lanes": ()})),
+    samples=cases((np.int8(0), (3,), {"function": _do_nothing, "lanes": ()})),
 )
-"""Calls ``function`` with the values, after what the token comes from."""
+"""Calls ``function`` with the values, after the effects that the token depends on."""
 
 
 first_token: Primitive = primitive(
@@ -80,7 +80,7 @@ first_token: Primitive = primitive(
     stores=True,
     samples=cases(((3,), (2, 2), {"lanes": ()})),
 )
-"""The token of a graph with these inputs: a new one wherever that graph is applied."""
+"""The first token of a graph with these inputs: each application of the graph has its own."""
 
 
 def _jvp_of_tied(
@@ -110,19 +110,19 @@ tied: Primitive = primitive(
     stores=True,
     samples=cases(((3,), (2, 2), np.int8(0), {})),
 )
-"""The operands but the last one, which is a token: what reads them comes after its effects."""
+"""All operands but the last, a token: whatever reads them comes after that token's effects."""
 
 
 # -- what functions do -----------------------------------------------------------------------------
 
 
 def perform(function: Callable[..., object], *values: Any) -> None:
-    """Call a function with arrays: now, or whenever what is being traced is computed.
+    """Call a function with arrays: now, or each time the program being traced is run.
 
     Parameters
     ----------
     function : callable
-        Takes arrays; what it returns is not looked at. Equal ones make equal programs.
+        Takes arrays; its result is ignored. Equal functions make equal programs.
     *values
         Arrays, numbers or tracers.
     """
@@ -136,7 +136,7 @@ def perform(function: Callable[..., object], *values: Any) -> None:
 
 
 class _Effects:
-    """The effects of a trace, in a chain of tokens."""
+    """The effects of a trace, as a chain of tokens."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -152,7 +152,7 @@ class _Effects:
         return tied(*values, self._now()) if values else values
 
     def _now(self) -> Any:
-        """A token that comes after all effects so far, those inside of loops and branches too."""
+        """A token that depends on all effects so far, also those inside loops and branches."""
         trace, token = self._trace, self._token
         eqns = trace.eqns[self._looked_at :]
         self._looked_at = len(trace.eqns)
@@ -178,7 +178,7 @@ def _has_effects(graph: Graph) -> bool:
 
 
 def without_effects(graph: Graph) -> Graph:
-    """The graph with tokens where there were effects."""
+    """The graph with each effect replaced by the token that it received."""
     return Graph(graph.inputs, [_without(eqn) for eqn in graph.eqns], graph.outputs)
 
 
@@ -200,10 +200,10 @@ def _without_inner(eqn: Eqn) -> Eqn:
 
 
 def performed(graph: Graph, value_of: Callable[[Var], Any]) -> Graph:
-    """A graph whose values are computed as they are asked for, once its effects have taken place.
+    """Perform the effects of loops and branches; return the graph without effects.
 
-    Those outside of loops and branches have. What follows from the graph, such as derivatives that
-    go through a loop again, is to have none of its own.
+    Effects outside of loops and branches have happened already. Derivatives of the returned graph,
+    which may run a loop again, do not repeat the effects.
     """
     if not any(map(has_effects, graph.eqns)):
         return graph

@@ -32,7 +32,7 @@ def _infer(
 def _call(
     *values: Any, elements: Elements, results: tuple[Aval, ...], lanes: tuple[int, ...]
 ) -> tuple[Any, ...]:
-    """Call the function for each lane; the lanes are the first axes of every operand."""
+    """Call the function for each lane; the lanes are the leading axes of every operand."""
     if not lanes or elements.vectorised:
         return tuple(_checked(elements, _untraced(elements.function, values), results, lanes))
     outs = [np.empty(lanes + aval.shape, aval.dtype) for aval in results]
@@ -44,7 +44,7 @@ def _call(
 
 
 def _untraced(function: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """Call a function while nothing is traced, even if a trace wants its result."""
+    """Call a function with tracing switched off, also when a trace is active."""
     before = current.get()
     try:
         current.set(None)

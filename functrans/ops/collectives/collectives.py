@@ -1,9 +1,8 @@
 """Collectives: sums, extremes, and moves of elements over the lanes of a named axis.
 
-Each takes a value and the number of the lane that it is one of. Where the lanes are those of
-`vmap`, that number is mapped over the axis: the batching rule then has the values of all lanes in
-one array, and a collective becomes a sum, a transposition or nothing at all. Where the lanes are
-processes, ``engine`` passes messages.
+Each takes a lane's value and the lane's number. If the lanes are those of `vmap`, that number is
+mapped over the axis: the batching rule has the values of all lanes in one array, and a collective
+becomes a sum, a transposition or a no-op. If the lanes are processes, ``engine`` passes messages.
 
 A value *varies* along the axis, or is *invariant*: equal in all lanes. The type rule of each
 primitive is its slot ``collective``, which says what the result is; the operand is varying, except
@@ -59,7 +58,7 @@ _emit = lazy("functrans.ops.collectives.compiled.exchange:emit")
 
 
 def _compiled(rule: Callable[..., None] = _emit) -> dict[str, Any]:
-    """The slots of a collective that is a call of MPI where processes are real."""
+    """The slots of a collective that compiles to an MPI call if the lanes are processes."""
     return {"emit": Emit(rule, _applies, _operations), "emit_on_grid": None}
 
 
@@ -79,7 +78,7 @@ def collective(
     result : str
         Whether the result is `INVARIANT` or `VARYING`.
     alone : callable
-        What it is if there is one lane: of a plain array, and of the parameters but those of all.
+        The result for a single lane, from a plain array and the collective's own parameters.
     lanes : callable
         The batching rule: ``lanes(x, axis, size, **params)`` of the values of all lanes along
         ``axis``, or of the value that all have if that is None; gives the result and its axis.
@@ -100,7 +99,7 @@ def collective(
         (x, lane), (axis, lane_axis) = operands, axes
         if lane_axis is not None:
             return lanes(x, axis, size, **params)
-        # the lanes of another axis: they go along
+        # lanes of another axis are mapped as usual
         if "axis" in params:
             params["axis"] += 1
         moved = move_axis(x, axis, 0)
@@ -148,7 +147,7 @@ def _extreme(reduce: Primitive, x: Any, axis: int | None, size: int) -> Batched:
 
 
 def _shared_by_ties(x: Any, lane: Any, out: Any, dx: Any, **axis: Any) -> Any:
-    """The mean of the tangents of the lanes that have the extreme value."""
+    """The tangent of an extreme: the mean of the tangents of the lanes that have the extreme."""
     wins = equal(x, out)
     count = psum(cast(wins, dtype=x.dtype), lane, **axis)
     return psum(masked(wins, dx), lane, **axis) / count
@@ -206,7 +205,7 @@ def _infer_part(x: Aval, lane: Aval, *, size: int, axis: int, **params: Any) -> 
 def _own_part(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
     if mapped is None:
         return x, axis
-    # the lane's number along both: an element of the diagonal
+    # lane i takes element i: the diagonal of the lanes and the axis
     rows = move_axis(move_axis(x, mapped, 0), axis + 1, 1)
     places = iota(size=size, dtype=np.dtype(np.int64))
     ones = tuple(1 for _ in rows.shape[2:])
@@ -231,7 +230,7 @@ own_part: Primitive = collective(
 def _scattered(x: Any, mapped: int | None, size: int, *, axis: int) -> Batched:
     if mapped is None:
         return x * size, axis
-    # (the axis of a lane's value lies behind that of the lanes)
+    # the lanes' axis comes before the axes of a lane's value
     return reduce_sum(x, axes=(mapped,)), axis
 
 
@@ -278,7 +277,7 @@ all_to_all: Primitive = collective(
     transpose=[lambda ct, x, lane, **axis: all_to_all(ct, lane, **axis), None],
     **_compiled(),
 )
-"""Along ``axis``, the part that each lane has for this one."""
+"""Along ``axis``, the part that each lane sends to this one."""
 
 Moves = tuple[tuple[int, int], ...]
 
@@ -288,7 +287,7 @@ def _alone(x: Any, *, moves: Moves) -> Any:
 
 
 def _runs(moves: Moves, size: int) -> list[tuple[int | None, int]]:
-    """Where lanes receive from, as ``(first source, how many)``; the source None: from nobody."""
+    """Runs of consecutive sources, ``(first source, count)``; source None: nothing is received."""
     sources = {receiver: sender for sender, receiver in moves}
     runs: list[tuple[int | None, int]] = []
     for receiver in range(size):
@@ -328,7 +327,7 @@ ppermute: Primitive = collective(
     transpose=[_send_back, None],
     **_compiled(lazy("functrans.ops.collectives.compiled.exchange:permute")),
 )
-"""The value of the lane that sends to this one, by ``moves`` (sender, receiver); else zeros."""
+"""The value of the lane that sends to this one, by pairs (sender, receiver); zeros if none does."""
 
 
 # -- the number of a lane --------------------------------------------------------------------------
@@ -340,9 +339,9 @@ lane_number = primitive(
     jvp=ZERO_DERIVATIVE,
     **_compiled(lazy("functrans.ops.collectives.compiled.exchange:rank")),
 )
-"""Which of the lanes of an ``engine`` this process is."""
+"""The number of this process among the lanes of an ``engine``."""
 
 
 def is_along(eqn: Any, name: str) -> bool:
-    """Whether an equation is a collective along the axis of a name."""
+    """Whether an equation is a collective along the named axis."""
     return eqn.primitive.collective is not None and eqn.params["name"] == name

@@ -1,1 +1,1 @@
-"""Contexts that the compiled slots of primitives are given, and how they are probed."""
+"""The contexts in which the compiled slots of primitives run, and analyses of these slots."""

@@ -1,8 +1,8 @@
 """Pull-style evaluation: elements of a graph's values as scalar expressions.
 
-To have an element of a value, have the elements of the operands that it is made of: elementwise
-operations take the same index, movements another, reductions a loop over indices (a ``fold``).
-This goes on down to values that live in memory, which are loaded.
+An element of a value is computed from elements of its operands: elementwise operations read them at
+the same index, data movement at another, reductions in a loop over indices (a ``fold``). The
+recursion ends at values in memory, which are loaded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def broadcast_index(position: Index, shape: Shape) -> Index:
 
 
 class Puller:
-    """Makes expressions for elements, each only once.
+    """Builds scalar expressions of elements, memoised by value and index.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Puller:
 
     def element(self, atom: Atom, position: Index) -> Scalar:
         """The element of a value at a simplified index."""
-        # a chain of elementwise operations may be longer than Python's stack
+        # iterative: a chain of elementwise operations may exceed Python's recursion limit
         stack = [(atom, position)]
         while stack:
             one, here = stack[-1]
@@ -70,12 +70,12 @@ class Puller:
         return self._elements[atom][position]
 
     def keep(self, var: Var, home: Buffer) -> None:
-        """From now on load the variable: forget the elements that have been computed."""
+        """From now on load a variable from a buffer, and discard its memoised elements."""
         self.buffers[var] = home
         self._elements[var] = {}
 
     def _operands(self, atom: Atom, position: Index) -> list[tuple[Atom, Index]]:
-        """The operands of an elementwise operation for the element; nothing for the rest."""
+        """The operands and indices that an elementwise operation reads; else nothing."""
         if isinstance(atom, Literal) or atom in self.buffers:
             return []
         eqn = self.producers[atom]
@@ -117,25 +117,25 @@ def _result(value: Any, eqn: Eqn, var: Var) -> Scalar:
 
 
 class Pattern(NamedTuple):
-    """How a primitive makes an element of its result.
+    """The access pattern and cost of one element of a primitive's result.
 
     Parameters
     ----------
     cost : int
-        The scalar operations for an element, or for one step of its folds.
+        The scalar operations of an element, or of one step of its folds.
     folds : int
-        How many steps the folds make together; 1 if there is none.
+        The total number of steps of the folds; 1 without a fold.
     reads : tuple of int
-        How many elements of each operand it reads.
+        The number of elements that it reads of each operand.
     by_data : tuple of bool
-        For each operand, whether it is read at indices that come from data.
+        For each operand, whether its indices depend on data.
     work : int
-        The operations on data for an element, all steps of its folds together.
+        The operations on data of an element, over all steps of its folds.
     slow : bool
-        Whether it is one operation that takes many times as long as an addition.
+        Whether it is a single operation that takes many times as long as an addition.
     folds_rows : bool
-        Whether an element of the result is made of all that its one operand has along the last
-        axis.
+        Whether an element of the result depends on a whole row, along the last axis, of its only
+        operand.
     """
 
     cost: int
@@ -148,7 +148,7 @@ class Pattern(NamedTuple):
 
 
 def pattern(eqn: Eqn) -> Pattern:
-    """The pattern of an equation's primitive, found by a trial with symbols."""
+    """The pattern of an equation's primitive, found by applying its rule to symbolic indices."""
     return _pattern(
         eqn.primitive,
         tuple(x.aval for x in eqn.inputs),
@@ -195,7 +195,7 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
 
 
 def _folds_rows(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:
-    """Whether reads of an array go through all of its last axis, in a fold or one by one."""
+    """Whether reads of an array cover its last axis, in a fold or element by element."""
     if not shape or not reads:
         return False
     last = {as_index(position[-1]) for position in reads}

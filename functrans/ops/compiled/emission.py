@@ -1,9 +1,9 @@
-"""The `emit` slot of primitives: their compiled form as statements, from memory to memory.
+"""The `emit` slot of primitives: code generation as statements, from memory to memory.
 
-A `pull` rule says how one element of a result is made, and the planner decides when. Some
-operations are more than the sum of their elements: a scan, a running sum, a product of matrices.
-Their rule is handed an `Emission`, asks it for the operands, and gives it the statements that
-compute the results.
+A `pull` rule defines one element of a result, and the planner decides where it is computed. For
+some operations this is inefficient: a scan, a running sum, a matrix product. Their `emit` rule
+receives an `Emission`, requests the operands from it, and adds the statements that compute the
+results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.compiled.places import Index
 
 if TYPE_CHECKING:
-    # the compiler's own, which is loaded with its first use
+    # a module of the compiler, imported on first use
     from functrans.loop.simplify import Simplifier
     from functrans.loop.statements import Buffer, Statement
     from functrans.loop.target import Target
@@ -29,7 +29,7 @@ Position = tuple[Scalar, ...]
 
 
 class Element(NamedTuple):
-    """An element of a result: its index, and the expression that makes it."""
+    """An element of a result: its index, and the expression that computes it."""
 
     position: Position
     value: Scalar
@@ -37,7 +37,7 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True)
 class Inner:
-    """A graph inside of another one, as statements on buffers for its inputs and outputs."""
+    """An inner graph, as statements on buffers for its inputs and outputs."""
 
     statements: tuple[Statement, ...]
     scratch: tuple[Buffer, ...]
@@ -47,9 +47,9 @@ class Inner:
 
 
 class Emission(Protocol):
-    """The context of an `emit` rule: the equation, and where things are.
+    """The context of an `emit` rule: the equation, and the buffers of its operands and results.
 
-    Everything is done in the order of the calls.
+    Computations take place in the order of the calls.
     """
 
     eqn: Eqn
@@ -57,7 +57,7 @@ class Emission(Protocol):
     simplify: Simplifier
 
     def operand(self, number: int) -> Buffer:
-        """The memory of an operand, which is computed into it now if it was not before."""
+        """The buffer of an operand, which is computed at this point if it was not before."""
         ...
 
     def element(self, number: int, position: Position) -> Scalar:
@@ -65,11 +65,11 @@ class Emission(Protocol):
         ...
 
     def result(self, number: int = 0) -> Buffer:
-        """The memory for a result; what is in it is to be written by the rule."""
+        """The buffer of a result, all of whose elements the rule must write."""
         ...
 
     def copied(self, operand: int) -> Buffer:
-        """The memory for the one result, with the elements of an operand in it."""
+        """The buffer of the only result, initialised with the elements of an operand."""
         ...
 
     def scratch(self, name: str, dtype: Any, shape: Sequence[int]) -> Buffer:
@@ -77,12 +77,12 @@ class Emission(Protocol):
         ...
 
     def loops(self, extents: Sequence[int]) -> Position:
-        """Indices of loops that fuse with those of other values of such extents."""
+        """Indices of loops that can be fused with those of other values of the same extents."""
         ...
 
     def compute(self, target: Buffer, loops: Position, axes: Sequence[int],
                 elements: Sequence[Element]) -> None:  # fmt: skip
-        """Compute elements in loops which may fuse with those of other values.
+        """Compute elements in loops that may be fused with those of other values.
 
         ``loops`` go along the ``axes`` of the target; for each combination of indices along the
         others there is one of the ``elements``.
@@ -101,17 +101,17 @@ class Emission(Protocol):
         largest_constant: int = 0,
         team: int = 0,
     ) -> None:
-        """Do statements, which are a nest of their own.
+        """Execute statements as a nest of their own.
 
-        ``work`` is roughly as many operations of a loop as take the same time; buffers on the
-        ``stack`` keep nothing from one step of the nest to the next. They write the results that
-        have been asked for, unless something else is named. The one result may be ``pulled``
-        instead, as a part of a larger kernel. If they are done ``in_phases``, threads share all
-        parallel loops in them, also those inside of other loops, which come one after the other; no
-        number is kept from one such loop to the next. Numbers up to the ``largest_constant`` are
-        about tiles, and stay in kernels. On a grid, so many threads of a ``team`` do an iteration
-        of a band of parallel loops together, and loops of as many lanes are dealt to these; what
-        is around the band goes in turns of the program. Inside of a loop, its own team does all.
+        ``work`` estimates their time in operations of a loop. Buffers on the ``stack`` keep no
+        values from one iteration of the nest to the next. The statements write the results whose
+        buffers were requested, unless ``writes`` names others. The only result may instead be
+        ``pulled``, as a part of a larger kernel. With ``in_phases``, threads share every parallel
+        loop in the statements, also those nested in sequential loops; no local lives from one such
+        loop to the next. Numbers up to ``largest_constant`` describe tiles, and remain constants of
+        the kernel. On a grid, a ``team`` of so many threads executes one iteration of a band of
+        parallel loops together and shares the loops of as many lanes; loops around the band are run
+        by the program. Inside a loop with a team, that team executes everything.
         """
         ...
 
@@ -124,20 +124,20 @@ class Emission(Protocol):
         symmetric: bool = False,
         shared_rows: int = 0,
     ) -> None:
-        """Compute the one result as a product of matrices, or of a stack of them.
+        """Compute the only result as a matrix product, or a stack of them.
 
-        ``loops`` go along axes of the result, and the ``sides`` are those of the stack, of the rows
-        and of the columns, in this order. The product of two ``factors``, of which the first does
-        not depend on the columns and the second not on the rows, is summed over a ``counter``. Of
-        one that is ``symmetric``, half is computed. ``shared_rows`` are the rows of a block, if a
-        loop around may share these: the second factor is in memory then, and read where it is.
+        ``loops`` go along axes of the result, and ``sides`` are those of the stack, of the rows and
+        of the columns, in this order. The product of two ``factors`` is summed over a ``counter``;
+        the first factor does not depend on the columns, the second not on the rows. Half of a
+        ``symmetric`` product is computed. ``shared_rows`` is the number of rows of a block if an
+        enclosing loop may share these rows: the second factor is then read in place, from memory.
         """
         ...
 
     def assemble(self, parts: Sequence[tuple[Index, int]], *, adds: bool) -> None:
-        """Write operands, by their numbers, to their places in the one result, or add them up.
+        """Write operands, given by number, to subarrays of the only result, or add them to these.
 
-        Later ones replace earlier ones. Where there is no part, the result is zero.
+        Later parts overwrite earlier ones. Outside of all parts the result is zero.
         """
         ...
 
@@ -146,16 +146,16 @@ class Emission(Protocol):
         ...
 
     def subprogram(self, graph: Graph) -> None:
-        """Compute the results by an inner graph that is compiled once for all its calls."""
+        """Compute the results by an inner graph that is compiled once for all of its calls."""
         ...
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of ``make``, made once for all equations that ask with an equal key."""
+        """The result of ``make``, computed once for all equations with an equal key."""
         ...
 
 
 def always(eqn: Eqn, target: Target) -> bool:
-    """That something is so for each equation, on each machine."""
+    """The condition that holds for every equation and target."""
     return True
 
 
@@ -173,7 +173,7 @@ def elements(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
 
 
 class Emit(NamedTuple):
-    """How a primitive is compiled from memory to memory.
+    """The compiled form of a primitive, from memory to memory.
 
     Parameters
     ----------
@@ -201,12 +201,12 @@ class Emit(NamedTuple):
 
 
 def by_loops(rule: Callable[[Emission], None]) -> Emit:
-    """The compiled form of a primitive whose numbers are each a loop of its own length."""
+    """The compiled form of a primitive whose elements are loops of different lengths."""
     return Emit(rule, operations=elements, by_elements=always)
 
 
 def form_for(primitive: Primitive, target: Target) -> Emit | None:
-    """How a primitive may be compiled from memory to memory for a target."""
+    """The memory-to-memory form of a primitive for a target; None without one."""
     by_cores, on_grid = primitive.emit, primitive.emit_on_grid
     form: Emit | None = on_grid if target.lanes_are_threads and on_grid is not Same else by_cores
     return form
@@ -227,6 +227,6 @@ def in_memory(eqn: Eqn, target: Target) -> bool:
 
 
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
-    """Whether an equation is emitted of elements of its operands, which need no memory."""
+    """Whether an equation's `emit` rule reads elements of operands, which need no memory."""
     emit = emitted(eqn, target)
     return emit is not None and emit.by_elements(eqn, target)

@@ -1,4 +1,4 @@
-"""Inlining: the statements of another graph, in place of an operation."""
+"""Inlining: the statements of another graph in place of an operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functrans.trace.stage import rewrite
 def relocated(
     at: Emission, inner: Inner, operands: Sequence[Buffer], results: Sequence[Buffer]
 ) -> tuple[Statement, ...]:
-    """The statements of an inner graph, on operands and results of the one around it."""
+    """The statements of an inner graph, applied to buffers of the enclosing graph."""
     relocation = Relocation(at.simplify)
     for own, other in zip((*inner.inputs, *inner.outputs), (*operands, *results), strict=True):
         relocation.moved[own] = other, ()
@@ -22,7 +22,7 @@ def relocated(
 
 
 def inline(at: Emission, function: Callable[..., Sequence[Any]]) -> None:
-    """Compute the results by what a function makes of the operands, in the IR's operations."""
+    """Compute the results by a function of the operands, written in primitives."""
     inner = at.lower(rewrite(function, [atom.aval for atom in at.eqn.inputs]))
     operands = [at.operand(number) for number in range(len(at.eqn.inputs))]
     results = [at.result(number) for number in range(len(at.eqn.outputs))]

@@ -1,7 +1,7 @@
 """Complex numbers as pairs of real ones: the arguments of `parts` rules, and their application.
 
-A rule is written in the IR's operations on real numbers. It is given a `Pair` for each operand that
-is complex, and gives one for a result that is.
+A rule is written in primitives on real arrays. It receives a `Pair` for each complex operand, and
+returns a `Pair` for each complex result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrans.ir.types import is_complex, real_dtype
 
 
 class Pair(NamedTuple):
-    """A complex number: its real and its imaginary part, of one shape."""
+    """A complex array: its real and its imaginary part, of equal shape."""
 
     re: Any
     im: Any
@@ -30,18 +30,18 @@ class Pair(NamedTuple):
 
 
 class Real(Pair):
-    """A complex number that a real one was converted to: its imaginary part is zero."""
+    """A complex array converted from a real one: its imaginary part is zero."""
 
 
 def pair_of(number: Any) -> Pair:
-    """A known complex number."""
+    """A complex constant as a pair."""
     value = np.asarray(number)
     part = real_dtype(value.dtype).type
     return Pair(part(value.real), part(value.imag))
 
 
 def flattened(values: Iterable[Any]) -> list[Any]:
-    """Values with the parts of complex ones side by side."""
+    """Values, in which the two parts of complex ones follow each other."""
     flat: list[Any] = []
     for value in values:
         flat += value if isinstance(value, Pair) else (value,)
@@ -49,7 +49,7 @@ def flattened(values: Iterable[Any]) -> list[Any]:
 
 
 def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[Any]:
-    """The inverse of `flattened`: values of the given dtypes."""
+    """The inverse of `flattened`, for values of the given dtypes."""
     given = iter(values)
     return [
         Pair(next(given), next(given)) if is_complex(dtype) else next(given) for dtype in dtypes
@@ -57,7 +57,7 @@ def regrouped(values: Iterable[Any], dtypes: Iterable[np.dtype[Any]]) -> list[An
 
 
 def _by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any:
-    """A primitive that does to real parts what it does to imaginary ones."""
+    """Apply a real-linear primitive to the real parts, and to the imaginary parts."""
     parts = []
     for part in (0, 1):
         chosen = [x[part] if isinstance(x, Pair) else x for x in operands]
@@ -68,7 +68,7 @@ def _by_parts(primitive: Primitive, operands: Sequence[Any], params: Any) -> Any
 
 
 def _four_products(primitive: Primitive, operands: Sequence[Any], params: Any) -> Pair:
-    """A product of complex numbers, by those of their parts; BLAS needs no more for large ones."""
+    """A complex product by four real ones, which BLAS needs for large matrices as well."""
     x, y = operands
 
     def product(a: Any, b: Any) -> Any:
@@ -83,9 +83,9 @@ LinearRule = Callable[[Primitive, Sequence[Any], Any], Any]
 
 
 def rule_of_linear(eqn: Eqn) -> LinearRule | None:
-    """How complex operands are taken apart which a result is linear in, or None.
+    """The `parts` rule of a primitive that is linear or bilinear in complex operands, or None.
 
-    The primitive has to have a compiled form: that gives real numbers of real ones.
+    The primitive must have a compiled form for real operands.
     """
     primitive = eqn.primitive
     has_form = primitive.emit is not None or primitive.emit_on_grid not in (None, Same)

@@ -1,7 +1,7 @@
-"""Strided subarrays, as constant basic indices: where slices of arrays are written.
+"""Strided subarrays, as constant basic indices.
 
-A place has an entry for each axis: an integer, which drops the axis, or ``(start, size, step)``,
-with a start that is not negative and a step that may be.
+An index has an entry for each axis: an integer, which drops the axis, or ``(start, size, step)``,
+where the start is not negative and the step may be.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def whole(extent: int) -> Range:
 
 
 def is_whole(index: Index, shape: Shape) -> bool:
-    """Whether an index takes all of an array of this shape."""
+    """Whether an index selects all of an array of this shape."""
     return all(entry == (0, extent, 1) for entry, extent in zip(index, shape, strict=True))
 
 
 def sliced_shape(index: Index) -> Shape:
-    """The shape of what an index takes."""
+    """The shape of the subarray at an index."""
     return tuple([entry[1] for entry in index if not isinstance(entry, int)])
 
 
 def disjoint(indices: Sequence[Index]) -> bool:
-    """Whether no element is in two of the places; False where that is not easily known."""
+    """Whether no element is in two of the subarrays; False if that cannot be decided quickly."""
     groups = [list(indices)]
     for axis in range(len(indices[0]) if indices else 0):
         inner: list[list[Index]] = []
@@ -49,13 +49,13 @@ def disjoint(indices: Sequence[Index]) -> bool:
 
 
 _MOST_INTERLEAVED = 32
-"""So many strided entries are compared with each other, where they reach over each other."""
+"""The most overlapping strided ranges that are compared pairwise."""
 
 
 def _meet(entries: Iterable[Range]) -> bool:
-    """Whether two ranges, of those with their first and last index and stride, share an index.
+    """Whether two of several ranges ``(first index, last index, stride)`` share an index.
 
-    True where that is not easily known.
+    True if that cannot be decided quickly.
     """
     open_ones: list[Range] = []
     for first, last, stride in sorted(entries):
@@ -81,7 +81,7 @@ def _strided(entry: object) -> Range:
 
 
 def covers(indices: Sequence[Index], shape: Shape) -> bool:
-    """Whether disjoint places leave nothing out."""
+    """Whether disjoint subarrays cover the whole array."""
     return sum(prod(map(_extent, index)) for index in indices) == prod(shape)
 
 

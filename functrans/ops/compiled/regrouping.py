@@ -1,8 +1,8 @@
 """Delinearisation: loops over the axes that a value had before a reshape.
 
-Where each element of what was reshaped comes from is told by divisions, and which part of a join it
-is of by conditions on what they give. In loops over the axes before the reshape nothing is divided,
-and what lies behind one another is written behind one another all the same.
+In loops over the axes of a reshaped value, divisions compute the index before the reshape, and
+conditions on the quotients select the part of a join. Loops over the axes before the reshape need
+no division, and write contiguous memory in the same order.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from functrans.ir.graph import Atom, Eqn, Var
 from functrans.ir.types import Shape
 
 MOST_BETWEEN = 32
-"""Equations at most that are looked at between a value and the reshape that it is made of."""
+"""The most equations that are searched from a value to the reshape that it is computed from."""
 
 
 def regrouped(
     atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[Atom]
 ) -> tuple[Var, Eqn] | None:
-    """A value that is made of reshaped ones, in the shape that these had; and how it is made so.
+    """A variable of the shape before the reshapes that a value is computed from, and its equation.
 
-    None if there is no such shape, or it is another one in different operands.
+    None without such a reshape, or if operands were reshaped from different shapes.
     """
     found = reshape_in(atom, producers, in_memory)
     if found is None or not isinstance(atom, Var):
@@ -34,7 +34,7 @@ def regrouped(
 
 
 def reshape_in(atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[Atom]) -> Eqn | None:
-    """The reshape that an elementwise value is made of, if all of them are from one shape."""
+    """The reshape that an elementwise value is computed from, if all have one operand shape."""
     waiting, seen = [atom], {atom}
     found: dict[Shape, Eqn] = {}
     while waiting and len(seen) <= MOST_BETWEEN:
@@ -54,7 +54,7 @@ def reshape_in(atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[At
 
 
 def _are_merged(before: Shape, after: Shape) -> bool:
-    """Whether a reshape makes single axes of several ones: only these have to be taken apart."""
+    """Whether a reshape merges several axes into one, whose index divisions would take apart."""
     left = [n for n in before if n != 1]
     merged = False
     for extent in (n for n in after if n != 1):

@@ -1,4 +1,4 @@
-"""Loop nests for `emit` rules: plain ones, and rows that are stored as vectors."""
+"""Loop nests for `emit` rules: scalar ones, and vectorised ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functrans.loop.target import Target
 def nest(
     loops: Sequence[Scalar], body: Sequence[Statement], *, parallel: bool = False
 ) -> tuple[Statement, ...]:
-    """Loops, one inside another; nothing if one of them has no iteration."""
+    """Nested loops; no statements if one of the loops has no iterations."""
     if any(loop.attribute[2] == 0 for loop in loops):
         return ()
     for loop in reversed(loops):
@@ -25,7 +25,7 @@ def nest(
 def vectorised(
     loop: Scalar, stores: Store | Sequence[Store], target: Target
 ) -> tuple[Statement, ...]:
-    """A loop of independent iterations, which are done as vectors, and none of them twice."""
+    """A vectorised loop of independent iterations, none of which is executed twice."""
     extent: int = loop.attribute[2]
     body = (stores,) if isinstance(stores, Store) else tuple(stores)
     largest = max(max(x.target.dtype.itemsize, x.value.dtype.itemsize) for x in body)
@@ -40,7 +40,7 @@ def vectorised(
 def dealt(
     loops: Sequence[Scalar], body: Sequence[Statement], target: Target
 ) -> tuple[Statement, ...]:
-    """Loops of independent iterations, all of which the threads of a team share."""
+    """Loops of independent iterations, which are divided among the threads of a team."""
     statements = tuple(body)
     for loop in reversed(loops):
         extent: int = loop.attribute[2]

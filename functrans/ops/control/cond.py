@@ -1,8 +1,8 @@
-"""cond: one of several branches, by a bool or an integer.
+"""cond: one of several branches, selected by a bool or an integer.
 
-The operands are ``index, *operands``. Of two branches a bool picks the second if it is true; of
-more, an int64 picks the one of that number (the first if it is too small, the last if it is too
-large). Every branch takes all operands. Parameter: ``branches``, a tuple of graphs.
+The operands are ``index, *operands``. Of two branches, a bool selects the second if it is true; of
+more, an int64 selects the one of that number (clipped to the valid range). Every branch takes all
+operands. Parameter: ``branches``, a tuple of graphs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _jvp(
     branches: Branches,
     order: int = 1,
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
+    """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
     moving = tuple(t is not None for t in tangents[1:])
     pushed = [transform(branch, moving) for branch in branches]
     nonzero = reduce(either, (found for _, found in pushed))
@@ -95,7 +95,7 @@ def _jvp(
 
 
 def _filled(values: Sequence[Any], avals: Sequence[Aval], order: int = 1) -> list[Any]:
-    """Derivatives, with those that are zero in this branch and not in another."""
+    """Derivatives, with zeros for those that are absent in this branch but not in another."""
     return [
         x if x is not None else elsewhere(aval) if order == 1 else (elsewhere(aval),) * order
         for x, aval in zip(values, avals, strict=True)
@@ -114,7 +114,7 @@ def _transpose(
     def with_cotangents(graph: Graph, found: Flags) -> Graph:
         def branch(*inputs: Any) -> list[Any]:
             results = replay(graph, inputs)
-            # before the cotangents come results that do not depend on what is linear
+            # the cotangents follow the results that do not depend on linear operands
             cts = spread(results[len(results) - sum(found) :], found)
             return _filled(where(nonzero, cts), wanted)
 
@@ -131,10 +131,9 @@ def _transpose(
 
 
 def _split(unknown: Flags, *, transform: Any, branches: Branches) -> EqnSplit:
-    """The known part picks the branch's known part, the unknown one picks it again.
+    """Split a cond into two: one selects the branch's known part, the other its unknown part.
 
-    Each branch has residuals of its own; the other branches give values in their place that are
-    not read.
+    Each branch has its own residuals; the other branches return unused values in their place.
     """
     flags = tuple(unknown[1:])
     operands = [Var(aval) for aval in branches[0].in_avals]
@@ -206,7 +205,7 @@ def _divide(
 
 
 def _first(inputs: Sequence[Var], part: _DividedBranch, saved: Sequence[Var]) -> Graph:
-    """The known part of a branch, with a value for the residuals of every branch."""
+    """The known part of a branch, with a value for each residual of every branch."""
     fillers = {}
     for var in saved:
         if var not in part.saved:
@@ -216,7 +215,7 @@ def _first(inputs: Sequence[Var], part: _DividedBranch, saved: Sequence[Var]) ->
 
 
 def _filler(aval: Aval) -> Eqn:
-    """Something for the residuals of another branch; zeros, which compile, if there can be some."""
+    """A value for another branch's residual: zeros, which compile, if that is possible."""
     params = {"shape": aval.shape, "dtype": aval.dtype}
     if GROWS in aval.shape:
         return Eqn(unused, (), [Var(aval)], params)
@@ -256,13 +255,13 @@ def _batch(
 
 
 def _forwarded(branches: Branches) -> dict[int, int]:
-    """The results that are the same operand whichever branch is taken, and that operand."""
+    """The results that are the same operand in all branches, with that operand."""
     places = [
         [graph.inputs.index(x) if x in graph.inputs else None for x in graph.outputs]
         for graph in branches
     ]
     first, *others = places
-    # the first operand of all says which branch is taken
+    # operand 0 selects the branch
     return {
         result: place + 1
         for result, place in enumerate(first)
@@ -272,7 +271,7 @@ def _forwarded(branches: Branches) -> dict[int, int]:
 
 def _placed(x: Any, axis: int | None, wanted: int | None, size: int) -> Any:
     if wanted is not None and axis is None and GROWS in x.shape:
-        # a stack of another branch, which is not read
+        # another branch's stack, which is not read
         return unused_like(interned((*x.shape[:wanted], size, *x.shape[wanted:]), x.dtype))
     return place(x, axis, wanted, size)
 
@@ -289,7 +288,7 @@ def _in_parts(operands: Sequence[Any], *, transform: Any, branches: Branches) ->
 
 
 def index_aval(branches: int) -> Aval:
-    """The type of the operand that picks one of some branches."""
+    """The type of the operand that selects a branch."""
     return interned((), np.dtype(np.bool_ if branches == 2 else np.int64))
 
 

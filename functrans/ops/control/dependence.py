@@ -1,4 +1,4 @@
-"""Sparsity patterns of loops and branches: one step's pattern is applied to what is carried."""
+"""Sparsity patterns of loops and branches: a step's pattern is applied to that of the carry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Patterns = Sequence[Pattern | None]
 
 
 def of_scan(scan: Scan, *operands: Dependent, inner: Inner) -> Patterns:
-    """The pattern of a step, for all of them, is applied to the carry and the rows of each."""
+    """Apply one pattern for all steps to the carry, and to the rows of each step."""
     _, *parts = scan.parts(operands)
     consts, carry, xs = ([x.pattern for x in part] for part in parts)
     carried: Patterns = carry
@@ -74,7 +74,7 @@ class _Step:
 def _of_any_number(
     scan: Scan, step: _Step, consts: Patterns, carry: Patterns, xs: Patterns, sizes: Sequence[int]
 ) -> Patterns:
-    """Of a loop whose number of steps is not known: until nothing is added (a fixed point)."""
+    """The pattern of a loop with an unknown number of steps, as a fixed point."""
     of_any_row = [
         None if x is None else _united(x, count) for x, count in zip(xs, sizes, strict=True)
     ]
@@ -91,13 +91,13 @@ def _of_any_number(
 
 
 def _united(x: Pattern, count: int) -> Pattern:
-    """What one row of an array, any of them, depends on."""
+    """The union of the patterns of an array's rows."""
     positions = np.arange(x.shape[0])
     return product(pairs(positions % max(count, 1), positions, (count, x.shape[0])), x)
 
 
 def of_cond(*operands: Dependent, inner: Inner, branches: tuple[Graph, ...]) -> Patterns:
-    """What a branch depends on, for any that may be taken."""
+    """The union of the patterns of all branches that may be taken."""
     index, *taken = operands
     results = [
         [out.pattern for out in inner(branch, taken)]
@@ -108,5 +108,5 @@ def of_cond(*operands: Dependent, inner: Inner, branches: tuple[Graph, ...]) -> 
 
 
 def of_call(*operands: Dependent, inner: Inner, graph: Graph, **params: Any) -> Patterns:
-    """That of a graph which is applied as it stands."""
+    """The pattern of an inner graph that is applied once."""
     return [out.pattern for out in inner(graph, operands)]

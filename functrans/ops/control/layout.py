@@ -1,13 +1,12 @@
 """Operand layout of loops and branches, and how their graphs are refitted.
 
 The primitives are `scan_p` and `counted_scan_p` (scan.py), `while_p` (while_loop.py) and `cond_p`
-(cond.py). Their inner graphs are closed: what a body uses from outside is among its first inputs,
-the consts.
+(cond.py). Their inner graphs are closed: values from outside are a body's first inputs, the consts.
 
-A while loop that is differentiated in reverse stacks residuals, and how many is known only when it
-has run. Such a *stack* has the extent `GROWS` in the place of its length. Nothing but the loops
-ever touches one. Its value is an array of the length that it turned out to have; a stack of stacks,
-which may all be of different lengths, is an object array of them.
+A while loop that is differentiated in reverse mode stacks residuals, whose number is known only at
+run time. The type of such a *stack* has the extent `GROWS` in place of its length. Only loops
+access stacks. The value of a stack is an array of its actual length; a stack of stacks, which may
+have different lengths, is an object array.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from functrans.ops.define import primitive
 T = TypeVar("T")
 
 GROWS = -1
-"""The length of a stack that grows while its loop runs."""
+"""The extent of a stack whose length is determined at run time."""
 
 
 def cut(values: Sequence[T], *lengths: int) -> list[Sequence[T]]:
-    """A sequence in parts of the given lengths, and what is left."""
+    """Split a sequence into parts of the given lengths, and the rest."""
     parts = []
     start = 0
     for length in lengths:
@@ -43,18 +42,18 @@ def cut(values: Sequence[T], *lengths: int) -> list[Sequence[T]]:
 
 
 def compact(values: Sequence[Any]) -> list[Any]:
-    """The values that are not absent."""
+    """The values that are not None."""
     return [x for x in values if x is not None]
 
 
 def spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
-    """Values in the places of the flags that hold, None in the others."""
+    """Values at the positions of true flags, and None at the others."""
     remaining = iter(values)
     return [next(remaining) if flag else None for flag in flags]
 
 
 def each(derivatives: Iterable[Any]) -> list[Any]:
-    """All derivatives, one after the other, where a value has a tuple of them, or one, or none."""
+    """All derivatives in order, where each value has a tuple of them, one, or None."""
     return [
         x
         for given in derivatives
@@ -64,19 +63,19 @@ def each(derivatives: Iterable[Any]) -> list[Any]:
 
 
 def together(derivatives: Sequence[T], order: int) -> Sequence[Any]:
-    """What `each` was given, where every value has derivatives up to an order."""
+    """The inverse of `each`, for values with derivatives up to an order."""
     if order == 1:
         return derivatives
     return [tuple(derivatives[i : i + order]) for i in range(0, len(derivatives), order)]
 
 
 def where(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
-    """The values whose flag holds."""
+    """The values whose flag is true."""
     return [x for x, flag in zip(values, flags, strict=True) if flag]
 
 
 def where_not(flags: Sequence[bool], values: Iterable[T]) -> list[T]:
-    """The values whose flag does not hold."""
+    """The values whose flag is false."""
     return [x for x, flag in zip(values, flags, strict=True) if not flag]
 
 
@@ -89,10 +88,9 @@ Flags = tuple[bool, ...]
 
 
 def fixpoint(start: Flags, step: Callable[[Flags], tuple[Flags, T]]) -> tuple[Flags, T]:
-    """Grow flags until they stay as they are; gives them, and what the last step found.
+    """Iterate flags to a fixed point; returns them, and the result of the last step.
 
-    What a carry is (moving, unknown, mapped) depends on what it was a step before, so it is asked
-    again until the answer agrees with the question.
+    Whether a carry is moving, unknown or mapped depends on the carries of the previous step.
     """
     flags = start
     while True:
@@ -108,7 +106,7 @@ STEPS = interned((), np.dtype(np.int64))
 
 
 class Scan(NamedTuple):
-    """A scan without its operands: the primitive (scan or counted_scan) and its parameters."""
+    """The parameters of a scan, and its primitive (scan or counted_scan)."""
 
     primitive: Primitive
     body: Graph
@@ -133,7 +131,7 @@ class Scan(NamedTuple):
         return cut(operands, int(self.counted), self.n_consts, self.n_carry)
 
     def but(self, **changes: Any) -> Scan:
-        """Like this one in all else."""
+        """A copy with some parameters changed."""
         return self._replace(**changes)
 
     @property
@@ -150,7 +148,7 @@ class Scan(NamedTuple):
 
 
 def refit(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
-    """The graph with its inputs and outputs in another order."""
+    """The graph with selected inputs and outputs, in a given order."""
     return Graph([graph.inputs[i] for i in inputs], graph.eqns, [graph.outputs[i] for i in outputs])
 
 
@@ -160,25 +158,25 @@ def stacked(aval: Aval, length: int) -> Aval:
 
 
 def has_fixed_sizes(eqn: Eqn) -> bool:
-    """Whether no operand or result has a size that is known only when the program has run."""
+    """Whether no operand or result has an extent that is known only at run time."""
     atoms = (*eqn.inputs, *eqn.outputs)
     return all(extent >= 0 for atom in atoms for extent in atom.aval.shape)
 
 
 def new_stack(aval: Aval, length: int) -> np.ndarray[Any, Any]:
-    """Room for the values of ``length`` steps."""
+    """An empty stack for the values of ``length`` steps."""
     if GROWS in aval.shape:
         return np.empty(length, object)
     return np.zeros((length, *aval.shape), aval.dtype)
 
 
 def strong(avals: Iterable[Aval]) -> tuple[Aval, ...]:
-    """The avals of arrays, not of Python scalars."""
+    """The avals, all strong."""
     return tuple(interned(aval.shape, aval.dtype) for aval in avals)
 
 
 def check_operands(name: str, expected: Sequence[Aval], found: Sequence[Aval]) -> None:
-    """Raise `ShapeError` unless the operands are what the inner graph takes."""
+    """Raise `ShapeError` unless the operands have the types that the inner graph takes."""
     if len(expected) != len(found):
         raise ShapeError(f"{name} takes {len(expected)} operands, not {len(found)}")
     for i, (a, b) in enumerate(zip(expected, found, strict=True)):
@@ -197,9 +195,9 @@ _is_exact = ContextVar("_is_exact", default=False)
 
 @contextmanager
 def exact_sizes() -> Iterator[None]:
-    """Let no size that is found on the way stand for one that is known: not while graphs are read.
+    """Within a block, do not accept a dynamic extent in place of a known one.
 
-    A graph that was traced keeps them apart. Only loops whose steps have been counted mix them.
+    Traced graphs never mix them; only loops whose steps have been counted do.
     """
     before = _is_exact.set(True)
     try:
@@ -211,7 +209,7 @@ def exact_sizes() -> Iterator[None]:
 def undivided(
     primitive: Primitive, unknown: Sequence[bool], avals: Sequence[Aval], params: dict[str, Any]
 ) -> EqnSplit:
-    """The split of an equation of which nothing can be computed without the unknown operands."""
+    """The split of an equation that needs the unknown operands for all results."""
     inputs = [Var(aval) for aval in avals]
     known = where_not(unknown, inputs)
     outputs = [Var(aval) for aval in primitive.infer_all(avals, params)]
@@ -237,16 +235,16 @@ unused = primitive(
     numpy=_nothing,
     jvp=ZERO_DERIVATIVE,
 )
-"""A value that is not read: what a branch gives for the residuals of another branch."""
+"""An unused value, which a branch returns for the residuals of another branch."""
 
 
 def unused_like(aval: Aval) -> Any:
-    """A value of this type that is not read."""
+    """An unused value of a type."""
     return unused(shape=aval.shape, dtype=aval.dtype)
 
 
 def elsewhere(aval: Aval) -> Any:
-    """Zeros for a result that only other branches compute; nobody reads that of a stack."""
+    """Zeros for a result that only other branches compute; for a stack, an unused value."""
     return unused_like(aval) if GROWS in aval.shape else zeros_like(aval)
 
 

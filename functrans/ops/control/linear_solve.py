@@ -1,7 +1,7 @@
 """linear_solve: the solution of a linear system that is given by functions.
 
-How the solution is found is not differentiated. Its derivative solves the same system with another
-right-hand side, its transpose the transposed system.
+The solver itself is not differentiated. The derivative of the solution solves the same system with
+another right-hand side, its transpose the transposed system.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class Solver(NamedTuple):
     Parameters
     ----------
     matvec : Graph
-        From x to A x.
+        Maps x to A x.
     graph : Graph
-        From b to the x with A x = b: what the equation computes, so it is inlined as a call is.
+        Maps b to the x with A x = b. This is what the equation computes, so it is inlined like a
+        call.
     transposed : tuple of Graph
-        The same two for the transposed system, or nothing if nobody said how to solve it.
+        The same two graphs for the transposed system; empty if no transposed solver is given.
     n_consts : int
     """
 
@@ -58,7 +59,7 @@ class Solver(NamedTuple):
 def _jvp(
     solver: Solver, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """A x = b moves by A dx = db - dA x."""
+    """The jvp rule: A dx = db - dA x."""
     consts, b = cut(primals, solver.n_consts)
     consts_dot, b_dot = cut(tangents, solver.n_consts)
     x = solver.bind(consts, b)

@@ -1,7 +1,7 @@
 """Partial evaluation of loops: the known part of a body, and the residuals of each step.
 
-The known loop runs first. For the steps of the unknown one it stacks what they need and cannot
-compute again; what the steps share is computed once, before the loop.
+The known loop runs first. It stacks the values that the steps of the unknown loop need and cannot
+recompute; loop-invariant values are computed once, before the loop.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from functrans.ops.control.residuals import choose, is_move
 
 
 class DividedBody(NamedTuple):
-    """The body of a loop in two parts.
+    """The body of a loop, divided into a known and an unknown part.
 
     Parameters
     ----------
     consts : sequence of Var
         The known consts.
     hoisted : list of Eqn
-        What depends on those alone, to be done once.
+        The equations that depend only on these, executed once.
     known : Graph
-        From ``known_consts``, known carry and known xs to known carry, known ys and ``saved``.
+        Maps ``known_consts``, known carry and known xs to known carry, known ys and ``saved``.
     known_consts : list of Var
         Known consts and results of ``hoisted``.
     unknown : Graph
-        From ``shared``, unknown consts; unknown carry; ``rows``, ``saved``, unknown xs to unknown
+        Maps ``shared``, unknown consts; unknown carry; ``rows``, ``saved``, unknown xs to unknown
         carry and unknown ys.
     shared : list of Var
         Known consts and results of ``hoisted``.
     rows : list of bool
-        Which of the known xs the unknown part reads as well.
+        Which of the known xs the unknown part reads, too.
     saved : list of Var
-        What is stacked.
+        The stacked residuals.
     carry, ys : tuple of bool
-        Which are unknown.
+        Which carries and ys are unknown.
     n_unknown_consts : int
     """
 
@@ -67,7 +67,7 @@ class DividedBody(NamedTuple):
 
 
 def divide(body: Graph, unknown: Flags, n_consts: int, n_carry: int, transform: Any) -> DividedBody:
-    """Divide the body of a loop by which of its inputs are unknown in the first step."""
+    """Divide the body of a loop, given the inputs that are unknown in the first step."""
     c_unknown, i_unknown, x_unknown = map(tuple, cut(unknown, n_consts, n_carry))
 
     def split(carry: Flags) -> tuple[Flags, Any]:
@@ -81,7 +81,7 @@ def divide(body: Graph, unknown: Flags, n_consts: int, n_carry: int, transform: 
         len(parts.unknown.inputs) - sum(c_unknown + carry + x_unknown) :
     ]
     rest, rest_out = inlined(parts.unknown, [*parts.known.outputs[n_known:], *unknown_in])
-    # a carry that becomes known after the first step stays with the unknown ones
+    # a carry that would become known after the first step remains unknown
     outputs = merged(parts.unknown_out, parts.known.outputs[:n_known], rest_out)
     rest_out = where(unknown_out, outputs)
 
@@ -119,22 +119,22 @@ def divide(body: Graph, unknown: Flags, n_consts: int, n_carry: int, transform: 
 
 
 def merged(flags: Flags, known: Sequence[Atom], unknown: Sequence[Atom]) -> list[Atom]:
-    """All results, from those of the known and those of the unknown part."""
+    """All results, in order, from those of the known and of the unknown part."""
     from_known, from_unknown = iter(known), iter(unknown)
     return [next(from_unknown if flag else from_known) for flag in flags]
 
 
 def mentioned(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> dict[Var, None]:
-    """The variables that equations and outputs read, in the order in which they do."""
+    """The variables that equations and outputs read, in the order of first use."""
     atoms = [*(atom for eqn in eqns for atom in eqn.inputs), *outputs]
     return dict.fromkeys(atom for atom in atoms if isinstance(atom, Var))
 
 
 def _hoist(eqns: Sequence[Eqn], consts: Sequence[Var]) -> tuple[list[Eqn], list[Eqn]]:
-    """The equations to be done once, before the loop, and the others.
+    """Loop-invariant code motion: the equations to execute before the loop, and the others.
 
-    One that only moves elements is left where it is, unless what is hoisted needs it: it costs
-    nothing inside of the loop, and its result may be a large array.
+    An equation that only moves elements is not hoisted, unless a hoisted one needs it: it costs
+    nothing in the loop, and its result may be a large array.
     """
     invariant: set[Atom] = set(consts)
     before: list[Eqn] = []
@@ -158,7 +158,7 @@ def _hoist(eqns: Sequence[Eqn], consts: Sequence[Var]) -> tuple[list[Eqn], list[
 
 
 def split_scan(scan: Scan, unknown: Flags, *, transform: Any) -> EqnSplit:
-    """The split of a scan into two scans of as many steps."""
+    """The split of a scan into two scans with the same number of steps."""
     steps_unknown, c_unknown, i_unknown, x_unknown = map(tuple, scan.parts(unknown))
     _, init_avals, x_avals = cut(scan.body.in_avals, scan.n_consts, scan.n_carry)
     if any(steps_unknown):
@@ -190,10 +190,10 @@ def split_scan(scan: Scan, unknown: Flags, *, transform: Any) -> EqnSplit:
 
 
 class Rest(NamedTuple):
-    """The unknown part of a loop, besides its body.
+    """The operands of the unknown part of a loop.
 
-    ``scan`` may be any scan with the right length and direction. ``init`` has all initial values
-    of the carry, ``rows`` the known xs that are read, ``stacks`` what the known part has saved.
+    ``scan`` may be any scan with the right length and direction. ``init`` has all initial values of
+    the carry, ``rows`` the known xs that are read, ``stacks`` the saved residuals.
     """
 
     scan: Scan
@@ -212,7 +212,7 @@ def join(
     rest: Rest,
     unknown_out: Flags,
 ) -> EqnSplit:
-    """The split of a loop, from its divided body and the equation of its known part."""
+    """The split of a loop, from its divided body and the equation of the known part."""
     # an initial value may be known although the carry is not
     start = [
         var

@@ -1,7 +1,7 @@
-"""A conditional value: if its condition does not hold, the whole call fails, as NumPy's would.
+"""Run-time assertions: a value with a condition; the whole call fails if the condition is false.
 
-Compiled code stores a status and goes on, and its caller raises: so a function may raise for what
-is known only when a compiled program runs.
+Compiled code stores a status and continues, and its caller raises. So functions can raise errors
+that depend on values in compiled programs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ provided: Primitive = primitive(
         (np.ones((0, 2), bool), (0, 2), {"message": "there is none"}),
     ),
 )  # fmt: skip
-"""``x``; the call raises RuntimeError with the message unless each of the conditions holds.
+"""``x``; the call raises RuntimeError with the message unless all conditions are true.
 
-The conditions are one, or one for each place in the first axes of ``x``.
+There is a single condition, or one for each position along the first axes of ``x``.
 """

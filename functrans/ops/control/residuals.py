@@ -1,9 +1,9 @@
 """Residuals of loops and branches: which values are stored, and which are recomputed.
 
-What the backward pass needs can be kept as it is, or computed again from values further up. Cheap
-equations (elementwise ones, and those that only move elements) may be done again; operands are at
-hand anyway. The least number of bytes to keep is then a minimum cut in the graph of the cheap
-equations, between the values that cannot be computed again and the ones that are needed.
+A value that the backward pass needs can be stored, or recomputed from earlier values. Cheap
+equations (elementwise ones, and data movement) may be recomputed; operands are available anyway.
+The fewest bytes to store are then given by a minimum cut in the graph of the cheap equations,
+between the values that cannot be recomputed and those that are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOVES = frozenset(
         "transpose", "unused",
     ]
 )  # fmt: skip
-"""Primitives that compute nothing: doing one again costs no more than reading what it gave."""
+"""Primitives without arithmetic: recomputing one costs no more than reading its result."""
 
 
 def is_move(primitive: Primitive) -> bool:
@@ -30,12 +30,12 @@ def is_move(primitive: Primitive) -> bool:
 
 
 def is_cheap(primitive: Primitive) -> bool:
-    """Whether a primitive is rather done again than remembered."""
+    """Whether a primitive is recomputed rather than stored."""
     return primitive.elementwise or is_move(primitive)
 
 
 def flops_of(eqn: Eqn) -> int:
-    """Roughly the arithmetic of an operation; 0 of what moves elements, or where it is unknown."""
+    """An estimate of the arithmetic of an operation; 0 for data movement, or if unknown."""
     results = sum(prod(var.aval.shape) for var in eqn.outputs)
     if "contract" in eqn.params:
         contracted = eqn.params["contract"][0]
@@ -56,9 +56,9 @@ def choose(
     ----------
     eqns : sequence of Eqn
     needed : sequence of Var
-        What the backward pass mentions.
+        The values that the backward pass reads.
     at_hand : iterable of Var
-        What the backward pass is given in any case.
+        The values that the backward pass has in any case.
     """
     maker = {var: eqn for eqn in eqns for var in eqn.outputs}
     free = set(at_hand)
@@ -75,18 +75,18 @@ def choose(
 
 
 class _Network:
-    """Values as vertices whose capacity is their size."""
+    """A flow network with values as vertices, whose capacities are their sizes."""
 
     def __init__(self, maker: Mapping[Var, Eqn], free: set[Var]) -> None:
         self.maker = maker
         self.free = free
 
     def is_source(self, var: Var) -> bool:
-        """Whether a value cannot be computed again."""
+        """Whether a value cannot be recomputed."""
         return var not in self.maker or not is_cheap(self.maker[var].primitive)
 
     def before(self, var: Var) -> list[Var]:
-        """The values that a value can be computed again from."""
+        """The values from which a value can be recomputed."""
         atoms: tuple[Atom, ...] = () if self.is_source(var) else self.maker[var].inputs
         return [a for a in dict.fromkeys(atoms) if isinstance(a, Var) and a not in self.free]
 
@@ -99,13 +99,13 @@ def _bytes(var: Var) -> int:
 
 
 def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
-    """The values of least total size without which no source reaches a sink.
+    """The set of values of least total size that separates the sources from the sinks.
 
-    Of several such sets, the one that is nearest to the sinks, so that least is done again. Flows
-    are augmented from the sinks upwards. A vertex has two ends: water enters at its lower end
-    ``(var, 0)`` and leaves at its upper end ``(var, 1)``.
+    Of several such sets, the one nearest to the sinks, so that least is recomputed. Flows are
+    augmented from the sinks towards the sources. A vertex has two ends: flow enters at its lower
+    end ``(var, 0)`` and leaves at its upper end ``(var, 1)``.
     """
-    # order in which the vertices were met, so that the result does not depend on addresses
+    # in the order of discovery, so that the result does not depend on addresses
     met: dict[Var, None] = dict.fromkeys(sinks)
     waiting = list(met)
     while waiting:
@@ -122,7 +122,7 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
     flow: dict[tuple[Var, Var], int] = {}
 
     def steps(end: End) -> Iterable[tuple[End, float]]:
-        """Where water at one end of a vertex can go, and how much of it."""
+        """The ends that flow from one end of a vertex can reach, with the residual capacities."""
         var, upper = end
         if upper:
             for above in network.before(var):
@@ -134,7 +134,7 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
                 yield (under, 1), flow.get((under, var), 0)
 
     def reach() -> tuple[dict[End, tuple[End, float] | None], End | None]:
-        """The ends that water reaches, each with the one before; and a source's upper end."""
+        """The reachable ends, each with its predecessor; and a reached source's upper end."""
         came: dict[End, tuple[End, float] | None] = {(var, 0): None for var in sinks}
         queue = list(came)
         for end in queue:

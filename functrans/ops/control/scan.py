@@ -87,7 +87,7 @@ def _evaluate(scan: Scan, *operands: Any) -> tuple[Any, ...]:
 def _jvp(
     scan: Scan, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
+    """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
     steps, consts, init, xs = scan.parts(primals)
     _, consts_dot, init_dot, xs_dot = scan.parts(tangents)
     body, n_carry = scan.body, scan.n_carry
@@ -136,9 +136,9 @@ def _jvp(
 
 
 def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform: Any) -> list[Any]:
-    """The scan run backwards: the cotangents of the carry are its carry, and those of xs its ys.
+    """The transpose: a scan in reverse order that carries cotangents of the carry.
 
-    The cotangents of linear consts are added up in the carry too.
+    The cotangents of xs are its ys. Those of linear consts are accumulated in its carry too.
     """
     steps, consts, init, xs = scan.parts(operands)
     n_carry = scan.n_carry
@@ -163,7 +163,7 @@ def _transpose(scan: Scan, cotangents: Sequence[Any], *operands: Any, transform:
         c, i_ct, sums, x, y_ct = cut(inputs, n_known_c, len(carry_avals), len(c_sums), n_known_x)
         results = replay(transposed, [*c, *x, *i_ct, *y_ct])
         found = len(c_sums) + sum(i_found) + sum(x_found)
-        # before the cotangents come results that do not depend on what is linear
+        # the cotangents follow the results that do not depend on linear operands
         c_ct, i_ct, x_ct = cut(results[len(results) - found :], len(c_sums), sum(i_found))
         carry = where(carry_given, spread(i_ct, i_found))
         return [
@@ -231,7 +231,7 @@ def _batch(
     _, c_axes, i_axes, x_axes = scan.parts(axes)
     n_carry = scan.n_carry
     n_ys = len(scan.body.outputs) - n_carry
-    # a step takes its elements along the first axis, so that must not be the mapped one
+    # a step reads its elements along the first axis, which must not be the mapped one
     xs = [place(x, 0, 1, size) if axis == 0 else x for x, axis in zip(xs, x_axes, strict=True)]
     row_axes = tuple(None if axis is None else max(axis - 1, 0) for axis in x_axes)
 
@@ -265,10 +265,10 @@ def each_lane(
     size: int,
     forwarded: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Sequence[Any], Sequence[int | None]]:
-    """Apply a primitive to one lane after the other: each goes its own way.
+    """Apply a primitive to each lane separately.
 
-    It is a scan without a carry, so lanes may also run at the same time. Results that are
-    ``forwarded``, and the operands that they are, need no lanes.
+    This is a scan without a carry, so lanes may also run in parallel. ``forwarded`` results, which
+    are equal to operands, need no lanes.
     """
     mapped = tuple(axis is not None for axis in axes)
     shared = where_not(mapped, operands)

@@ -1,13 +1,13 @@
 """while: a body that is applied to a carry as long as a condition holds.
 
 The operands are ``consts ++ init``; ``cond`` and ``body`` both take ``consts ++ carry``. The
-results are the last carry, the number of steps, and a stack for each further result of the body. A
-program that a user writes has no stacks: they hold what the backward pass needs of each step,
-which is a `counted_scan_p` over them. So a while loop has a derivative in reverse mode, although
-nobody knows beforehand how long it runs.
+results are the last carry, the number of steps, and a stack for each further result of the body.
+User programs have no stacks: these hold the residuals of each step for the backward pass, which is
+a `counted_scan_p` over them. So a while loop can be differentiated in reverse mode, although its
+number of steps is unknown.
 
-Parameters: ``cond``, ``body``, ``n_consts``, ``n_carry``, ``max_steps`` (None, or how many steps at
-most: one more is an error, and the stacks have this length instead of `GROWS`).
+Parameters: ``cond``, ``body``, ``n_consts``, ``n_carry``, ``max_steps`` (None, or the maximum
+number of steps, which it is an error to exceed; the stacks have this length instead of `GROWS`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class While(NamedTuple):
     n_carry: int
     max_steps: int | None
     room: int | None = None
-    """The number of steps for which the stacks have room; known when they have been counted."""
+    """The length of the stacks, once the steps have been counted."""
 
     @property
     def length(self) -> int:
@@ -75,7 +75,7 @@ class While(NamedTuple):
         return cls(**eqn.params)
 
     def parts(self, operands: Sequence[T]) -> list[Sequence[T]]:
-        """The operands as steps, consts, init, xs, as a scan has them: steps and xs are empty."""
+        """The operands as steps, consts, init, xs, like a scan's: steps and xs are empty."""
         return [(), *cut(operands, self.n_consts), ()]
 
     def bind(self, consts: Sequence[Any], init: Sequence[Any]) -> Sequence[Any]:
@@ -125,7 +125,7 @@ def _evaluate(loop: While, *operands: Any) -> tuple[Any, ...]:
 
 
 def step_limit_error(limit: int) -> StepLimitError:
-    """The error of a loop that goes on after its greatest number of steps."""
+    """The error of a loop that exceeds its maximum number of steps."""
     return StepLimitError(
         f"a while_loop has not ended after max_steps={limit} steps: allow more, or see that its "
         "condition becomes false"
@@ -138,7 +138,7 @@ def step_limit_error(limit: int) -> StepLimitError:
 def _jvp(
     loop: While, primals: Sequence[Any], tangents: Sequence[Any], *, transform: Any, order: int = 1
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Tangents; or tuples of derivatives up to an order, by a transform that gives as many."""
+    """Tangents, or tuples of derivatives up to ``order`` with a Taylor transform."""
     consts, init = cut(primals, loop.n_consts)
     consts_dot, init_dot = cut(tangents, loop.n_consts)
     n_carry = loop.n_carry
@@ -179,7 +179,7 @@ def _jvp(
 
 
 def _split(loop: While, unknown: Flags, *, transform: Any) -> EqnSplit:
-    """A loop that stacks what its steps leave behind, and a scan over the stacks."""
+    """Split into a loop that stacks the residuals of its steps, and a scan over the stacks."""
     body = divide(loop.body, unknown, loop.n_consts, loop.n_carry, transform)
     c_unknown, i_unknown = map(tuple, cut(unknown, loop.n_consts))
     decides = used_inputs(loop.cond)

@@ -1,1 +1,1 @@
-"""Windows that slide along arrays, and the contractions with them: convolution."""
+"""Sliding windows along arrays, and contractions with them: convolution."""

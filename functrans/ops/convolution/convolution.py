@@ -1,9 +1,9 @@
-"""Convolution: the contraction of the windows of one array with another, its axes named by labels.
+"""Convolution: a contraction of the windows of one array with another array, with labelled axes.
 
 A label names an axis of the operands ``x`` and ``y`` and of the result, as in `einsum`. Along the
-labels of ``windows`` a window slides over ``x``: there ``x`` has its elements, ``y`` what the taps
-are multiplied by, and the result the positions. So channels, groups, batches and mapped axes are
-labels like others, and the derivatives are convolutions again, with the three in other roles.
+labels of ``windows`` a window slides over ``x``: there the axis of ``x`` has elements, that of
+``y`` taps, and that of the result positions. Channels, groups, batches and mapped axes are ordinary
+labels, and the derivatives are convolutions again, with the three arrays in other roles.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from functrans.ops.samples import cases, integers
 Labels = tuple[int, ...]
 
 Windows = tuple[tuple[int, Window], ...]
-"""The labels along which windows slide, and how. The base of each is 1."""
+"""The windows by label, each with base 1."""
 
 MOST_PHASES = 9
-"""Phases of positions that are computed by themselves, where elements lie apart."""
+"""The most phases of positions that are computed separately, if elements lie apart."""
 
 LARGEST_VIEW = 1 << 21
-"""Elements of windows that are copied at once by NumPy, at most."""
+"""The most elements of windows that NumPy copies at once."""
 
 
 class Roles(NamedTuple):
-    """The labels that are no windows', by which arrays have them.
+    """The labels without a window, by the arrays that have them.
 
     Parameters
     ----------
     groups : tuple of int
-        All three: a convolution of its own for each.
+        In all three arrays: a separate convolution for each index.
     rows : tuple of int
-        ``x`` and the result: images.
+        In ``x`` and the result: images.
     columns : tuple of int
-        ``y`` and the result: features.
+        In ``y`` and the result: features.
     summed : tuple of int
-        ``x`` and ``y``: channels.
+        In ``x`` and ``y``: channels.
     """
 
     groups: Labels
@@ -74,7 +74,7 @@ class Roles(NamedTuple):
 
 
 def roles(x: Labels, y: Labels, out: Labels, windows: Windows) -> Roles:
-    """The labels that are no windows', by their roles, each in the order of the first array."""
+    """The labels without a window, by role, each in the order of the first array."""
     sliding = {label for label, _ in windows}
     plain = [label for label in x if label not in sliding]
     return Roles(
@@ -86,7 +86,7 @@ def roles(x: Labels, y: Labels, out: Labels, windows: Windows) -> Roles:
 
 
 def extents(x: Shape, y: Shape, params: Mapping[str, Any]) -> dict[int, int]:
-    """The extent of the result, or else of the operands, along each label."""
+    """The extent along each label, in the result or else in the operands."""
     found = dict(zip(params["y_labels"], y, strict=True)) | dict(
         zip(params["x_labels"], x, strict=True)
     )
@@ -126,7 +126,7 @@ def _convolution(x: Any, y: Any, **params: Any) -> Any:
     lone = [a for a in labels if a in params["out"] and (a in taps or a not in theirs)]
     if not lone or seen.size <= LARGEST_VIEW:
         return numpy_labelled(seen, named, y, theirs, params["out"])
-    # BLAS is given copies of the windows, of a part of the places at a time
+    # BLAS multiplies copies of the windows, for a part of the positions at a time
     longest = max(lone, key=lambda label: seen.shape[labels.index(label)])
     axis = labels.index(longest)
     step = max(LARGEST_VIEW * seen.shape[axis] // seen.size, 1)
@@ -140,7 +140,7 @@ def _convolution(x: Any, y: Any, **params: Any) -> Any:
 def _tap_by_tap(
     x: Any, y: Any, *, x_labels: Labels, y_labels: Labels, out: Labels, windows: Windows
 ) -> Any:
-    """The convolution without a product with what is not there, which need not be 0."""
+    """The convolution by taps, without products with padding, which might not be 0."""
     sizes = extents(x.shape, y.shape, {"x_labels": x_labels, "y_labels": y_labels,
                                        "windows": windows})  # fmt: skip
     total = np.zeros([sizes[label] for label in out], x.dtype)
@@ -172,10 +172,10 @@ def _part(x: Any, axis: int, start: int, step: int) -> Any:
 def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Windows) -> Any:
     """A convolution whose windows may have any base.
 
-    ``labels`` are those of ``x``, of ``y`` and of the result. Where elements of ``x`` lie apart (a
-    base other than 1), nothing is multiplied by the zeros between them: the positions are computed
-    in phases (sub-pixel convolution), each of which sees elements by taps of its own. If that were
-    many phases, each element is multiplied by all taps, and the products are added up at the places
+    ``labels`` are those of ``x``, of ``y`` and of the result. If elements of ``x`` lie apart (a
+    base other than 1), there are no products with the zeros between them: the positions are
+    computed in phases (sub-pixel convolution), each with its own taps. If that would need many
+    phases, each element is multiplied by all taps, and the products are added at the positions
     that see it.
     """
     own, other, out = labels
@@ -191,7 +191,7 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
     theirs = tuple(taps.get(label, label) for label in other)
     rest = tuple(one for one in windows if one[0] not in apart)
     products = convolve(x, y, (own, theirs, (*out, *taps.values())), rest)
-    # the elements are now the positions, and the places that see them the elements
+    # elements and positions exchange roles
     seen_by = {
         label: from_elements(window, x.shape[own.index(label)]) for label, window in apart.items()
     }
@@ -216,7 +216,7 @@ def _in_phases(
     windows: Mapping[int, Window],
     label: int,
 ) -> Any:
-    """The positions along a label in phases, in each of which they see neighbouring elements."""
+    """The positions along a label in phases, each of which sees neighbouring elements."""
     _, other, out = labels
     window, axis = windows[label], out.index(label)
     phases = []
@@ -265,7 +265,7 @@ def _batch(
     mapped = 1 + max((*x_labels, *y_labels), default=0)
     place = 0
     if x_axis is None:
-        # beside the other features, so that they may be rows or columns of one matrix
+        # next to the other features, so that they can be rows or columns of one matrix
         columns = roles(x_labels, y_labels, out, windows).columns
         place = min((out.index(label) for label in columns), default=0)
     result = convolution(
@@ -302,7 +302,7 @@ def terms(
     out: Labels,
     windows: Windows,
 ) -> tuple[list[int], Callable[..., Any]]:
-    """The terms of an element of the result: how many, and each by its numbers."""
+    """The terms of an element of the result: their number, and a function that gives each."""
     at = dict(zip(out, index, strict=True))
     summed = roles(x_labels, y_labels, out, windows).summed
     truths = x.dtype.kind == "b"

@@ -1,12 +1,12 @@
-"""Windows that slide along the axes of an array (im2col), and its transpose, overlap-add (col2im).
+"""Sliding windows along the axes of an array (im2col), and the transpose, overlap-add (col2im).
 
-Along one axis, a window says which element of an array is seen from which place: at the position
-``p`` the tap ``k`` of the window sees the element ``i`` for which
+Along an axis, a window relates positions and taps to elements of an array: at the position ``p``
+the tap ``k`` of the window sees the element ``i`` for which
 
     base * i == stride * p + dilation * k + offset,
 
-and zero where there is none. The relation is the same from all three sides, so what is seen by a
-tap, what takes part in an element, and what a tap sees, are windows too.
+and zero if there is none. The relation is symmetric in its three variables, so exchanging the roles
+of elements, positions and taps gives windows again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Axes = tuple[int, ...]
 
 @record
 class Window(NamedTuple):
-    """How a window slides along an axis.
+    """A window along an axis.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ class Window(NamedTuple):
     base: int = 1
 
     def reach(self) -> tuple[int, int]:
-        """The least and the largest ``base * i`` that is seen, by a window that sees anything."""
+        """The least and the largest ``base * i`` that a window sees, if it sees anything."""
         across = self.stride * (self.places - 1), self.dilation * (self.taps - 1)
         low, high = sum(min(n, 0) for n in across), sum(max(n, 0) for n in across)
         return self.offset + low, self.offset + high
 
     def inside(self, extent: int) -> bool:
-        """Whether all that is seen are elements of an axis so long."""
+        """Whether a window sees only elements within an axis of this extent."""
         if not self.places or not self.taps:
             return True
         low, high = self.reach()
@@ -84,12 +84,12 @@ class Window(NamedTuple):
 
 
 def sees_margins(windows: Sequence[Window], extents: Sequence[int]) -> bool:
-    """Whether any window sees what lies before or behind the elements of its axis."""
+    """Whether any window sees padding."""
     return not all(map(Window.inside, windows, extents))
 
 
 def from_taps(window: Window) -> Window:
-    """The same relation, with the taps in the place of the positions."""
+    """The same relation, with taps and positions exchanged."""
     return window._replace(
         places=window.taps,
         taps=window.places,
@@ -99,7 +99,7 @@ def from_taps(window: Window) -> Window:
 
 
 def from_elements(window: Window, extent: int) -> Window:
-    """The same relation, with the elements in the place of the positions, and these in theirs."""
+    """The same relation, with elements and positions exchanged."""
     sign = 1 if window.stride > 0 else -1
     return window._replace(
         places=extent,
@@ -111,10 +111,10 @@ def from_elements(window: Window, extent: int) -> Window:
 
 
 def in_phase(window: Window, phase: int) -> tuple[tuple[int, int, int], Window]:
-    """The relation at the positions ``base * p + phase`` alone, whose base is 1.
+    """The relation restricted to the positions ``base * p + phase``, which has base 1.
 
-    First of all the taps that see elements from there: the first one, how many, and their step. As
-    many positions are told of each phase, of which the last may lie behind the window's own.
+    Preceded by the taps that see elements from there: the first one, their number, and their step.
+    Each phase has the same number of positions, of which the last may exceed the window's own.
     """
     base, dilation = window.base, window.dilation
     start = window.stride * phase + window.offset
@@ -135,7 +135,7 @@ def in_phase(window: Window, phase: int) -> tuple[tuple[int, int, int], Window]:
 
 
 def windowed_shape(shape: Shape, axes: Axes, windows: Sequence[Window]) -> Shape:
-    """The shape of the windows of an array: positions in the place of axes, and then the taps."""
+    """The shape of the windows of an array: positions in place of the axes, then the taps."""
     sizes = list(shape)
     for axis, window in zip(axes, windows, strict=True):
         sizes[axis] = window.places
@@ -143,7 +143,7 @@ def windowed_shape(shape: Shape, axes: Axes, windows: Sequence[Window]) -> Shape
 
 
 def numpy_windows(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
-    """The windows of an array, as a view of it if there is no zero among them."""
+    """The windows of an array, as a view of it if they contain no padding."""
     shape = windowed_shape(x.shape, axes, windows)
     if 0 in shape:
         return np.zeros(shape, x.dtype)
@@ -161,7 +161,7 @@ def numpy_windows(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
 
 
 def _seen_along(x: Any, axis: int, window: Window) -> Any:
-    """The view of a window along an axis, from the first to the last: zeros where nothing is."""
+    """The segment of an axis that a window sees, padded with zeros."""
     low, high = window.reach()
     first, last = window.seen(x.shape[axis])
     before = (slice(None),) * axis
@@ -191,7 +191,7 @@ def _batch_windows(operands: Any, mapped: Any, *, axes: Axes, windows: Any) -> t
 
 
 def element_seen(window: Window, extent: int, p: Any, k: Any) -> tuple[list[Any], Any]:
-    """When an element is seen from a position by a tap, and which: scalars."""
+    """The element that a tap sees from a position, and the conditions for it, as scalars."""
     place = _affine((window.stride, p), (window.dilation, k), window.offset)
     return _quotient(place, window.base, extent, window.inside(extent))
 
@@ -205,7 +205,7 @@ def _affine(first: tuple[int, Any], second: tuple[int, Any], offset: int) -> Any
 
 
 def _quotient(place: Any, base: int, extent: int, inside: bool) -> tuple[list[Any], Any]:
-    """When a place is a multiple of a base, and which, below a given number."""
+    """The quotient of a number by a base, and the conditions that it is exact and in range."""
     if inside:
         return [], place
     holds = [place >= 0, place < base * extent]
@@ -215,7 +215,7 @@ def _quotient(place: Any, base: int, extent: int, inside: bool) -> tuple[list[An
 
 
 def where_all(conditions: Sequence[Any], value: Any) -> Any:
-    """A value where all conditions hold, else zero; it is read nowhere else."""
+    """A value if all conditions are true, else zero; it is only read in the first case."""
     return guard(reduce(and_, conditions), value, scalar.zero(value.dtype)) if conditions else value
 
 
@@ -256,7 +256,7 @@ windows_p = primitive(
 
 
 def windows_of(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
-    """The windows of an array along some axes: positions in their place, the taps behind."""
+    """The windows of an array along some axes: positions in their place, taps as last axes."""
     tiles = tuple(
         axis
         for axis, window in zip(axes, windows, strict=True)
@@ -269,7 +269,7 @@ def windows_of(x: Any, *, axes: Axes, windows: tuple[Window, ...]) -> Any:
 
 
 def _tiled(x: Any, axes: Axes, windows: tuple[Window, ...]) -> Any:
-    """Windows side by side, which hold each element once: only the shape is another one."""
+    """Adjacent windows that contain each element once: a reshape."""
     shape: list[int] = []
     places: list[int] = []
     taps = [0] * len(axes)
@@ -335,9 +335,9 @@ def _batch_overlap(
 
 
 class _Pairs(NamedTuple):
-    """The positions and taps that see an element: how many there may be, and which.
+    """The positions and taps that see an element: their greatest number, and a function.
 
-    ``pair(i, n)`` gives the conditions, the position and the tap.
+    ``pair(i, n)`` gives the conditions, the position and the tap of pair ``n`` for element ``i``.
     """
 
     number: int
@@ -346,10 +346,10 @@ class _Pairs(NamedTuple):
 
 def _pairs(window: Window, extent: int) -> _Pairs:
     if window.dilation == 1 and window.stride > 1:
-        # of the taps of a position, only one in `stride` can see the element
+        # only every `stride`-th tap can see the element
         def close(i: Any, n: Any) -> tuple[list[Any], Any, Any]:
             place = i * window.base - window.offset
-            # so many positions ahead, where the quotient is rounded down
+            # an offset that keeps the quotient, which is rounded down, nonnegative
             ahead = max(-(-window.offset // window.stride), 0)
             last = scalar.idiv(place + ahead * window.stride, window.stride) - ahead
             p = last - n
@@ -389,7 +389,7 @@ def pull_overlap(read: Any, index: Any, x: Aval, *, axes: Axes, windows: Any, sh
 
 
 def _is_many(eqn: Eqn, target: Target) -> bool:
-    """Whether there are more elements than are written out one by one."""
+    """Whether there are more elements than are unrolled."""
     return eqn.outputs[0].aval.size > target[Joins].small
 
 
@@ -419,9 +419,9 @@ overlap_add_p = primitive(
         ((integers(-5, 5), (4, 2)), _into((5,), Window(4, 2, 1, -1, 1))),
     ),
 )  # fmt: skip
-"""What is seen of each element, added up: the transpose of `windows`."""
+"""The sum of all windows at the elements that they see: the transpose of `windows`."""
 
 
 def overlap_add(x: Any, *, axes: Axes, windows: tuple[Window, ...], shape: Shape) -> Any:
-    """Windows added up at the elements that they see, of an array of the given shape."""
+    """The sum of windows at the elements that they see, in an array of the given shape."""
     return overlap_add_p(x, axes=axes, windows=windows, shape=shape) if axes else x

@@ -86,7 +86,7 @@ reciprocal = elementwise(
 
 
 def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """A divisor that the machine takes, where 1 stands for -1 and 0, and whether it is those.
+    """A divisor in which 1 replaces -1 and 0, and the conditions that it was -1, or 0.
 
     Dividing by 0 traps, and so does dividing the least integer by -1.
     """
@@ -96,7 +96,7 @@ def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 
 def _is_power_of_two(y: Scalar) -> bool:
-    """Whether an integer divisor is known to be 1, 2, 4, ...: bits do what a division would."""
+    """Whether an integer divisor is a constant power of two, so that shifts and masks will do."""
     return y.op == "const" and y.attribute > 0 and int(y.attribute).bit_count() == 1
 
 
@@ -189,7 +189,7 @@ fraction = elementwise(
 
 
 def modf(x: Any) -> tuple[Any, Any]:
-    """What is behind the point, and what is before it, both with the sign of ``x``."""
+    """The fractional and the integral part, both with the sign of ``x``."""
     (x,) = promote(_as_modf, (x,))
     return fraction(x), trunc(x)
 

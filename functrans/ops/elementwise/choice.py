@@ -1,8 +1,7 @@
 """Choosing between numbers: select, the larger, the smaller, the absolute value, the sign.
 
-What the derivative is at a tie is a choice, written down in docs/derivatives-at-the-edges.md: equal
-operands of a maximum or minimum share the derivative equally, and abs and sign have derivative 0
-at 0.
+docs/derivatives-at-the-edges.md defines the derivatives at ties: equal operands of a maximum or
+minimum share the derivative equally, and abs and sign have derivative 0 at 0.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ def _choice_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 
 def where_of_numbers(mask: Any, x: Any, y: Any) -> Any:
-    """`numpy.where`, whose results without axes are scalars as those of ufuncs are."""
+    """`numpy.where`, but 0-d results are scalars, as those of ufuncs are."""
     chosen: Any = np.where(mask, x, y)
     return chosen[()]
 
 
 def _sparsity(mask: Dependent, x: Dependent, y: Dependent) -> Pattern | None:
-    """That of the side which is taken, where the mask is known."""
+    """The sparsity pattern: for a known mask, that of the selected operand."""
     if mask.value is None:
         return dependence.elementwise(mask, x, y)
     shape = np.broadcast_shapes(*(operand.aval.shape for operand in (mask, x, y)))
@@ -69,17 +68,17 @@ select = elementwise(
 
 
 def masked(mask: Any, x: Any) -> Any:
-    """``x`` where the mask holds, else exactly 0, whatever ``x`` is there."""
+    """``x`` where the mask is true, and exactly 0 elsewhere, even if ``x`` is NaN there."""
     return select(mask, x, x.dtype.type(0))
 
 
 def or_one(x: Any) -> Any:
-    """``x``, or 1 where it is 0: a divisor for what is 0 there as well."""
+    """``x`` with 1 in place of 0: a divisor for a dividend that is 0 there too."""
     return select(equal(x, 0), 1, x)
 
 
 def share(wins: Any, ties: Any, tangent: Any) -> Any:
-    """The tangent of an operand that wins, half of it where it ties, 0 where it loses."""
+    """A tangent where its operand is selected, half of it at ties, and 0 elsewhere."""
     return masked(wins | ties, select(ties, tangent * 0.5, tangent))
 
 
@@ -105,7 +104,7 @@ minimum = elementwise(
 
 
 def _clip(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    """What is equal to a bound stays as it is: -0.0 between 0.0 and 1.0."""
+    """Clip; a value equal to a bound is kept, such as -0.0 between 0.0 and 1.0."""
     raised = scalar.where(x < low, low, scalar.where(scalar.ne(low, low), low, x))
     above = (raised > high) | scalar.ne(high, high)
     return scalar.where(scalar.ne(x, x), x, scalar.where(above, high, raised))
@@ -129,7 +128,7 @@ def _clip_slope_of_high(x: Any, low: Any, high: Any, out: Any, dhigh: Any) -> An
 
 
 def _clip_promotion(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """As NumPy has it, which clips bfloat16 as float32."""
+    """NumPy's promotion: it clips bfloat16 as float32."""
     single = np.dtype(np.float32)
     of_numpy = [key if isinstance(key, type) or not is_bfloat16(key) else single for key in keys]
     return common(tuple(of_numpy))
@@ -174,7 +173,7 @@ fmin = elementwise(
 
 
 def _sign(x: Scalar) -> Scalar:
-    """NaN is its own sign, and -0.0 has the sign 0.0."""
+    """The sign: NaN for NaN, and 0.0 for -0.0."""
     one = scalar.const(1, x.dtype)
     of_rest = scalar.where(scalar.eq(x, 0), 0, x)
     return scalar.where(x > 0, one, scalar.where(x < 0, -one, of_rest))
@@ -197,7 +196,7 @@ sign_p = elementwise(
 
 
 def _jvp_direction(z: Any, out: Any, dz: Any) -> Any:
-    """Only what moves across the direction turns it; at 0, which has none, nothing does."""
+    """The tangent of ``z / abs(z)``: the part of ``dz`` orthogonal to ``z``; 0 at 0."""
     turn = imag_p(conj_p(out) * dz) / or_one(absolute(z))
     return complex_p(0.0 * turn, turn) * out
 

@@ -18,13 +18,13 @@ from functrans.trace.protocols import strengthened
 from functrans.trace.tracer import Tracer
 
 _HELD = {np.dtype(code): range(np.iinfo(code).min, np.iinfo(code).max + 1) for code in "bhilBHIL"}
-"""The integers that there are in each dtype."""
+"""The range of integers of each dtype."""
 
 _INT64 = np.dtype(np.int64)
 
 
 def _widened(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two operands; Python's integers do not yield to a dtype that cannot hold them."""
+    """Two operands; a Python integer that is out of range of the other's dtype is made strong."""
     return _beside(x, y), _beside(y, x)
 
 
@@ -53,7 +53,7 @@ def _comparison(name: str, numpy: np.ufunc, on_scalars: Callable[..., Any]) -> P
     def exactly(x: Scalar, y: Scalar) -> Any:
         if x.dtype == y.dtype:
             return on_scalars(x, y)
-        # int64 and uint64, which have no common dtype: a negative number decides by itself
+        # int64 and uint64 have no common integer dtype: negative numbers are compared separately
         if x.dtype.kind == "i":
             if_not = on_scalars(scalar.convert(x, y.dtype), y)
             return scalar.where(x < 0, bool(numpy(-1, 0)), if_not)

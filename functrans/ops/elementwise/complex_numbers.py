@@ -1,9 +1,9 @@
-"""Complex numbers: their parts, how they are made of two, the conjugate.
+"""Complex numbers: real and imaginary parts, construction from these, the conjugate.
 
-A tangent of a complex number is a complex number, and derivatives are linear over the real numbers.
-A cotangent ``ct`` stands for the function of tangents ``real(ct * tangent)``, without a conjugate:
-so the transpose of a multiplication by a complex number is the same multiplication, that of `real`
-makes a real cotangent complex, and that of `imag` multiplies it by -1j.
+The tangent of a complex number is complex, and derivatives are linear over the real numbers. A
+cotangent ``ct`` stands for the function ``real(ct * tangent)`` of tangents, without a conjugate. So
+the transpose of a multiplication by a complex number is the same multiplication, that of `real`
+converts a real cotangent to complex, and that of `imag` multiplies it by -1j.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def as_complex(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 
 def _as_parts(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """The real dtype that is that of the parts of the numbers made of the operands."""
+    """The real dtype of the parts of a complex number made from the operands."""
     dtype = result_type(keys)
     if is_complex(dtype):
         raise DtypeError(f"a complex number is made of two real numbers, not of {dtype}")
@@ -44,7 +44,7 @@ def _as_parts(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 
 
 def _real(x: Any) -> Any:
-    # a copy: parts of an array share its memory
+    # a copy, since the real and imaginary parts are views
     return np.real(x).copy()[()]
 
 
@@ -78,7 +78,7 @@ complex_p: Primitive = elementwise(
     parts=on_parts("complex_arithmetic:complex_"),
     promotion=_as_parts, result="complex", samples=[reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip
-"""``x + 1j * y``, without an arithmetic in which infinities become NaN."""
+"""``x + 1j * y`` without arithmetic, in which infinities would become NaN."""
 
 conj_p: Primitive = elementwise(
     "conj", numpy=lambda x: np.conjugate(x),
@@ -93,17 +93,17 @@ def _zero(x: Any) -> Any:
 
 
 def real(x: Any) -> Any:
-    """The real part: of what is real, itself."""
+    """The real part; a real operand itself."""
     return real_p(x) if is_complex(x.dtype) else x
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part: of what is real, zeros."""
+    """The imaginary part; zeros for a real operand."""
     return imag_p(x) if is_complex(x.dtype) else zeros(x.shape, x.dtype)
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate: of what is real, itself."""
+    """The complex conjugate; a real operand itself."""
     return conj_p(x) if is_complex(x.dtype) else x
 
 
@@ -134,7 +134,7 @@ interleave_p = primitive(
     numpy=interleaved, jvp=_by_compiler,
     samples=cases(((complexes(0.5, 2), (2, 3)), {}), ((complexes(0.5, 2), ()), {})),
 )  # fmt: skip
-"""The real and the imaginary part of each number as a last axis of 2: a view."""
+"""A view of complex numbers as real ones, with the two parts along a new last axis."""
 
 join_p = primitive(
     "pairs_to_complex",
@@ -142,13 +142,13 @@ join_p = primitive(
     numpy=joined, jvp=_by_compiler,
     samples=cases(((2, 3, 2), {}), ((2,), {})),
 )  # fmt: skip
-"""Real numbers along a last axis of 2 as complex ones: a view."""
+"""A view of real numbers as complex ones; the last axis, of extent 2, holds the two parts."""
 
 # -- as a ufunc ------------------------------------------------------------------------------------
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugates; of what is real, a new array of the same numbers."""
+    """The complex conjugate; a copy of a real operand."""
     (x,) = promote(ufunc_promotion(lambda: np.conjugate), (x,))
     return conj_p(x) if is_complex(x.dtype) else positive(x)
 

@@ -36,7 +36,7 @@ exp2 = elementwise(
 
 expm1 = elementwise(
     "expm1", numpy=np.expm1, scalar=vecmath.expm1,
-    # not out + 1, of which nothing is left where out rounds to -1
+    # not out + 1, which is 0 where out rounds to -1
     jvp=lambda x, out, dx: dx * exp(x),
     parts=on_parts("complex_functions:expm1"),
     samples=reals(-3, 3),
@@ -72,7 +72,7 @@ log1p = elementwise(
 
 expit: Primitive = elementwise(
     "expit", numpy=lazy("scipy.special:expit"), scalar=vecmath.sigmoid,
-    # not out * (1 - out), of which nothing is left where out rounds to 1
+    # not out * (1 - out), which is 0 where out rounds to 1
     jvp=lambda x, out, dx: dx * (out * expit(-x)),
     samples=reals(-3, 3),
 )  # fmt: skip

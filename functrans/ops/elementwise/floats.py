@@ -19,14 +19,14 @@ from functrans.trace import protocols
 
 copysign: Primitive = elementwise(
     "copysign", numpy=np.copysign, scalar=scalar.copysign,
-    # it is abs(x) with a sign, so its derivative is 0 at 0 as that of abs is
+    # like that of abs, the derivative at 0 is 0
     jvp=[lambda x, y, out, dx: dx * (sign(x) * copysign(1, y)), None],
     samples=[reals(0.5, 3), reals(-3, -0.5)],
 )  # fmt: skip
 
 
 def _neighbour(x: Scalar, up: Scalar | None) -> Scalar:
-    """The next finite number above (without ``up``, too) or below: bits count away from 0."""
+    """The next number above (also without ``up``) or below: the bits count away from 0."""
     integer = np.dtype(f"i{x.dtype.itemsize}")
     bits = scalar.bitcast(x, integer)
     least = scalar.const(1, integer)
@@ -38,20 +38,20 @@ def _neighbour(x: Scalar, up: Scalar | None) -> Scalar:
 
 
 def _wide(x: Scalar) -> Scalar:
-    """The same number where numbers are compared: halves are float32 there."""
+    """The same number in a dtype for comparisons: float16 as float32."""
     return scalar.convert(x, np.float32) if x.dtype.itemsize == 2 else x
 
 
 def _nextafter(x: Scalar, y: Scalar) -> Scalar:
     first, second = _wide(x), _wide(y)
-    equal = x if x.dtype == np.float16 else y  # as NumPy has it, which shows in the sign of 0
+    equal = x if x.dtype == np.float16 else y  # NumPy's formula, which determines the sign of 0
     moved = scalar.where(scalar.eq(first, second), equal, _neighbour(x, first < second))
     unordered = scalar.ne(first, first) | scalar.ne(second, second)
     return scalar.where(unordered, scalar.convert(first + second, x.dtype), moved)
 
 
 def _spacing(x: Scalar) -> Scalar:
-    """The distance to the next number away from 0, with the sign of x; of halves, to that above."""
+    """The distance to the next number away from 0, with the sign of x; for float16, upwards."""
     number = _wide(x)
     next_one = _neighbour(x, None if x.dtype == np.float16 else number >= 0)
     step = _wide(next_one) - number
@@ -59,7 +59,7 @@ def _spacing(x: Scalar) -> Scalar:
     return scalar.convert(scalar.where(scalar.ne(number, number), number, step), x.dtype)
 
 
-# the neighbours of a number are a matter of its dtype: none is taken for another
+# the neighbours of a number depend on its dtype: no dtype is computed in another
 nextafter = elementwise(
     "nextafter", numpy=np.nextafter, scalar=_nextafter,
     jvp=[lambda x, y, out, dx: dx, None],
@@ -86,13 +86,13 @@ heaviside = elementwise(
 
 
 def _fields(x: Scalar) -> tuple[np.dtype[Any], int, int]:
-    """The integers that have the bits of a float, those of its mantissa, and 0 as an exponent."""
+    """The integer dtype for a float's bits, the bits of its mantissa, and its exponent's bias."""
     bits = np.finfo(x.dtype).nmant
     return np.dtype(f"i{x.dtype.itemsize}"), bits, int(1 - np.finfo(x.dtype).minexp)
 
 
 def _ldexp(x: Scalar, n: Scalar) -> Scalar:
-    """Scaling by powers of 2 that are floats: at most two before the last, which alone rounds."""
+    """Scale by powers of 2 that are floats: at most two exact products, then one that may round."""
     y = _wide(x)
     integer, bits, bias = _fields(y)
     least, most = 1 - bias, bias
@@ -100,7 +100,7 @@ def _ldexp(x: Scalar, n: Scalar) -> Scalar:
     n = scalar.convert(scalar.maximum(scalar.minimum(n, 4 * most), 4 * least), integer)
     for _ in range(2):
         large, small = n > most, n < least
-        # what becomes so small keeps its digits until the end
+        # a result that becomes subnormal is rounded only once, at the end
         y = scalar.where(small, y * 2.0 ** (least + bits + 1), y)
         y = scalar.where(large, y * 2.0**most, y)
         n = n - scalar.where(large, most, scalar.where(small, least + bits + 1, n * 0))
@@ -118,7 +118,7 @@ _as_frexp = ufunc_promotion(lambda: np.frexp)
 
 
 def _exponent(x: Scalar) -> Scalar:
-    """The exponent of 2 of a number whose mantissa is at least 0.5; 0 of what has none."""
+    """The binary exponent for a mantissa of at least 0.5; 0 for 0, infinities and NaN."""
     y = _wide(x)
     integer, bits, bias = _fields(y)
     special = 2 * bias + 1
@@ -140,7 +140,7 @@ binary_exponent = elementwise(
 
 
 def frexp(x: Any) -> tuple[Any, Any]:
-    """The mantissa, 0 or at least 0.5 and below 1, and the exponent of 2 that belong to ``x``."""
+    """The mantissa of ``x``, 0 or in [0.5, 1) in absolute value, and the exponent of 2."""
     exponent = binary_exponent(x)
     (x,) = promote(_as_frexp, (x,))
     return ldexp(astype(x, x.dtype), -exponent), exponent

@@ -31,4 +31,4 @@ fma = elementwise(
     ],
     promotion=real_floats, samples=[reals(-3, 3)] * 3,
 )  # fmt: skip
-"""``x * y + z`` with one rounding, which results that must agree in every bit are made of."""
+"""``x * y + z`` with one rounding, for results that must agree in every bit."""

@@ -46,7 +46,7 @@ sech_squared: Primitive = elementwise(
 
 tanh: Primitive = elementwise(
     "tanh", numpy=np.tanh, scalar=vecmath.tanh,
-    # not 1 - out * out, of which nothing is left where out rounds to 1
+    # not 1 - out * out, which is 0 where out rounds to 1
     jvp=lambda x, out, dx: dx * sech_squared(x),
     parts=on_parts("complex_functions:tanh"),
     samples=reals(-3, 3),
@@ -61,7 +61,7 @@ arcsinh = elementwise(
 
 arccosh: Primitive = elementwise(
     "arccosh", numpy=np.arccosh, scalar=vecmath.acosh,
-    # two roots: the product's would be that of the other side for half of the complex numbers
+    # two roots: the root of the product has the other sign for half of the complex numbers
     jvp=lambda x, out, dx: dx / (sqrt(x - 1) * sqrt(x + 1)),
     parts=on_parts("complex_functions:arccosh"),
     steep=True, samples=reals(1.2, 5),

@@ -1,9 +1,9 @@
-"""The logarithm of the normal distribution function, and its derivatives, which are a family.
+"""The logarithm of the normal distribution function, and its derivatives of any order.
 
-The first one is the ratio of density and probability (the inverse of Mills' ratio, a hazard), and
-each derivative is a polynomial in the argument and this ratio. Far to the left that cancels, ever
-more with each order; there ``log_ndtr(x) + x**2 / 2`` generates the cumulants of a normal variable
-of mean ``x`` that is cut off below 0, whose moments are quotients of positive numbers.
+The first derivative is the hazard, the density divided by the probability (the inverse of Mills'
+ratio), and each derivative is a polynomial in the argument and the hazard. Far to the left that
+cancels, more so for higher orders; there ``log_ndtr(x) + x**2 / 2`` generates the cumulants of a
+normal variable of mean ``x`` truncated below 0, whose moments are quotients of positive numbers.
 
 References
 ----------
@@ -32,18 +32,18 @@ from functrans.ops.elementwise.pointwise import elementwise
 from functrans.ops.samples import cases, reals
 
 FAR = -4.0
-"""Below this the derivatives are cumulants."""
+"""The argument below which derivatives are computed as cumulants."""
 
 TERMS = 45
-"""Of the continued fraction, which is exact to the last bit from `FAR` down."""
+"""The terms of the continued fraction, which is accurate to the last bit below `FAR`."""
 
 NOTHING = 50.0
-"""Beyond this all derivatives round to 0."""
+"""The argument beyond which all derivatives round to 0."""
 
 _log_ndtr = lazy("scipy.special:log_ndtr")
 
 Polynomial = dict[tuple[int, int], int]
-"""The coefficients by the powers of the argument and of the hazard."""
+"""Coefficients, keyed by the powers of the argument and of the hazard."""
 
 
 @cached(64)

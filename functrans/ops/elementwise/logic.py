@@ -1,4 +1,4 @@
-"""Truth values, bits, and what kind of number a float is."""
+"""Logical and bitwise operations, and the classification of floats."""
 
 from __future__ import annotations
 

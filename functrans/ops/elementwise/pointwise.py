@@ -53,53 +53,55 @@ def elementwise(
     stores: bool = False,
     params: dict[str, Any] | None = None,
 ) -> Primitive:
-    """Define a primitive that works number by number and broadcasts as NumPy does.
+    """Define an elementwise primitive that broadcasts as NumPy does.
 
     Parameters
     ----------
     name : str
     numpy : callable
-        A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc is answered for: applied to a
-        tracer it records this primitive.
+        A ufunc (or `lazy` ufunc), or a function of arrays. A ufunc that is applied to a tracer
+        records this primitive.
     samples : Domain or sequence of Domain
-        Where to draw the operand(s) for the generated tests, in several shapes.
+        The domains from which generated tests draw the operand(s), in several shapes.
     jvp : callable, sequence, `not_differentiable` or `ZERO_DERIVATIVE`
         With one operand: ``rule(x, out, dx)``; with more, a list with a rule
-        ``rule(x, y, ..., out, dx)`` for each operand, or None, or `not_differentiable`. Nothing
-        needs to be said if the primitive is ``linear``.
+        ``rule(x, y, ..., out, dx)`` for each operand, or None, or `not_differentiable`. Not
+        needed if the primitive is ``linear``.
     linear : tuple
         ``LINEAR``, ``BILINEAR`` or groups of operands, see `functrans.ir.primitive`.
     transpose : sequence
-        A rule ``rule(cotangent, x, y, ...)`` for each operand, or None. Only for what is linear but
-        not diagonal (conversion, addition): elsewhere it is the operation itself.
+        A rule ``rule(cotangent, x, y, ...)`` for each operand, or None. Needed only for linear
+        operations that are not diagonal (conversion, addition): a diagonal one is its own
+        transpose.
     scalar : callable
         The compiled form, arithmetic on `functrans.loop.scalar.Scalar`. Without one, compiled
         programs call NumPy.
     emit : Emit, optional
-        The compiled form of what is done number by number, but not by an expression: by loops.
+        The compiled form if an element is computed by a loop, not by an expression.
     parts : callable
         The compiled form on complex numbers, see `functrans.ir.primitive`.
     sparsity : callable, optional
-        See `functrans.ir.primitive`; an element of the result is made of those at its place.
+        See `functrans.ir.primitive`; by default an element of the result depends on the operands'
+        elements at its position.
     promotion : callable
-        The dtypes that the operands are brought to; as the ufunc does if it is not given.
+        The dtypes to which the operands are cast; by default the ufunc's.
     widen : callable
-        What is done to two operands before that.
+        A function that is applied to two operands before promotion.
     result : str
-        The result's dtype: ``"same"`` as the operands' (the last one's, if they differ),
-        ``"first"`` as the first one's, ``"real"`` and ``"complex"`` that of its parts or of what
-        it is a part of, or the name of a dtype.
+        The result's dtype: ``"same"``, that of the operands (of the last one, if they differ);
+        ``"first"``, that of the first operand; ``"real"`` or ``"complex"``, the real or complex
+        counterpart of the operands'; or the name of a dtype.
     steep : bool
-        Whether the slope is infinite somewhere. There a tangent that is 0 by construction (of what
-        ``where`` has left out) stays 0.
+        Whether the derivative is infinite somewhere. There, a structurally zero tangent (of an
+        operand that ``where`` does not select) stays 0.
     quotient : int
-        The operand that it divides by, see `functrans.ir.primitive`.
+        The number of the operand that is a divisor, see `functrans.ir.primitive`.
     brief : bool
-        Whether the tests try only one shape and an empty one, since it takes long.
+        Whether tests try only one shape and an empty one, because the primitive is slow.
     stores : bool
-        Whether it takes numbers in dtypes that nobody computes in, see `functrans.ir.primitive`.
+        Whether it takes storage-only dtypes, see `functrans.ir.primitive`.
     params : dict
-        Parameters, which every rule is given by name, with the values that the tests try.
+        Parameters, passed to every rule by name, with the values that tests try.
 
     Returns
     -------
@@ -165,9 +167,9 @@ _RESULTS: dict[str, Callable[[Sequence[Aval]], np.dtype[Any]]] = {
 
 
 def promotion_of(numpy: Rule) -> Promotion:
-    """The dtypes that a ufunc brings its operands to, or those that any function is given."""
+    """The promotion of a ufunc; for another function, that of `common`."""
     if isinstance(numpy, Lazy):
-        # SciPy's ufuncs are wrapped where its array-API switch is on
+        # SciPy's ufuncs are wrapped if its array-API switch is on
         return scipy_promotion(
             numpy.name, lambda: getattr(numpy.resolve(), "__wrapped__", numpy.resolve())
         )
@@ -189,7 +191,7 @@ def broadcast_shapes(avals: Sequence[Aval]) -> tuple[int, ...]:
 
 
 def _on_arrays(rule: Any, arity: int) -> Any:
-    """A jvp for arrays from rules for numbers: parts are added, and broadcast to the result."""
+    """A jvp rule for arrays from rules for elements: contributions are summed, and broadcast."""
     if rule is None or isinstance(rule, (NotDifferentiable, Piecewise)):
         return rule
     sum_parts = sum_of_parts([rule] if callable(rule) else rule)
@@ -253,7 +255,7 @@ def _transpose(
 
 
 def total_to(cotangent: Any, shape: tuple[int, ...]) -> Any:
-    """A cotangent of the result as one of an operand that was broadcast to it."""
+    """The cotangent of an operand that was broadcast to the result's shape."""
     if isinstance(cotangent, Masked):
         return masked_sum_to(cotangent, shape)
     return sum_to(cotangent, shape)

@@ -1,7 +1,7 @@
 """Squares, roots and powers.
 
-A power whose exponent is a Python number is known to be one while tracing: small integral exponents
-are products, so that their derivatives are right where the base is 0, and are cheap.
+If the exponent is a Python number, its value is known while tracing: powers with small integral
+exponents are recorded as products, which are cheap and have correct derivatives at base 0.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ half_power = elementwise(
     jvp=lambda x, out, dx: dx * (0.5 / out),
     promotion=_of_reals, steep=True, samples=reals(0.1, 10),
 )  # fmt: skip
-"""``x**0.5`` of C's pow, and so of NumPy's scalars: of -0 it is 0, of -infinity infinity."""
+"""``x**0.5`` as by C's pow and NumPy's scalars: 0 for -0, infinity for -infinity."""
 
 cbrt = elementwise(
     "cbrt", numpy=np.cbrt, scalar=vecmath.cbrt,
@@ -127,7 +127,7 @@ def power_of_float(x: Any, n: int) -> Any:
     if n == 1:
         return x
     if x.dtype == np.float16 and n not in (-1, 0, 2):
-        # as NumPy: products of halves are out of range before their quotient is
+        # as in NumPy: products of float16 may be out of range where their quotient is not
         return cast(power_of_float(cast(x, np.dtype(np.float32)), n), x.dtype)
     return square(x) if n == 2 else integer_power(x, n=n)
 
@@ -136,12 +136,12 @@ def power_of_float(x: Any, n: int) -> Any:
 
 
 def _power_less_one(x: Any, y: Any) -> Any:
-    """``x**(y - 1)``, and 1 instead of infinity for ``0**-1``: it is multiplied by ``y == 0``."""
+    """``x**(y - 1)``, but 1 for ``0**-1``, since the factor ``y`` is 0 there."""
     return power(x, select(equal(x, 0) & equal(y, 0), 0, y - 1))
 
 
 def _log_of_base(x: Any, y: Any) -> Any:
-    """``log(x)``, and 0 instead of -infinity where ``x**y`` stays 0 (or 1) if ``y`` grows."""
+    """``log(x)``, but 0 at ``x == 0`` where ``x**y`` stays 0 (or 1) as ``y`` grows."""
     return log(select(equal(x, 0) & greater_equal(y, 0), 1, x))
 
 
@@ -149,13 +149,13 @@ _as_power = ufunc_promotion(lambda: np.power)
 
 
 def _of_power(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """One of floats; a float and a bfloat16 number, as NumPy has it, are both float32."""
+    """A common float dtype; as in NumPy, a float with a bfloat16 number is float32."""
     narrow = any(not isinstance(key, type) and is_bfloat16(key) for key in keys)
     return _as_power(keys) if narrow else floating(keys)
 
 
 def _power(x: Any, y: Any) -> Any:
-    """As C's pow; NumPy's ufunc takes a square root for an exponent 0.5 that is one number."""
+    """C's pow, also for the scalar exponent 0.5, for which NumPy's ufunc takes a square root."""
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return np.power(x, y)
     return np.asarray(x)[()] ** np.asarray(y)[()]
@@ -179,11 +179,11 @@ power_of_integers = elementwise(
 )  # fmt: skip
 
 LONGEST_PRODUCT = 32
-"""The largest exponent that is made of multiplications: beyond it their errors add up."""
+"""The largest exponent for repeated multiplication, whose errors accumulate."""
 
 
 def raise_to(x: Any, y: Any) -> Any:
-    """``x ** y``, as NumPy's operator and ufunc have it."""
+    """``x ** y``, as by NumPy's operator and ufunc."""
     if isinstance(x, Tracer) and is_inexact(x.dtype) and type(y) in (int, float):
         if type(y) is float and is_bfloat16(x.dtype):
             x, _ = promote(_of_power, (x, y))
@@ -198,12 +198,12 @@ def raise_to(x: Any, y: Any) -> Any:
             return _product(x, y)
     if type(y) is int and y < 0 and np.size(x):
         raise ValueError("Integers to negative integer powers are not allowed.")
-    result, *_ = _as_power((dtype_key(x), dtype_key(y)))  # of signed ones and uint64: float64
+    result, *_ = _as_power((dtype_key(x), dtype_key(y)))  # signed with uint64: float64
     return power(x, y) if is_inexact(result) else power_of_integers(x, y)
 
 
 def _product(x: Any, power: int) -> Any:
-    """Exponentiation by squaring, of integers, whose products wrap as powers do."""
+    """Exponentiation by squaring, for integers, which wrap around like NumPy's powers."""
     if power == 1:
         return x * 1
     half = _product(x, power // 2)
@@ -214,16 +214,16 @@ protocols.ufuncs["power"] = raise_to
 
 
 def _operator(x: Any, y: Any) -> Any:
-    """``x ** y``: NumPy's operator squares arrays of truths, which gives int8."""
+    """``x ** y``; as in NumPy, the square of a boolean array is int8."""
     if type(y) is int and y == 2 and np.ndim(x) and strong_dtype(x) == np.bool_:
         return square(x)
     if isinstance(x, Tracer) and isinstance(y, (float, np.floating)) and y == 0.5:
-        # of arrays NumPy takes square roots, of its scalars C's powers
+        # NumPy takes square roots of arrays, but C's powers of scalars
         if is_float(x.dtype) and not is_bfloat16(x.dtype):
             base, exponent = promote(_of_power, (x, y))
             if not x.ndim:
                 return half_power(base)
-            # (its loop for float16 is C's)
+            # except that NumPy's float16 loop uses C's power
             exact = type(y) is float or base.dtype != np.float16
             return sqrt(base) if exact else power(base, exponent)
     return raise_to(x, y)

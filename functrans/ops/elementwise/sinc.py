@@ -1,4 +1,4 @@
-"""``sin(z) / z`` and its derivatives, a family that is closed: the slope of each is the next."""
+"""``sin(z) / z`` and its derivatives of any order."""
 
 from __future__ import annotations
 

@@ -54,4 +54,4 @@ required_good: Primitive = elementwise(
     parts=lambda x, kind: Pair(required_good(x.re, kind=kind), required_good(x.im, kind=kind)),
     params={"kind": "nan"}, samples=reals(-3, 3),
 )  # fmt: skip
-"""The operand; with a NaN in it (kind "finite": or an infinity) the call fails, `NOT_FINITE`."""
+"""The operand; the call fails with `NOT_FINITE` on a NaN (kind "finite": or an infinity)."""

@@ -1,4 +1,4 @@
-"""Sines, cosines, tangents, and the angles that they belong to."""
+"""Trigonometric functions and their inverses."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ rad2deg = elementwise(
     samples=reals(-3, 3),
 )  # fmt: skip
 
-# ufuncs of another name that compute the same numbers
+# aliases: ufuncs of other names that compute the same numbers
 protocols.ufuncs["radians"] = deg2rad
 protocols.ufuncs["degrees"] = rad2deg

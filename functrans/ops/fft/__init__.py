@@ -1,1 +1,1 @@
-"""Fourier transforms, and transforms by cosines and sines."""
+"""Fourier transforms, and discrete cosine and sine transforms."""

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms along one axis: of complex numbers, of real ones, and back.
+"""Discrete Fourier transforms along one axis: complex, real to complex, and complex to real.
 
 With ``w = exp(-2i pi / n)``, `fft_p` multiplies by the matrix of ``w ** (j k)``, or by its
 conjugate if it is ``inverse``; these are symmetric, so each is its own transpose. `rfft_p` gives
@@ -28,7 +28,7 @@ from functrans.ops.samples import cases, complexes
 from functrans.trace.source import located, user_source
 
 OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""The norm under which the inverse transform is divided by as much as the transform is."""
+"""The norm of the inverse transform that has the same factor as the transform."""
 
 # -- what the transforms share ---------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ def check_points(count: int) -> None:
 
 
 def in_floats(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """Real operands in float32 or float64, of which transforms there are."""
+    """Real operands cast to float32 or float64, for which there are transforms."""
     dtype = result_type(keys)
     if is_complex(dtype):
         raise DtypeError(
@@ -110,7 +110,7 @@ fft_p: Primitive = primitive(
 
 
 def half(points: int) -> int:
-    """How many of the results of real numbers are not the conjugates of others."""
+    """The number of independent results for real input; the others are conjugates."""
     return points // 2 + 1
 
 
@@ -122,13 +122,13 @@ def scale_of(points: int, inverse: bool, norm: str) -> float:
 
 
 def _stand_for_one(x: Any, axis: int, points: int, others: float) -> Any:
-    """The results of a real transform, each that stands for its conjugate too times ``others``."""
+    """The results of a real transform; those with a distinct conjugate are scaled by ``others``."""
     n = x.shape[axis]
     k = iota(size=n, dtype=np.dtype(np.int64))
     alone = equal(k, 0)
     if points % 2 == 0:
         alone = np.logical_or(alone, equal(k, points // 2))
-    # Python's numbers: the dtype is that of x
+    # Python numbers are weak: the dtype is that of x
     weights = select(alone, 1.0, others)
     shape = tuple(n if i == axis else 1 for i in range(x.ndim))
     return x * reshape(weights, shape=shape).astype(real_dtype(x.dtype))

@@ -1,7 +1,7 @@
-"""Compiled Fourier transforms of numbers whose real and imaginary parts are separate arrays.
+"""Compiled Fourier transforms of complex numbers with separate real and imaginary arrays.
 
-Complex transforms become these when a program is compiled (`functrans.ops.fft.compiled.parts`).
-The inverse transform is the same with real and imaginary parts exchanged, on both sides.
+The compiler replaces complex transforms by these (`functrans.ops.fft.compiled.parts`). The inverse
+transform is the same one with real and imaginary parts exchanged in operand and result.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 
 LARGEST_PRIME = 23
-"""A butterfly of more points is more work than a convolution: each of its results is a sum."""
+"""The largest prime length of a butterfly, of quadratic cost: beyond it a convolution is faster."""
 
 LONGEST = 1 << 22
-"""Longer transforms are NumPy's."""
+"""The most points of a compiled transform; NumPy computes longer ones."""
 
 
 def factors(n: int) -> list[int]:
@@ -42,14 +42,14 @@ def factors(n: int) -> list[int]:
 
 
 def is_made(points: int) -> bool:
-    """Whether there are transforms of a number of points."""
+    """Whether butterflies can compute a transform of this number of points."""
     return 1 <= points <= LONGEST and max(factors(points), default=1) <= LARGEST_PRIME
 
 
 def padded(points: int) -> int:
-    """The length of a convolution of points with themselves, of which there are transforms.
+    """The length of the transforms for Bluestein's convolution of a number of points.
 
-    It is the least one that has no prime factors above 5, and, if it is long, whole vectors.
+    The least sufficient one without prime factors above 5, and, if it is long, of whole vectors.
     """
     whole = 16 if points > 64 else 1
     found = -(-(2 * points - 1) // whole)
@@ -59,7 +59,7 @@ def padded(points: int) -> int:
 
 
 def has_form(points: int) -> bool:
-    """Whether there are transforms of a number of points, or of those that they are made of."""
+    """Whether a transform of a number of points, or the transforms that it needs, are supported."""
     return is_made(points) or (1 <= points and padded(points) <= LONGEST)
 
 
@@ -78,7 +78,7 @@ def _numpy(re: Any, im: Any, *, axis: int, scale: float) -> tuple[Any, Any]:
 
 
 def _operations(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
-    """Those of the butterflies, and of the table of turns."""
+    """The estimated operations of the butterflies, and of the twiddle factors."""
     aval, axis = eqn.inputs[0].aval, eqn.params["axis"]
     points: int = aval.shape[axis]
     return 4 * aval.size * points.bit_length() + 64 * points

@@ -1,8 +1,8 @@
-"""Discrete transforms by cosines and by sines of real numbers, of the types 1 to 4.
+"""Discrete cosine and sine transforms of real numbers, of types 1 to 4.
 
-They are the ones that `scipy.fft` defines, without any normalisation. Each is a product with a
-matrix; those of type 4, and the sines of type 1, are symmetric. The transpose of type 2 is that of
-type 3, and back, but for the factor of one element.
+The definitions are those of `scipy.fft`, without normalisation. Each is a product with a matrix;
+those of type 4, and the sine transform of type 1, are symmetric. The transpose of type 2 is type 3,
+and vice versa, except for a factor of one element.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scaled_at(x: Any, axis: int, positions: tuple[int, ...], factor: float) -> A
 
 
 class _Transpose(NamedTuple):
-    """A transpose, as a transform with elements multiplied before and after it."""
+    """A transpose, as a transform with some elements scaled before and after it."""
 
     type: int
     before: tuple[tuple[int, ...], float] = ((), 1.0)

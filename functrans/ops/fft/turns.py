@@ -17,13 +17,14 @@ from functrans.vecmath.turns import turn
 COSINE, SINE = 0, 1
 
 LARGEST = 1 << 50
-"""The greatest number of steps that are told apart."""
+"""The greatest number of steps of a turn that are distinguished."""
 
 
 def points(numerators: Any, steps: int) -> tuple[Any, Any]:
     """Cosine and sine of ``2 pi numerators / steps`` in extended precision, where there is one.
 
-    Integers are folded onto the first octant, so that zeros, ones and equal numbers come out so.
+    Angles are reduced to the first octant in integers, so that zeros, ones and equal values are
+    exact.
     """
     half = np.minimum(numerators, steps - numerators)
     quarter = np.minimum(4 * half, 2 * steps - 4 * half)

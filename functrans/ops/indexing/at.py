@@ -1,4 +1,4 @@
-"""``x.at[index].set(v)`` and its kin: arrays with some elements changed, the original as it was."""
+"""Functional updates ``x.at[index].set(v)``: new arrays with some elements changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from functrans.trace.tracer import Tracer
 
 
 class At:
-    """``x.at``, which waits for an index."""
+    """``x.at``, to be indexed."""
 
     __slots__ = ("_x",)
 
@@ -141,7 +141,7 @@ class AtIndex:
 
 
 def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
-    """As ``ufunc.at`` converts, but that a float is not made an integer; integers wrap around."""
+    """Convert like ``ufunc.at``, but never a float to an integer; integers wrap around."""
     if not isinstance(value, (bool, int, float, complex)):
         value = asarray(value)
     own = np.dtype(dtype_key(value))

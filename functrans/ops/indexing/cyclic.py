@@ -1,9 +1,9 @@
 """Cyclic colourings of bands: column ``j`` has the colour ``(j + shift) mod period``.
 
-`cyclic_vectors` are the sums of the basis vectors of each colour, and `cyclic_diagonal` reads one
-diagonal of a matrix off its products with these. Colours and positions are arithmetic on indices
-here, and not arrays, so that the zeros and ones of the vectors are constants where both are
-compiled together: what is left is the formula of the diagonal.
+`cyclic_vectors` sums the basis vectors of each colour; `cyclic_diagonal` extracts one diagonal of a
+matrix from its products with these sums. Colours and positions are arithmetic on indices, not
+arrays. So when both are compiled together, the zeros and ones of the vectors are constants, and
+fold: only the formula of the diagonal remains.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ cyclic_vectors: Primitive = primitive(
         ({"period": 2, "shift": 0, "size": 1, "dtype": np.dtype(np.float32)},),
     ),
 )
-"""For each colour a row: one where a column has that colour, and zero elsewhere."""
+"""A row for each colour: 1 in the columns of that colour, and 0 elsewhere."""
 
 # -- a diagonal of the matrix ----------------------------------------------------------------------
 
@@ -102,4 +102,4 @@ cyclic_diagonal: Primitive = primitive(
         ((3, 5, 2), {"shift": 0, "start": 2, "count": 2}),
     ),
 )
-"""Elements ``(i + shift) mod period, start + i`` for ``count`` numbers ``i``; other axes stay."""
+"""Elements ``(i + shift) mod period, start + i`` for ``i < count``; other axes are kept."""

@@ -1,9 +1,9 @@
-"""Indexing at positions that are known when a program is made: selections, and their transposes.
+"""Indexing at constant positions: selections of elements, and their transposes.
 
-What `gather` and the scatter family become where their indices are constants
-(`functrans.optimise.constant_indices`). Which element is meant is then part of the program: where
-an axis is written out element by element, each is picked directly; in a loop, a table says where
-it is. No index is read from memory or checked, and what is indexed need not be in memory.
+`functrans.optimise.constant_indices` replaces `gather` and the scatter family by these primitives
+if their indices are constants. In unrolled code an element is then selected at compile time; in a
+loop a constant table gives its position. No index is read from memory or checked, and the operand
+need not be in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.samples import cases
 
 Positions = tuple[int, ...]
-"""Places along an axis, none of them negative."""
+"""Positions along an axis, none of them negative."""
 
 
 def _along(axis: int, positions: Sequence[int]) -> tuple[slice | list[int], ...]:
@@ -82,7 +82,7 @@ pick = primitive(
         ((3, 4), {"axis": 0, "positions": (2,)}), ((2, 0), {"axis": 0, "positions": (1, 0)}),
     ),
 )  # fmt: skip
-"""The elements at some positions of an axis."""
+"""The elements at constant positions of an axis."""
 
 # -- put -------------------------------------------------------------------------------------------
 
@@ -144,4 +144,4 @@ put: Primitive = primitive(
         ((2, 3), (0, 3), {"axis": 0, "positions": ()}),
     ),
 )  # fmt: skip
-"""An array with other elements at some positions of an axis, none of them twice."""
+"""An array with new elements at distinct constant positions of an axis."""

@@ -6,8 +6,8 @@ The integer arrays broadcast to the index shape, and index the given axes of the
 result, the index shape comes first and the other axes follow in their order. Negative indices count
 from the end; an index out of bounds raises IndexError.
 
-``unique`` is a promise that no element is indexed twice. Without it, setting lets the last one win,
-as NumPy does, and so does its derivative.
+``unique`` is a promise that no element is indexed twice. Without it, if an element is set several
+times, the last value counts, as in NumPy, also in the derivative.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _scatter(
     """A primitive that writes ``updates`` to elements of a copy of ``x``.
 
     ``update(flat, positions, updates)`` does it in place, all of them one-dimensional; ``combine``
-    is the scalar operation of an update with what is there, None if it takes its place.
+    is the scalar operation that combines an update with the element; None replaces the element.
     """
 
     def numpy(x: Any, updates: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:
@@ -267,7 +267,7 @@ def _shape_of_updates(x: Any, indices: Sequence[Any], axes: tuple[int, ...]) -> 
 def _last_of_each(
     shape: Shape, wanted: Shape, indices: Sequence[Any], axes: tuple[int, ...]
 ) -> Any:
-    """Which of the updates come last for their element, and so are there after setting."""
+    """A mask of the updates that are the last ones for their elements, whose values remain."""
     each = index_shape(indices)
     order = reshape(iota(size=prod(each), dtype=INDEX), shape=each)
     nobody = full_p(shape=tuple(shape[a] for a in axes), value=-1, dtype=INDEX)
@@ -322,7 +322,7 @@ scatter_multiply: Primitive = _scatter(
 def _jvp_scatter_extreme(
     primals: Any, tangents: Any, outs: Any, *, axes: tuple[int, ...], unique: bool
 ) -> Any:
-    """Tangents of extremes: those that equal the extreme share its derivative equally."""
+    """Tangents of extremes: all values equal to the extreme share its derivative equally."""
     (x, updates, *indices), (dx, du, *_), (out,) = primals, tangents, outs
     x_wins = equal(x, out)
     u_wins = equal(updates, gather(out, *indices, axes=axes))
@@ -353,7 +353,7 @@ def _at_position(
     scatter: Primitive,
     **slots: Any,
 ) -> Primitive:
-    """A primitive that writes ``value`` where the given axes of a copy of ``x`` have a position."""
+    """A primitive that writes ``value`` to a copy of ``x``, at one position along given axes."""
 
     def numpy(x: Any, value: Any, *position: Any, axes: tuple[int, ...]) -> Any:
         check_bounds(x.shape, axes, position)
@@ -438,6 +438,6 @@ add_at: Primitive = _at_position(
 
 
 def gather_along(x: Any, indices: Any, axis: int) -> Any:
-    """For each position, the element of ``x`` whose index along one axis is given."""
+    """Elements of ``x`` at given indices along one axis, as ``np.take_along_axis`` selects them."""
     mesh = open_mesh(x.shape, axis, indices)
     return gather(x, *mesh, axes=tuple(range(x.ndim)))

@@ -1,7 +1,7 @@
 """``x[index]`` and ``x[index] = value``, for every index that NumPy takes.
 
-An index is worked out once into a `Plan`: a static slice, new axes, and integer arrays for some of
-the axes that are then there. Reading and writing follow the same plan.
+An index is resolved once into a `Plan`: a static slice, new axes, and integer arrays that index
+some of the resulting axes. Reading and writing follow the same plan.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ NOT_AN_INDEX = (
 
 
 class Plan(NamedTuple):
-    """How an index is carried out.
+    """A resolved index.
 
     Parameters
     ----------
     basic : BasicIndex
-        The static slice that is taken first.
+        The static slice, which is applied first.
     expanded : Shape
-        The shape of the slice with new axes of size 1 put in.
+        The shape of the slice after new axes of size 1 are inserted.
     arrays : tuple of array
-        Integer arrays, or scalars that are traced.
+        Integer arrays, or traced integers.
     axes : tuple of int
-        The axes, of ``expanded``, that the arrays index.
+        The axes of ``expanded`` that the arrays index.
     position : int
-        Where in the result the axes of the broadcast arrays stand.
+        The position of the index arrays' axes in the result.
     is_view : bool
-        Whether NumPy gives a view.
+        Whether NumPy returns a view for this index.
     """
 
     basic: BasicIndex
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
 
     @property
     def placement(self) -> tuple[int, ...]:
-        """The permutation from what `gather` gives to what NumPy gives."""
+        """The permutation from `gather`'s order of axes to NumPy's."""
         ndim = len(index_shape(self.arrays))
         rest = len(self.expanded) - len(self.axes)
         behind = range(ndim, ndim + rest)
@@ -98,7 +98,7 @@ class _Mask(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """A slice, to be hashed: Python's can be from 3.12 on."""
+    """A hashable slice: Python's own slices are hashable only from 3.12 on."""
 
     start: Any
     stop: Any
@@ -106,14 +106,14 @@ class _Slice(NamedTuple):
 
 
 def plan_of(shape: Shape, index: Any) -> Plan:
-    """Work out an index into an array of the given shape, or remember how it was worked out.
+    """Resolve an index into an array of the given shape; plans are memoised.
 
     Raises
     ------
     IndexError
-        If the index is out of bounds, has too many entries, or is no index.
+        If the index is out of bounds, has too many entries, or is not an index.
     TracerIndexError
-        If the shape of the result depends on a value that is not known.
+        If the shape of the result depends on an unknown value.
     """
     items = index if isinstance(index, tuple) else (index,)
     try:
@@ -123,7 +123,7 @@ def plan_of(shape: Shape, index: Any) -> Plan:
 
 
 def _hashable(item: Any) -> Any:
-    """An entry that has no array in it; TypeError says that it is another."""
+    """A hashable form of an entry; raises TypeError for arrays."""
     if type(item) is slice:
         return _Slice(item.start, item.stop, item.step)
     if type(item) is int or item is None or item is Ellipsis:
@@ -164,7 +164,7 @@ def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
             groups.advanced(len(expanded) - len(axes))
             for array, extent in _index_arrays(item, shape, axis):
                 if extent is None:
-                    extent = 1  # a 0-d mask indexes a new axis
+                    extent = 1  # a 0-d mask acts on a new axis
                 else:
                     basic.append(whole(extent))
                 arrays.append(array)
@@ -175,7 +175,7 @@ def _worked_out(shape: Shape, items: Sequence[Any]) -> Plan:
 
 
 class _Groups:
-    """Where NumPy puts the axes of index arrays: together in place, or first if they are apart."""
+    """NumPy's position of index arrays' axes: in place if adjacent, first if they are separated."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -236,14 +236,14 @@ def _has_axes(item: Any) -> bool:
 
 
 def _consumed(item: Any) -> int:
-    """How many axes of the array an entry is for."""
+    """The number of axes that an entry indexes."""
     if item is None or item is Ellipsis:
         return 0
     return item.value.ndim if isinstance(item, _Mask) else 1
 
 
 def _with_axes(items: Sequence[Any], shape: Shape) -> Iterator[tuple[Any, int]]:
-    """The entries and their axes; the axes that are not mentioned are taken as a whole."""
+    """The entries and their axes, with full slices for the axes that have no entry."""
     consumed = sum(map(_consumed, items))
     missing = len(shape) - consumed
     if missing < 0:
@@ -281,7 +281,7 @@ def _range(of: slice, extent: int) -> Range:
 
 
 def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int | None]]:
-    """Integer arrays for the axes from one on, with the extents that they index."""
+    """The integer arrays of an entry for the axes from ``axis`` on, and the extents they index."""
     if not isinstance(item, _Mask):
         extent = shape[axis]
         value = item._known_value if isinstance(item, Tracer) else item
@@ -294,7 +294,7 @@ def _index_arrays(item: Any, shape: Shape, axis: int) -> Iterator[tuple[Any, int
         yield np.zeros(int(_known_mask(mask)), np.int64), None
         return
     for i, (size, extent) in enumerate(zip(mask.shape, shape[axis:], strict=False), axis):
-        if size not in (extent, 0):  # NumPy takes an empty mask for any extent
+        if size not in (extent, 0):  # NumPy accepts an empty mask for any extent
             raise IndexError(
                 f"boolean index did not match indexed array along axis {i}; size of axis is "
                 f"{extent} but size of corresponding boolean axis is {size}{located(user_source())}"
@@ -312,7 +312,7 @@ def _check_elements(value: Any, extent: int, axis: int) -> None:
 
 
 def read(x: Any, plan: Plan) -> Any:
-    """The elements at an index."""
+    """The elements at a resolved index."""
     taken = reshape(read_slice(x, index=plan.basic), shape=plan.expanded)
     if not plan.arrays:
         return taken
@@ -326,7 +326,7 @@ Scatter = Callable[..., Any]
 def write(
     x: Any, plan: Plan, value: Any, scatter: Scatter = scatter_set, unique: bool = False
 ) -> Any:
-    """``x`` with its elements at an index set, or combined with ``value`` by a scatter.
+    """``x`` with its elements at a resolved index set, or combined with ``value`` by a scatter.
 
     ``value`` has the dtype of ``x`` and the shape of the result of reading.
     """
@@ -344,7 +344,7 @@ def write(
 
 
 def has_unique(plan: Plan) -> bool:
-    """Whether it is known that no element is indexed twice."""
+    """Whether it is certain that no element is indexed twice."""
     shape = index_shape(plan.arrays)
     if all(n == 1 for n in shape):
         return True
@@ -367,7 +367,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def split_windows(shape: Shape, index: Any) -> tuple[list[Window], Any]:
-    """The slices of an index whose bounds are traced, and the index into what they leave."""
+    """The slices of an index with traced bounds, and the index into the resulting window."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(map(has_unknown_bounds, items)):
         return [], index
@@ -393,7 +393,7 @@ def _windowed(x: Any, window: Window) -> Any:
 
 
 def written_back(x: Any, windows: Sequence[Window], write: Callable[[Any], Any]) -> Any:
-    """``x`` with what is written to the window in a window in a window of it."""
+    """``x`` after a write to the innermost of nested windows."""
     if not windows:
         return write(x)
     first, *others = windows
@@ -437,7 +437,7 @@ def _setitem(x: Any, index: Any, value: Any) -> Any:
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> Any:
-    """As NumPy's assignment converts: to the array's dtype, which Python's numbers must fit."""
+    """Convert as NumPy's assignment does: to the array's dtype, which Python integers must fit."""
     if not hasattr(type(value), "__array__"):
         if isinstance(value, (int, complex)):
             return np.asarray(value, dtype)
@@ -446,9 +446,9 @@ def converted(value: Any, dtype: np.dtype[Any]) -> Any:
         if isinstance(value, (list, tuple)) and isinstance(asarray(value), np.ndarray):
             return np.asarray(value, dtype)
     if isinstance(value, Tracer):
-        # it may become the array's value as it is: a view has to be up to date
+        # this value may become the array's own value, so a view must be up to date
         value._refresh()
-    if isinstance(value, np.integer) and dtype.kind == "i":  # in unsigned ones they may wrap
+    if isinstance(value, np.integer) and dtype.kind == "i":  # unsigned integers may wrap around
         value = value.item()
     return in_dtype(value, dtype)
 
@@ -458,14 +458,14 @@ def _is_mask(index: Any) -> bool:
 
 
 def _is_unknown_mask(index: Any) -> bool:
-    """Whether which elements are meant is not known; of none it is."""
+    """Whether an index is a boolean mask with unknown values, of at least one element."""
     if not isinstance(index, Tracer) or not _is_mask(index) or index.size == 0:
         return False
     return index._known_value is UNKNOWN
 
 
 def _whole_of(value: Selected, x: Any, index: Any) -> Any:
-    """The whole array behind elements that are assigned back through the mask they came by."""
+    """The whole array of a boolean selection that is assigned back through the same mask."""
     is_back = _is_unknown_mask(index) and same(index, value.mask)
     if not is_back or value.full.ndim != x.ndim:
         refuse(value.mask)
@@ -473,7 +473,7 @@ def _whole_of(value: Selected, x: Any, index: Any) -> Any:
 
 
 def _set_where(x: Any, mask: Any, value: Any) -> Any:
-    """``x[mask] = value`` as a choice, which needs no knowledge of the mask; None if it is none."""
+    """``x[mask] = value`` as a select, for an unknown mask; None if it cannot be one."""
     if mask.shape != x.shape[: mask.ndim]:
         return None
     try:

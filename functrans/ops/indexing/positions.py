@@ -1,4 +1,4 @@
-"""Where integer arrays point: what `gather` and the scatter family share.
+"""Positions in integer index arrays: bounds, batching and code shared by `gather` and scatters.
 
 The integer arrays broadcast to the index shape, and index the given axes of the array; in the
 result, the index shape comes first and the other axes follow in their order.
@@ -42,7 +42,7 @@ def indexed_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_bounds(shape: Shape, axes: tuple[int, ...], indices: Sequence[Any]) -> None:
-    """Raise NumPy's IndexError, naming the axis of the array as it was given."""
+    """Raise NumPy's IndexError for an index out of bounds, naming the axis as the user knows it."""
     for axis, index in zip(axes, indices, strict=True):
         wrong = (index < -shape[axis]) | (index >= shape[axis])
         if np.any(wrong):
@@ -60,7 +60,7 @@ def infer_indexed(x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> Sh
 
 
 def behind(ndim: int, axes: tuple[int, ...], axis: int) -> int:
-    """Where an axis that is not indexed is found behind an index shape of ``ndim`` axes."""
+    """The position in the result of an axis that is not indexed; ``ndim`` index axes come first."""
     return ndim + sum(a not in axes for a in range(axis))
 
 
@@ -69,7 +69,7 @@ def shifted(axes: tuple[int, ...], mapped: int) -> tuple[int, ...]:
 
 
 def batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: int) -> list[Any]:
-    """The index arrays with the mapped axis first, and one in front that counts along it."""
+    """The index arrays with the mapped axis first, preceded by an iota along that axis."""
     ranks = [i.ndim - (axis is not None) for i, axis in zip(indices, mapped, strict=True)]
     counter = reshape(iota(size=size, dtype=INDEX), shape=(size, *(1,) * max(ranks)))
     return [
@@ -81,7 +81,7 @@ def batch_indices(indices: Sequence[Any], mapped: Sequence[int | None], size: in
 def pull_indices(
     read: Any, first: int, element: Any, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]
 ) -> list[Any]:
-    """The position along each indexed axis, from index arrays that may have to be broadcast."""
+    """The position along each indexed axis, read from index arrays that broadcast."""
     zero = scalar.const(0, np.int64)
     positions = []
     for number, (index, axis) in enumerate(zip(indices, axes, strict=True), first):
@@ -93,7 +93,7 @@ def pull_indices(
 
 
 def flat_positions(shape: Shape, indices: Sequence[Any]) -> Any:
-    """The positions, in a flat array, of the elements whose first axes are indexed."""
+    """The positions in the flattened array of the elements whose first axes are indexed."""
     position: Any = np.int64(0)
     for index, extent in zip(indices, shape, strict=False):
         index = np.asarray(index).astype(np.int64, copy=False)
@@ -105,7 +105,7 @@ def flat_positions(shape: Shape, indices: Sequence[Any]) -> Any:
 
 
 def open_mesh(shape: Shape, axis: int, along: Any) -> list[Any]:
-    """Index arrays for every axis of an array: counting, but ``along`` for one axis."""
+    """Index arrays for every axis of an array: ``along`` for one axis, an iota for the others."""
     ndim = len(shape)
     counters = [
         reshape(iota(size=n, dtype=INDEX), shape=(*(1,) * i, n, *(1,) * (ndim - i - 1)))

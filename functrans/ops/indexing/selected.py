@@ -1,12 +1,13 @@
 """Boolean selection ``x[mask]`` with an unknown mask, as under `vmap` and `jit`.
 
-How many elements there are cannot be told, so it is no array. But it can be computed with element
-by element and be assigned back through the same mask, which is what most code does with it::
+The number of selected elements is unknown, so the selection is not an array. But elementwise
+operations work on it, and it can be assigned back through the same mask, as most code does::
 
     y[mask] += v
     y[x > 0] = np.log(x[x > 0])
 
-Both become a choice between whole arrays. Everything else raises, and says what to write.
+Both become a select between whole arrays. Everything else raises an error that suggests a
+replacement.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from functrans.trace.tracer import Tracer
 
 
 def refuse(mask: Tracer) -> NoReturn:
-    """Raise: the number of elements would have to be known."""
+    """Raise the error of an operation that needs the number of selected elements."""
     raise TracerIndexError(
         f"how many elements a mask takes is not known{located(user_source())}: the mask is traced "
         f"by {mask._owner.kind}. What it takes can be computed with element by element and "
@@ -34,13 +35,13 @@ def refuse(mask: Tracer) -> NoReturn:
 
 
 class Selected:
-    """The elements of an array where a mask holds, however many they are."""
+    """The elements of an array where a mask is true; their number is unknown."""
 
     __slots__ = ("full", "mask")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, full: Tracer, mask: Tracer) -> None:
-        # as they are now: they may be assigned to later, and an index by a mask gives a copy
+        # the present values: a boolean selection is a copy, and the array may be assigned to
         full._refresh()
         mask._refresh()
         self.full = Tracer(full._owner, full._variable, full._value)
@@ -68,7 +69,7 @@ class Selected:
         return self
 
     def _whole(self, x: Any) -> Any:
-        """An operand to go with the whole array, whichever elements are taken."""
+        """An operand of the whole array's shape for an operation on the selected elements."""
         if isinstance(x, Selected) and same(x.mask, self.mask):
             return x.full
         if is_operand(x) and np.ndim(x) <= self.full.ndim - self.mask.ndim:
@@ -116,7 +117,7 @@ _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": 
 
 
 def _operators(ufunc: np.ufunc) -> tuple[Any, Any, Any]:
-    """An operator, reflected, and in place; np.add(tracer, selected) would ask the tracer."""
+    """An operator, reflected, and in place; ``np.add`` itself would dispatch to a tracer first."""
     return (
         lambda self, other: self.__array_ufunc__(ufunc, "__call__", self, other),
         lambda self, other: self.__array_ufunc__(ufunc, "__call__", other, self),
@@ -141,9 +142,9 @@ for _name, _function in _UNARY.items():
 
 
 def same(first: Tracer, second: Tracer) -> bool:
-    """Whether two tracers stand for one value, or for values computed in the same way.
+    """Whether two tracers stand for the same value, or for values of equal computations.
 
-    ``y[x > 0] = x[x > 0]`` computes its mask twice.
+    ``y[x > 0] = x[x > 0]``, for example, computes its mask twice.
     """
     if first._owner is not second._owner:
         return False

@@ -1,7 +1,7 @@
-"""Functions that return views in NumPy: assignments to the view change the array, and back.
+"""Functions that return views in NumPy: assignments to the view change the array, and vice versa.
 
-Where NumPy gives a view or a copy depending on the layout in memory (``reshape``), one side cannot
-be read after the other was assigned to. What may not be written to (``broadcast_to``) cannot be.
+If NumPy returns a view or a copy depending on the memory layout (``reshape``), neither side can be
+read after an assignment to the other. Read-only views (``broadcast_to``) cannot be assigned to.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def permuted(x: Any, permutation: Sequence[int], operation: str = "transpose") -
 
 
 def transpose(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """``x`` with its axes in another order: backwards, if none is given."""
+    """``x`` with its axes in another order, reversed by default."""
     if axes is None:
         return permuted(x, range(x.ndim)[::-1])
     axes = axes if isinstance(axes, Sequence) else np.atleast_1d(axes).tolist()
@@ -65,7 +65,7 @@ def transpose(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
-    """``x`` with two axes in each other's place."""
+    """``x`` with two axes interchanged."""
     order = list(range(x.ndim))
     first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
     order[first], order[second] = second, first
@@ -73,7 +73,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
-    """``x`` with some axes in other places, the rest in their order."""
+    """``x`` with some axes moved to other positions; the others keep their order."""
     sources = normalize_axis_tuple(source, x.ndim, "source")
     destinations = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(sources) != len(destinations):
@@ -87,7 +87,7 @@ def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def matrix_transpose(x: Any) -> Any:
-    """``x`` with its last two axes in each other's place."""
+    """``x`` with its last two axes interchanged."""
     if x.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
     return swapaxes(x, -1, -2)
@@ -99,7 +99,7 @@ def matrix_transpose(x: Any) -> Any:
 def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
     """``x`` with another shape of the same size.
 
-    If only axes of size 1 come or go, NumPy gives a view whatever the layout.
+    If only axes of size 1 are added or removed, NumPy returns a view for every memory layout.
     """
     without_units = ([n for n in of if n != 1] for of in (x.shape, shape))
     return _as_view(
@@ -113,7 +113,7 @@ def reshaped(x: Any, shape: Shape, operation: str = "reshape") -> Any:
 
 
 def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
-    """``x`` with another shape of the same size; one size may be -1, which stands for the rest."""
+    """``x`` with another shape of the same size; one extent may be -1, and is then computed."""
     sizes = known_shape(x, _sizes(shape))
     if order == "C":
         return reshaped(x, sizes)
@@ -129,13 +129,13 @@ def reshape(x: Any, shape: int | Sequence[int], order: str = "C") -> Any:
 
 
 def _sizes(shape: Any) -> tuple[Any, ...]:
-    """The sizes of a shape that is given as a number, a sequence or a vector."""
+    """The extents of a shape given as a number, a sequence or a vector."""
     is_vector = isinstance(shape, (np.ndarray, Tracer)) and shape.ndim == 1
     return tuple(shape) if is_vector or isinstance(shape, (tuple, list)) else (shape,)
 
 
 def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
-    """A shape that is asked for, with -1 worked out."""
+    """A requested shape, with -1 replaced by the extent that it stands for."""
     sizes = [operator.index(n) for n in shape]
     rest = prod(n for n in sizes if n != -1)
     if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
@@ -174,14 +174,14 @@ def squeeze(x: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
-    """``x`` with new axes of size 1, at the given places of the result."""
+    """``x`` with new axes of size 1 at the given positions of the result."""
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = normalize_axis_tuple(axis, ndim)
     return reshaped(x, expand_axes_of(x.shape, axes), "expand_dims")
 
 
 def expand_axes_of(shape: Shape, axes: Sequence[int]) -> Shape:
-    """A shape with sizes of 1 put in, at the given places of the result."""
+    """A shape with extents of 1 inserted at the given positions of the result."""
     sizes = list(shape)
     for axis in sorted(axes):
         sizes.insert(axis, 1)
@@ -189,7 +189,7 @@ def expand_axes_of(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Any:
-    """``x`` repeated along new and unit axes; a view that cannot be written to."""
+    """``x`` broadcast to a shape; a read-only view."""
     sizes = tuple(operator.index(n) for n in _sizes(shape))
     return _as_view(
         x, "broadcast_to", lambda base: structural.broadcast_to(base, shape=sizes), None
@@ -208,7 +208,7 @@ def flip(x: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonals of the matrices along two axes, as the last axis; cannot be written to."""
+    """The diagonals of the matrices along two axes, as the last axis; a read-only view."""
     first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
     if first == second:
         raise ValueError("axis1 and axis2 cannot be the same")
@@ -216,7 +216,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    """`diagonal` for two different axes that are not negative: one slice of the flat matrices."""
+    """`diagonal` for two distinct nonnegative axes: a strided slice of the flattened matrices."""
     rows, columns = x.shape[axis1], x.shape[axis2]
     rest = [axis for axis in range(x.ndim) if axis not in (axis1, axis2)]
     last = structural.transpose(x, permutation=(*rest, axis1, axis2))
@@ -230,14 +230,14 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
 
 
 def real(x: Any) -> Any:
-    """The real parts; of what is real, the array itself."""
+    """The real part of an array; a real array itself."""
     if not is_complex(x.dtype):
         return x
     return _as_view(x, "real", real_p, lambda base, new: complex_p(new, imag_p(base)))
 
 
 def imag(x: Any) -> Any:
-    """The imaginary parts; of what is real, zeros that cannot be written to."""
+    """The imaginary part of an array; of a real array, read-only zeros."""
     if not is_complex(x.dtype):
         zeros = structural.zeros_like(x)
         if isinstance(zeros, np.ndarray):
@@ -250,7 +250,7 @@ def imag(x: Any) -> Any:
 
 
 def copy(x: Any) -> Any:
-    """The same numbers, and nothing shared."""
+    """A copy that shares no memory with the original."""
     if not isinstance(x, Tracer):
         return x.copy()
     if x._owner is not current.get():
@@ -260,7 +260,7 @@ def copy(x: Any) -> Any:
 
 
 def unlinked(x: Any) -> Any:
-    """A tracer for the same value that is no view of anything."""
+    """A tracer for the same value that is not a view."""
     return Tracer(x._owner, x._variable, x._value) if isinstance(x, Tracer) else x
 
 

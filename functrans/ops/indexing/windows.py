@@ -1,8 +1,8 @@
-"""Windows: slices whose bounds are traced and whose size is known all the same.
+"""Dynamic slices: slices with traced bounds whose size is static.
 
-The bounds of ``x[i : i + 3]`` are sums of the same traced integers and of numbers, so they differ
-by a number, and that is the size of the result. Where the window is, is data. It has to lie inside
-of the array: NumPy would give fewer elements, and here an `IndexError` is raised as it runs.
+The bounds of ``x[i : i + 3]`` are affine in the same traced integers, and differ by a constant,
+which is the size of the result. The position of such a window is data. The window must lie inside
+the array: where NumPy would return fewer elements, an `IndexError` is raised at run time.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from functrans.trace.tracer import Tracer
 _INDEX = np.dtype(np.int64)
 
 _DEPTH = 64
-"""How many sums one on the other are looked through."""
+"""The most nested sums that are analysed."""
 
 
 class Window(NamedTuple):
-    """The elements along an axis at ``positions``, which are data and all different."""
+    """A window along an axis: the elements at ``positions``, which are data and distinct."""
 
     axis: int
     positions: Any
 
 
 def is_unknown(bound: Any) -> bool:
-    """Whether a bound of a slice is known only when the program runs."""
+    """Whether a bound of a slice is known only at run time."""
     return isinstance(bound, Tracer) and bound._known_value is UNKNOWN
 
 
@@ -48,7 +48,7 @@ def has_unknown_bounds(item: Any) -> bool:
 
 
 def window_of(of: slice, extent: int, axis: int) -> Window:
-    """The window that a slice with traced bounds is; TracerIndexError if its size is not known."""
+    """The window of a slice with traced bounds; TracerIndexError if its size is unknown."""
     step = 1 if of.step is None else of.step
     if is_unknown(step) or int(step) < 1:
         _refuse(of.step if is_unknown(step) else of.start)
@@ -60,7 +60,7 @@ def window_of(of: slice, extent: int, axis: int) -> Window:
         _refuse(of.start)
     size = len(range(0, last.offset - first.offset, int(step)))
     start, stop = (astype(bound, _INDEX) for bound in (of.start, of.stop))
-    # from a negative start up to a stop that is not, NumPy goes from the end of the array
+    # in NumPy a negative start with a nonnegative stop counts from the end of the array
     torn = select(less(start, 0), greater_equal(stop, 0), False)
     positions = start + int(step) * iota(size=size, dtype=_INDEX)
     return Window(axis, select(torn, extent, positions))
@@ -78,7 +78,7 @@ def write_window(x: Any, window: Window, new: Any) -> Any:
 
 
 _WIDE = (np.dtype(np.int32), np.dtype(np.int64))
-"""The integers that an index does not overflow, nor wrap around below 0."""
+"""Dtypes in which sums of indices neither overflow nor wrap around below 0."""
 
 
 def _refuse(bound: Any) -> None:
@@ -94,7 +94,7 @@ def _refuse(bound: Any) -> None:
 
 
 class Affine(NamedTuple):
-    """A sum of variables, each times a number, and of a number."""
+    """An affine combination of variables, with integer coefficients and a constant."""
 
     terms: dict[Var, int]
     offset: int
@@ -135,7 +135,7 @@ def _of_variable(trace: Trace, var: Var, depth: int) -> Affine:
 
 
 def _parts(eqn: Eqn) -> Sequence[tuple[Any, int]] | None:
-    """The addends of an equation, and how often each; its dtype must not wrap."""
+    """The terms of an affine equation and their coefficients; its dtype must not wrap around."""
     if eqn.outputs[0].aval.dtype not in _WIDE:
         return None
     operands = eqn.inputs

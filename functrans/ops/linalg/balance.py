@@ -1,6 +1,6 @@
 """Balanced matrices ``T^-1 A T``: T exchanges rows and scales them by powers of 2.
 
-T is constant but where it jumps, so the matrices depend on A linearly where they have a derivative
+T is piecewise constant, so the matrices depend on A linearly wherever they are differentiable
 (Parlett and Reinsch, "Balancing a matrix for calculation of eigenvalues and eigenvectors", 1969).
 """
 

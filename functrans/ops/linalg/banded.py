@@ -1,4 +1,4 @@
-"""Linear systems with few diagonals, which are stored as rows.
+"""Banded linear systems, whose diagonals are stored as rows.
 
 Row ``i`` holds the diagonal that is ``upper - i`` above the main one, each element in the column
 that it has in the matrix. What stands in the corners, outside of the matrix, is not read.
@@ -29,7 +29,7 @@ _solve_banded = lazy("scipy.linalg:solve_banded")
 
 
 def shifted(x: Any, by: int, axis: int) -> Any:
-    """``x`` moved along an axis; what falls off is lost, and zeros come in."""
+    """``x`` shifted along an axis, filled with zeros."""
     size = x.shape[axis]
     gap = min(abs(by), size)
     if gap == 0:
@@ -40,7 +40,7 @@ def shifted(x: Any, by: int, axis: int) -> Any:
 
 
 def banded_product(bands: Any, x: Any, upper: int) -> Any:
-    """The matrices, given by their diagonals, times others."""
+    """The product of banded matrices with others."""
     total = None
     for i in range(bands.shape[-2]):
         row = read_along(bands, bands.ndim - 2, i, 1)

@@ -1,7 +1,7 @@
-"""Block diagonals of blocks of one and two, where the pattern follows from the values.
+"""Block diagonal matrices with blocks of size one and two, whose pattern depends on the values.
 
-A block of two is where an element next to the diagonal is not zero: complex eigenvalues of a real
-Schur form, pivots of indefinite matrices.
+A nonzero element next to the diagonal marks a block of size two: complex eigenvalues of a real
+Schur form, or pivots of indefinite matrices.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def diagonal(x: Any, offset: int = 0) -> Any:
 
 
 def on_diagonal(x: Any, like: Any, offset: int = 0) -> Any:
-    """The square matrices with ``x[i]`` in row i, so far off the diagonal, and zeros elsewhere."""
+    """The square matrices with ``x[i]`` in row i of the diagonal at ``offset``, zeros elsewhere."""
     counter = iota(size=like.shape[-1], dtype=INDEX)
     there = equal(reshape(counter + offset, shape=(like.shape[-1], 1)), counter)
     return masked(broadcast_to(there, shape=like.shape), broadcast_to(on_rows(x), shape=like.shape))
 
 
 def blocks(x: Any) -> Any:
-    """The block that each row belongs to: the number of the block's first row."""
+    """The block of each row, as the number of the block's first row."""
     is_second = not_equal(diagonal(x, -1), 0)
     return iota(size=x.shape[-1], dtype=INDEX) - cast(is_second, dtype=INDEX)
 

@@ -1,11 +1,11 @@
-"""The derivative of the Cholesky factor, as the solution of a linear equation; its transpose.
+"""The derivative of the Cholesky factor, and its transpose, as solutions of linear equations.
 
 From ``A = L L^T`` follows ``dA = dL L^T + L dL^T``, which determines the lower triangular ``dL``.
 The transposed equation determines the cotangent of ``A``. Both are solved as in Murray,
 "Differentiation of the Cholesky decomposition" (2016); a derivative of a solution is the solution
 of such an equation again, with another right-hand side.
 
-Of ``A``, the lower triangle is read, each element of which stands for two.
+Only the lower triangle of ``A`` is read, each of whose elements represents two.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _TRANSPOSED = {**_LOWER, "transpose_a": True}
 
 
 SMALL = 32
-"""Up to so many rows, the transpose of substitutions does as well as one of its own, and fuses with
-what is around it."""
+"""The most rows for which the transposed substitutions are as fast as a separate primitive, and
+fuse with other operations."""
 
 
 def tangent(factor: Any, da: Any) -> Any:

@@ -24,7 +24,7 @@ from functrans.ops.samples import booleans, cases, integers
 
 Axes = tuple[int, ...]
 Pairs = tuple[Axes, Axes]
-"""Axes of the first operand, and the axes of the second that they are paired with."""
+"""Axes of the first operand, and the corresponding axes of the second."""
 
 # -- dot_general -----------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def _dot_general(x: Any, y: Any, *, contract: Pairs, batch: Pairs) -> Any:
 
 @cached(4096)
 def _by_numpy(x_ndim: int, y_ndim: int, contract: Pairs, batch: Pairs) -> Callable[[Any, Any], Any]:
-    """The shortest way to a contraction: NumPy's own functions on transposed views if they do."""
+    """The fastest NumPy function for a contraction: a product of views if possible."""
     x_free = free_axes(x_ndim, contract[0], batch[0])
     y_free = free_axes(y_ndim, contract[1], batch[1])
     if not contract[0]:
@@ -74,7 +74,7 @@ def _by_numpy(x_ndim: int, y_ndim: int, contract: Pairs, batch: Pairs) -> Callab
 
 
 def _product(batch: Pairs, x_free: Axes, y_free: Axes) -> Callable[[Any, Any], Any]:
-    """Nothing is contracted: a product, with the free axes set apart."""
+    """An outer product for a contraction without contracted axes."""
     x_order, y_order = (*batch[0], *x_free), (*batch[1], *y_free)
     x_apart = (..., *(None,) * len(y_free))
     y_apart = (*(slice(None),) * len(batch[1]), *(None,) * len(x_free), ...)
@@ -86,7 +86,7 @@ def _product(batch: Pairs, x_free: Axes, y_free: Axes) -> Callable[[Any, Any], A
 def _by_matmul(
     contract: Pairs, batch: Pairs, x_free: Axes, y_free: Axes
 ) -> Callable[[Any, Any], Any]:
-    """As (batch..., rows, sum) @ (batch..., sum, columns)."""
+    """A contraction as ``(batch..., rows, sum) @ (batch..., sum, columns)``."""
     count = len(batch[0])
     x_order, y_order = (*batch[0], *x_free, *contract[0]), (*batch[1], *contract[1], *y_free)
 
@@ -182,7 +182,7 @@ def _as_it_lies(x: Aval, y: Aval, contract: Pairs) -> Pairs:
 
 
 def _sparsity(x: Dependent, y: Dependent, *, contract: Pairs, batch: Pairs) -> Pattern:
-    """Only where the other operand may be nonzero, if that is known."""
+    """The sparsity pattern, restricted to nonzero elements of a known operand."""
     x_free = free_axes(x.aval.ndim, contract[0], batch[0])
     y_free = free_axes(y.aval.ndim, contract[1], batch[1])
     own = _as_matrices(x.aval.shape, batch[0], x_free, contract[0])
@@ -214,7 +214,7 @@ def _sparsity(x: Dependent, y: Dependent, *, contract: Pairs, batch: Pairs) -> P
 
 
 def _as_matrices(shape: Shape, batch: Axes, free: Axes, contract: Axes) -> Any:
-    """The flat positions of the elements of an operand: by batch, free index and summed index."""
+    """The flat positions of an operand's elements, by batch, free index and summed index."""
     positions = np.arange(prod(shape)).reshape(shape).transpose((*batch, *free, *contract))
     sizes = [prod(shape[axis] for axis in axes) for axes in (batch, free, contract)]
     return positions.reshape(sizes)
@@ -443,7 +443,7 @@ def _is_in_order(permutation: Axes) -> bool:
 
 
 def numpy_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
-    """As `contract_labelled`, for plain arrays: for the evaluation of other primitives."""
+    """As `contract_labelled`, for plain arrays, to evaluate other primitives."""
     plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
     product = _dot_general(x.reshape(plan.x_shape), y.reshape(plan.y_shape), **plan.params)
     return np.transpose(product, plan.permutation)

@@ -1,4 +1,4 @@
-"""einsum: Einstein's summation, two operands at a time, in the order that opt_einsum finds."""
+"""einsum: Einstein summation by pairwise contractions, in the order that opt_einsum finds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from functrans.trace.source import located, user_source
 
 
 class Step(NamedTuple):
-    """Take one or two operands out of the list, and put their product last.
+    """Remove one or two operands from the list, and append their product.
 
-    Each operand's axes are named by the letters of ``inputs``, and the product's by ``output``.
+    The letters of ``inputs`` name each operand's axes, those of ``output`` the product's.
     """
 
     positions: tuple[int, ...]
@@ -53,7 +53,7 @@ def einsum(*operands: Any) -> Any:
 
 
 def multiplications(text: str, shapes: tuple[Shape, ...]) -> int:
-    """How many multiplications `einsum` takes for operands of these shapes."""
+    """The number of multiplications of `einsum` for operands of these shapes."""
     extents = {
         label: extent
         for labels, shape in zip(text.split("->")[0].split(","), shapes, strict=True)
@@ -115,7 +115,7 @@ def _wanted(step: Step, shapes: Sequence[Shape]) -> list[set[str]]:
 
 
 def _diagonals_and_sums(x: Any, labels: str, wanted: set[str]) -> tuple[Any, str]:
-    """An operand with one axis for each letter that is wanted, and no other."""
+    """An operand with exactly one axis for each wanted letter."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)

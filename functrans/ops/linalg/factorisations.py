@@ -1,8 +1,8 @@
 """Linear algebra on the matrices along the last two axes: factors, solutions, determinants.
 
-The derivatives are those of Giles, "An extended collection of matrix derivative results for forward
-and reverse mode algorithmic differentiation" (2008). They are rules in the IR's operations, so
-they have derivatives themselves.
+The derivatives follow Giles, "An extended collection of matrix derivative results for forward and
+reverse mode algorithmic differentiation" (2008). The rules are written in primitives, so they are
+differentiable themselves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _scipy_solve_triangular = lazy("scipy.linalg:solve_triangular")
 
 
 def _sparsity_of_solution(a: Dependent, b: Dependent, **params: Any) -> Pattern | None:
-    """Each solution on all of its own right-hand side."""
+    """The sparsity pattern: each solution depends on all of its own right-hand side."""
     return along(b, b.aval, b.aval.ndim - 2)
 
 
@@ -77,7 +77,7 @@ def _batch_solve(op: Primitive, operands: Any, axes: Any, params: Any) -> tuple[
     if a_axis is not None:
         size = a.shape[a_axis]
         return op(place(a, a_axis, 0, size), place(b, b_axis, 0, size), **params), 0
-    # one matrix for the whole batch: all right-hand sides are columns of one system
+    # a matrix shared by the batch: all right-hand sides are columns of one system
     b = move_axis(b, b_axis, b.ndim - 1)
     columns = reshape(b, shape=(*b.shape[:-2], b.shape[-2] * b.shape[-1]))
     return reshape(op(a, columns, **params), shape=b.shape), b.ndim - 1
@@ -104,7 +104,7 @@ solve_p: Primitive = primitive(
     jvp=[_tangent_of_solve, lambda a, b, out, db, **params: solve_p(a, db, **params)],
     linear=((1,),),
     quotient=0,
-    # the same matrix again: one elimination serves both
+    # the same matrix, so that one elimination serves both
     sparsity=_sparsity_of_solution,
     transpose=[None, lambda ct, a, b, *, transpose_a: solve_p(a, ct, transpose_a=not transpose_a)],
     batch=lambda operands, axes, **params: _batch_solve(solve_p, operands, axes, params),
@@ -256,7 +256,7 @@ det_p = of_matrices(
 
 
 def cofactors(a: Any) -> Any:
-    """The derivatives of determinants: by minors up to three rows, which have derivatives too."""
+    """Cofactors, the derivatives of determinants: up to three rows by differentiable minors."""
     match a.shape[-1]:
         case 1:
             return full_p(shape=a.shape, value=1, dtype=a.dtype)
@@ -270,13 +270,13 @@ def cofactors(a: Any) -> Any:
 
 
 def _turned(a: Any, rows: int, columns: int) -> Any:
-    """The matrices from some row and column on, with those before at the end."""
+    """The matrices rotated cyclically, to start at a row and a column."""
     turned = roll(a, shift=-rows, axis=a.ndim - 2)
     return roll(turned, shift=-columns, axis=a.ndim - 1)
 
 
 def _cofactors(a: Any) -> Any:
-    """From the singular values, so that singular matrices need no exception."""
+    """Cofactors from the singular values, also for singular matrices."""
     u, s, vh = np.linalg.svd(a)
     n = s.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1, dtype=s.dtype)
@@ -285,7 +285,7 @@ def _cofactors(a: Any) -> Any:
 
 
 def _jvp_cofactor(primals: Any, tangents: Any, outs: Any) -> Any:
-    """That of det(a) inv(a).T; unlike the cofactors themselves, it needs the inverse."""
+    """The tangent of ``det(a) inv(a).T``, which needs the inverse, unlike the cofactors."""
     (a,), (da,), (out,) = primals, tangents, outs
     inverse = transposed(inv_p(a))
     scale = inner(out, da)
@@ -348,14 +348,13 @@ MATRICES = (solve_p, triangular_solve, cholesky_p, inv_p, det_p, cofactor, slogd
 
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
-"""NumPy's class: results of its own are of no other, so that branches may return either."""
+"""NumPy's result class, so that branches may return either result."""
 
 
 def cholesky(a: Any, *, upper: bool = False) -> Any:
-    """The triangular factor of (Hermitian) positive definite matrices: one triangle is read.
+    """The triangular factor of (Hermitian) positive definite matrices, given by one triangle.
 
-    The derivative is that of the function as it is computed: with respect to the elements of the
-    triangle that is read, each of which stands for two.
+    The derivative is with respect to the elements of that triangle, each of which represents two.
     """
     a = asarray(a)
     return adjoint(cholesky_p(adjoint(a))) if upper else cholesky_p(a)
@@ -386,8 +385,8 @@ def solve_triangular(
 ) -> Any:
     """``x`` with ``a @ x = b`` for triangular ``a``.
 
-    If ``trans`` is 1 or "T", the transposed matrices stand in the place of ``a``; if it is 2 or
-    "C", their conjugates.
+    If ``trans`` is 1 or "T", the transposes are used in place of ``a``; if it is 2 or "C", the
+    conjugate transposes.
     """
     a = asarray(a)
     a = conj(a) if trans in (2, "C") else a
@@ -396,7 +395,7 @@ def solve_triangular(
 
 
 def _solved(op: Primitive, a: Any, b: Any, params: dict[str, bool]) -> Any:
-    """Vectors made matrices of one column, and leading axes broadcast."""
+    """Solve with vectors as matrices of one column, and leading axes broadcast."""
     is_vector = b.ndim == 1
     columns = expand_axes(b, (1,)) if is_vector else b
     if a.ndim < 2 or columns.ndim < 2 or columns.shape[-2] != a.shape[-1]:

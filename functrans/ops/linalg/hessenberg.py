@@ -48,7 +48,7 @@ def _jvp_hessenberg(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
     rows = reshape(iota(size=n, dtype=INDEX), shape=(n, 1))
     moved = product(adjoint(q), da, q)
     turn = zeros(h.shape, h.dtype)
-    # 2x2 matrices are left as they are; of larger complex ones the whole subdiagonal is real
+    # 2x2 matrices are unchanged; larger complex ones have a real subdiagonal
     last = 0 if n <= 2 else n - 1 if is_complex(h.dtype) else n - 2
     for j in range(last):
         before, column = columns_of(turn, j, j + 1), columns_of(h, j, j + 1)
@@ -66,7 +66,7 @@ def _jvp_hessenberg(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _unit(j: int, like: Any) -> Any:
-    """A row with a one in column j."""
+    """The j-th unit row vector."""
     return cast(equal(iota(size=like.shape[-1], dtype=INDEX), j), dtype=like.dtype)
 
 

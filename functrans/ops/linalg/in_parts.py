@@ -1,8 +1,8 @@
-"""Operations on complex matrices whose real and imaginary parts are arrays of their own.
+"""Operations on complex matrices with separate arrays of real and imaginary parts.
 
-In a compiled program, which has no complex numbers, these take the places of operations that LAPACK
-does (`functrans.optimise.machine.complex_parts`), when all derivatives have been made. There is one
-primitive for all of them, whose parameter ``of`` says which.
+Compiled programs have no complex numbers: after all derivatives have been taken, these replace the
+operations that LAPACK computes (`functrans.optimise.machine.complex_parts`). One primitive serves
+all of them; its parameter ``of`` names the operation.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ OPERANDS = {
     "eigh": 1, "eigvalsh": 1, "svd": 1, "svdvals": 1, "qr": 1, "r_of_qr": 1,
     "eig": 1, "eigvals": 1, "schur": 1, "lu": 1,
 }  # fmt: skip
-"""The operations, and how many matrices each of them takes."""
+"""The operations, and the number of matrices that each takes."""
 
 OF_CORES = frozenset({*OPERANDS, "pinv", "lstsq", "cofactor"})
 """What has parts that only CPUs have routines for, with what is composed of these operations."""
 
 
 _OF_REAL = ("eig", "eigvals")
-"""Those that give complex results of real matrices, too."""
+"""The operations with complex results for real matrices, too."""
 
 _THREADED = ("eigh", "eigvalsh", "svd", "svdvals", "qr", "r_of_qr")
-"""Decompositions of which LAPACK's own threads do a large part."""
+"""Decompositions of which LAPACK's own threads compute a large part."""
 
 
 def _grouped(of: str, parts: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """The operands of an operation, each one array or two."""
+    """The operands of an operation, each as one array or two."""
     count = OPERANDS.get(of, 0)
     if not count or (len(parts) != 2 * count and not (of in _OF_REAL and len(parts) == 1)):
         raise ShapeError(f"there is no operation {of!r} of {len(parts)} parts of matrices")
@@ -59,7 +59,7 @@ def _grouped(of: str, parts: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _whole(part: Aval, *other: Aval) -> Aval:
-    """The type of the matrices that parts are of."""
+    """The type of the matrices with given parts."""
     if (other and not other[0].same_array_type(part)) or part.dtype not in FLOATS:
         raise DtypeError(f"the parts of matrices are floats of one type, not {(part, *other)}")
     return part.update(dtype=complex_dtype(part.dtype)) if other else part
@@ -118,7 +118,7 @@ in_parts_p: Primitive = primitive(
 
 
 def applied(*operands: Any, of: str, **params: Any) -> Any:
-    """An operation on pairs, or on real matrices with complex results: the rule `parts` of it."""
+    """The `parts` rule of an operation on pairs, or on real matrices with complex results."""
     results = iter(in_parts_p(*flattened(operands), of=of, **params))
     op = named(of)
     whole = [_whole(*_avals(x)) for x in operands]

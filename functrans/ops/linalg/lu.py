@@ -52,7 +52,7 @@ def _infer_lu(a: Aval) -> tuple[Aval, Aval, Aval]:
 
 
 def _lu(a: Any) -> Any:
-    """Both factors in one, which rows changed places, and the order that this makes."""
+    """Both factors in one matrix, the row exchanges, and the resulting permutation."""
     *leading, m, n = a.shape
 
     def of_one(x: Any) -> Any:
@@ -69,13 +69,13 @@ def _lu(a: Any) -> Any:
 
 
 def rows_in_order(x: Any, order: Any) -> Any:
-    """The rows of matrices in other places."""
+    """The rows of matrices in a given order."""
     every = broadcast_to(on_rows(order), shape=x.shape)
     return gather_along(x, every, x.ndim - 2)
 
 
 def places_in(order: Any) -> Any:
-    """The inverse of a permutation: where each row has come to."""
+    """The inverse of a permutation: the new position of each row."""
     size, last = order.shape[-1], order.ndim - 1
     rows = iota(size=size, dtype=order.dtype)
     found = equal(on_columns(order), expand_axes(rows, (1,)))

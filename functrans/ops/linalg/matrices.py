@@ -1,6 +1,6 @@
 """Linear algebra on the matrices along the last two axes: products, transposes, diagonals.
 
-`transposed` is the transpose, `adjoint` the conjugate transpose: the same for real matrices.
+`transposed` is the transpose, `adjoint` the conjugate transpose; they agree for real matrices.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from functrans.trace.source import located, user_source
 
 
 class Matrices(NamedTuple):
-    """Linear algebra: which matrices are written out, and which are LAPACK's.
+    """Thresholds of linear algebra: which matrices are unrolled, and which go to LAPACK.
 
     Measured: `largest` (10,000 systems of 6 equations, a Kalman filter).
     """
@@ -109,53 +109,53 @@ def hermitian(x: Any, *, lower: bool) -> Any:
 
 
 def identity(n: int, dtype: Any) -> Any:
-    """The matrix of ones on the diagonal and zeros elsewhere."""
+    """The identity matrix."""
     counter = iota(size=n, dtype=INDEX)
     return cast(equal(expand_axes(counter, (1,)), counter), dtype=np.dtype(dtype))
 
 
 def inner(x: Any, y: Any) -> Any:
-    """The sums of the products of the elements of matrices."""
+    """The Frobenius inner products of matrices."""
     return reduce_sum(multiply(x, y), axes=(x.ndim - 2, x.ndim - 1))
 
 
 def columns_of(x: Any, start: int, stop: int) -> Any:
-    """Some neighbouring columns."""
+    """The columns from ``start`` to ``stop``."""
     return read_along(x, x.ndim - 1, start, stop - start)
 
 
 def rows_of(x: Any, start: int, stop: int) -> Any:
-    """Some neighbouring rows."""
+    """The rows from ``start`` to ``stop``."""
     return read_along(x, x.ndim - 2, start, stop - start)
 
 
 def beside(*parts: Any) -> Any:
-    """Matrices of equal heights, from left to right; what has no columns is left out."""
+    """Matrices of equal height joined from left to right; those without columns are left out."""
     filled = [x for x in parts if x.shape[-1]] or parts[:1]
     return concatenate(filled, axis=filled[0].ndim - 1)
 
 
 def above(*parts: Any) -> Any:
-    """Matrices of equal widths, from top to bottom; what has no rows is left out."""
+    """Matrices of equal width joined from top to bottom; those without rows are left out."""
     filled = [x for x in parts if x.shape[-2]] or parts[:1]
     return concatenate(filled, axis=filled[0].ndim - 2)
 
 
 def on_columns(x: Any) -> Any:
-    """Vectors, to be multiplied by the columns of matrices: all of a column by one number."""
+    """Vectors reshaped to scale the columns of matrices."""
     return expand_axes(x, (x.ndim - 1,))
 
 
 def on_rows(x: Any) -> Any:
-    """Vectors, to be multiplied by the rows of matrices."""
+    """Vectors reshaped to scale the rows of matrices."""
     return expand_axes(x, (x.ndim,))
 
 
 def reciprocal_where_apart(x: Any, scale: Any) -> Any:
-    """``1 / x``, but 0 where ``x`` is no more than rounding errors of numbers of size ``scale``.
+    """``1 / x``, but 0 where ``x`` is within rounding errors of numbers of size ``scale``.
 
-    Derivatives of factors are divided by the gaps of a spectrum. Within a space that belongs to
-    equal values there are no vectors of their own, and no derivatives of such.
+    Derivatives of factors are divided by the gaps of a spectrum. The vectors of equal values are
+    not determined individually, and have no derivatives within their common space.
     """
     apart = greater(absolute(x), scale)
     return masked(apart, 1 / select(apart, x, 1))
@@ -172,7 +172,7 @@ def rounding(values: Any) -> Any:
 
 
 def negligible(values: Any) -> Any:
-    """Which members of a spectrum are no more than rounding errors."""
+    """A mask of the members of a spectrum that are within rounding errors of 0."""
     return less_equal(absolute(values), rounding(values))
 
 
@@ -180,7 +180,7 @@ def negligible(values: Any) -> Any:
 
 
 def check_matrices(x: Aval, name: str) -> None:
-    """Raise unless there are two axes at the least."""
+    """Raise unless an array has at least two axes."""
     if x.ndim < 2:
         raise ShapeError(
             f"{name} takes matrices along the last two axes, not an array of shape {x.shape}"
@@ -188,7 +188,7 @@ def check_matrices(x: Aval, name: str) -> None:
 
 
 def check_square(x: Aval, name: str) -> None:
-    """Raise unless the last two axes have one size."""
+    """Raise unless the last two axes have equal extents."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(
             f"{name} takes square matrices along the last two axes, not an array of shape {x.shape}"
@@ -196,7 +196,7 @@ def check_square(x: Aval, name: str) -> None:
 
 
 def same_square(name: str, results: int = 1) -> Any:
-    """The type rule of what makes square matrices, one or several, of square matrices."""
+    """The type rule of operations from square matrices to one or several square matrices."""
 
     def infer(a: Aval, **params: Any) -> Aval | tuple[Aval, ...]:
         check_square(a, name)
@@ -206,12 +206,12 @@ def same_square(name: str, results: int = 1) -> Any:
 
 
 def promoted(*operands: Any, **params: Any) -> Any:
-    """Operands of one dtype, which is a float's."""
+    """Operands cast to a common float dtype."""
     return promote(_of_lapack, operands), params
 
 
 def _of_lapack(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
-    """As NumPy has it: LAPACK has no routines for bfloat16, of which it is given float64."""
+    """NumPy's promotion: bfloat16, for which LAPACK has no routines, becomes float64."""
     dtypes = floating(keys)
     return (np.dtype(np.float64),) * len(keys) if is_bfloat16(dtypes[0]) else dtypes
 
@@ -219,7 +219,7 @@ def _of_lapack(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 ONE_MATRIX = 256
-"""Operations besides those for each element: roots, logarithms, signs."""
+"""The estimated operations besides those for each element: roots, logarithms, signs."""
 
 
 def operations(eqn: Eqn, of_graph: Any) -> int:
@@ -232,7 +232,7 @@ _applied_in_parts = lazy("functrans.ops.linalg.in_parts:applied")
 
 
 def by_lapack(name: str) -> Callable[..., Any]:
-    """The rule `parts` of an operation on matrices that LAPACK does."""
+    """The `parts` rule of an operation that LAPACK computes."""
     return partial(_applied_in_parts, of=name)
 
 
@@ -240,9 +240,9 @@ def compiled(
     rule: Lazy,
     unrolled: Callable[[Any], int] = lambda limits: limits.largest,
 ) -> Emit:
-    """The compiled form of an operation on matrices of floats.
+    """The compiled form of an operation on float matrices.
 
-    Those with at most ``unrolled`` rows are written out, others are LAPACK's.
+    Matrices with at most ``unrolled`` rows are unrolled; others go to LAPACK.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
@@ -253,14 +253,14 @@ def compiled(
 
 
 def is_small_or_one_of_many(eqn: Eqn, target: Any) -> bool:
-    """Whether LAPACK's own threads would not be worth leaving compiled code for."""
+    """Whether matrices are small or many, so that LAPACK's own threads would not be faster."""
     *leading, rows, columns = eqn.inputs[0].aval.shape
     most: int = target[Matrices].largest_alone
     return rows * columns <= most or prod(leading) > 1
 
 
 def decomposed(rule: Lazy, of_any_size: bool = False) -> Emit:
-    """The compiled form of a decomposition: of small matrices, or of many, or of any."""
+    """The compiled form of a decomposition of small or of many matrices, or ``of_any_size``."""
 
     def applies(eqn: Eqn, target: Any) -> bool:
         is_ours = of_any_size or is_small_or_one_of_many(eqn, target)
@@ -273,8 +273,8 @@ def decomposed(rule: Lazy, of_any_size: bool = False) -> Emit:
 def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
     """The compiled form of an operation on a grid.
 
-    ``of_nothing`` says whether the rule knows what becomes of matrices without elements; otherwise
-    NumPy has to say it, unless the results have no elements either.
+    ``of_nothing``: whether the rule handles matrices without elements; otherwise NumPy computes
+    them, unless the results have no elements either.
     """
 
     def applies(eqn: Eqn, target: Any) -> bool:
@@ -286,7 +286,7 @@ def on_grid(rule: Lazy, of_nothing: bool = False) -> Emit:
 
 
 def of_matrices(name: str, **slots: Any) -> Primitive:
-    """A primitive of one array of matrices, which treats leading axes as NumPy does."""
+    """A primitive of one stack of matrices, with NumPy's rules for leading axes."""
 
     def batch(operands: Any, axes: Any, **params: Any) -> Any:
         result = op(move_axis(operands[0], axes[0], 0), **params)
@@ -308,9 +308,9 @@ def broadcast_leading(first: Shape, second: Shape) -> Shape:
 
 
 def filled_by_matrix(function: Callable[..., Any], operands: Sequence[Any], *outs: Any) -> Any:
-    """Plain arrays, filled with what a function of one matrix gives for each matrix of stacks.
+    """Plain arrays, filled with the results of a function for each matrix of stacks.
 
-    They stay as they are where there are no elements: LAPACK takes no empty matrices.
+    They are unchanged for empty matrices, which LAPACK does not accept.
     """
     first = operands[0]
     for at in np.ndindex(*first.shape[:-2]) if first.size and outs[0].size else ():

@@ -1,9 +1,9 @@
 """Exponentials and logarithms of matrices, their derivatives by the block method.
 
 The derivative of a matrix function at A along E is the upper right block of its value at
-``[[A, E], [0, A]]`` (Higham, "Functions of Matrices", 2008, theorem 3.6). It is an operation of its
-own here, which is linear in E, and whose own derivative is that of a block matrix again: so there
-are derivatives of every order, whatever the spectrum.
+``[[A, E], [0, A]]`` (Higham, "Functions of Matrices", 2008, theorem 3.6). It is a separate
+primitive, which is linear in E, and whose derivative is that of a block matrix again: so there are
+derivatives of every order, for every spectrum.
 
 The exponential is computed by scaling and squaring (Al-Mohy and Higham, 2009), the logarithm by its
 inverse (2012), both by SciPy.
@@ -46,10 +46,10 @@ def _exponentials(a: Any) -> Any:
 
 
 def _logarithms(a: Any) -> Any:
-    """Those of real matrices have to be real."""
+    """The logarithms; those of real matrices must be real."""
 
     def of_one(x: Any) -> Any:
-        # SciPy takes single precision for inaccurate, and says so
+        # SciPy warns that single precision results are inaccurate
         logarithm = _logm(x.astype(np.result_type(x.dtype, np.float64)))
         if np.iscomplexobj(logarithm) and not np.iscomplexobj(x):
             raise np.linalg.LinAlgError(
@@ -61,7 +61,7 @@ def _logarithms(a: Any) -> Any:
 
 
 def _along(of_stack: Any) -> Any:
-    """The derivative along a matrix, which is brought to the size of the other one."""
+    """The derivative along a matrix, which is scaled to the size of the other one."""
 
     def along(a: Any, e: Any) -> Any:
         if not a.size:

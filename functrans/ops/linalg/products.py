@@ -1,4 +1,4 @@
-"""matmul, dot, tensordot and their kin, with NumPy's rules for the ranks, as contractions."""
+"""matmul, dot, tensordot and similar products as contractions, with NumPy's rules for ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _labels(ndim: int, core: Labels) -> Labels:
 
 
 def _refused_by_numpy(function: Callable[..., Any], *operands: Any) -> ShapeError:
-    """The error in NumPy's words, which it has for arrays that only have a shape."""
+    """The error with NumPy's message, raised for dummy arrays of these shapes."""
     try:
         function(*(np.broadcast_to(np.zeros(()), x.shape) for x in operands))
     except ValueError as error:
@@ -62,7 +62,7 @@ def matmul(x: Any, y: Any) -> Any:
     if x.ndim == 0 or y.ndim == 0:
         raise _refused_by_numpy(np.matmul, x, y)
     if x.ndim <= 2 and y.ndim <= 2 and x.shape[-1] == y.shape[0]:
-        # the common case, by the shortest way
+        # a fast path for the common case
         return dot_general(x, y, contract=((x.ndim - 1,), (0,)), batch=((), ()))
     x_core = ("m", "k") if x.ndim > 1 else ("k",)
     y_core = ("k", "n") if y.ndim > 1 else ("k",)
@@ -120,7 +120,7 @@ def inner(x: Any, y: Any) -> Any:
 
 
 def vdot(x: Any, y: Any) -> Any:
-    """The inner product of two arrays of one size as vectors, of which the first is conjugated."""
+    """The inner product of two flattened arrays, of which the first is conjugated."""
     x, y = asarray(x), asarray(y)
     if x.size != y.size:
         raise _refused_by_numpy(np.vdot, x, y)
@@ -128,7 +128,7 @@ def vdot(x: Any, y: Any) -> Any:
 
 
 def outer(x: Any, y: Any) -> Any:
-    """All products of an element of ``x`` and one of ``y``, both taken as vectors."""
+    """The outer product of ``x`` and ``y``, both flattened."""
     x, y = asarray(x), asarray(y)
     x, y = reshape(x, shape=(x.size,)), reshape(y, shape=(y.size,))
     return dot_general(x, y, contract=((), ()), batch=((), ()))

@@ -2,8 +2,8 @@
 
 The rule is that of Walter and Lehmann, "Algorithmic differentiation of linear algebra functions
 with application in optimum experimental design" (2010). It holds where the leading columns of a
-matrix, as many as it has rows at the most, are independent; where they are not, the factors have no
-derivative, and asking for one is an error ("Singular matrix").
+matrix, at most as many as it has rows, are independent; otherwise the factors have no derivative,
+and taking one is an error ("Singular matrix").
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _jvp_qr(primals: Any, tangents: Any, outs: Any, *, complete: bool) -> tuple[
     moved = _divided(columns_of(da, 0, k), square)
     inner = product(adjoint(left), moved)
     turn = _skew(inner)
-    # all of `moved` that is not along the columns stays as it is
+    # the part of `moved` orthogonal to the columns is unchanged
     dq = moved - product(left, inner - turn)
     dr = product(inner - turn, square)
     if n > k:
@@ -165,4 +165,4 @@ pivots_p: Primitive = of_matrices(
         ((far_apart, (3, 3)), {}), ((far_apart, (2, 2, 4)), {}), (np.zeros((0, 2)), {}),
     ),
 )  # fmt: skip
-"""The columns in an order in which the diagonal of R does not grow."""
+"""The column permutation of pivoted QR, for which the diagonal of R does not grow."""

@@ -1,10 +1,10 @@
 """Algebraic Riccati equations of optimal control, by SciPy's solvers.
 
-Of the weights, the Hermitian parts are taken.
+Only the Hermitian parts of the weights matter.
 
-A derivative of the solution is that of the equation: with the matrix of the closed loop, it solves
-a Lyapunov equation (Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and
-algebraic Riccati equations", 2020).
+A derivative of the solution follows from the equation: with the matrix of the closed loop, it
+solves a Lyapunov equation (Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov,
+and algebraic Riccati equations", 2020).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _half(x: Any) -> Any:
 
 
 def _total(*terms: Any) -> Any:
-    """The sum of those that are there."""
+    """The sum of the terms that are not None."""
     present = [x for x in terms if x is not None]
     total = present[0]
     for term in present[1:]:

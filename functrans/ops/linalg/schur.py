@@ -124,7 +124,7 @@ def _pairs(t: Any) -> Any:
 
 
 def _within_pairs(t: Any, change: Any) -> Any:
-    """How the vectors of blocks of two turn, for their diagonal elements to stay equal."""
+    """The rotation of the vectors of blocks of two that keeps their diagonal elements equal."""
     values = diagonal(change)
     gap, both = on_rows(values) - on_columns(values), 2 * (t + transposed(t))
     noise = on_rows(rounding(diagonal(t)))

@@ -1,4 +1,4 @@
-"""Sylvester's equation ``A X + X B = Q``, by Schur factors; and what its solutions differentiate.
+"""Sylvester's equation ``A X + X B = Q``, by Schur factors; and functions differentiated by it.
 
 The equation is linear in X, so a derivative of its solution is the solution of another one. So are
 those of square roots, ``X dX + dX X = dA`` (Higham, "Functions of Matrices", 2008, section 6.1),

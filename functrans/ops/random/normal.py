@@ -1,4 +1,4 @@
-"""From uniform numbers to normal ones, by the inverse of the error function."""
+"""Normal random numbers from uniform ones, by the inverse error function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _erfinv = lazy("scipy.special:erfinv")
 
 def _evaluate(u: Any) -> Any:
     quantile = math.sqrt(2) * np.asarray(_erfinv(u), np.float64)
-    return np.copysign(quantile, u).astype(u.dtype)[()]  # SciPy has no negative zero
+    return np.copysign(quantile, u).astype(u.dtype)[()]  # SciPy returns no negative zero
 
 
 normal_quantile = elementwise(

@@ -28,7 +28,7 @@ WORD, BLOCK = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 def _cipher(key: tuple[Any, Any], counter: tuple[Any, Any], rotated: Any) -> tuple[Any, Any]:
-    """The two words for a key and a counter, in any arithmetic that wraps at 32 bits."""
+    """The two output words for a key and a counter, in arithmetic modulo 2**32."""
     keys = (*key, key[0] ^ key[1] ^ PARITY)
     first, second = counter[0] + keys[0], counter[1] + keys[1]
     for i in range(ROUNDS):
@@ -93,11 +93,11 @@ threefry = elementwise(
     jvp=ZERO_DERIVATIVE,
     promotion=_of_words, result="uint64", samples=[_words] * 4,
 )  # fmt: skip
-"""64 random bits for each key (two words) and counter (two words): the first word is above."""
+"""64 random bits for each key (two words) and counter (two words), the high word first."""
 
 folded_threefry = elementwise(
     "folded_threefry2x32", numpy=_evaluate_folded, scalar=_scalar_folded,
     jvp=ZERO_DERIVATIVE,
     promotion=_of_words, result="uint32", samples=[_words] * 4,
 )  # fmt: skip
-"""32 random bits, the two words combined: no number of 64 bits makes vectors half as long."""
+"""32 random bits, the two words combined, without 64-bit numbers, which would halve vectors."""

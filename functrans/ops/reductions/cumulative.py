@@ -1,8 +1,8 @@
 """Running sums, products and extremes along an axis.
 
-The derivatives of products and extremes need no division and no second pass in order: results over
-stretches of 1, 2, 4, ... elements are combined, each with what stands before it (Hillis and Steele,
-"Data parallel algorithms", 1986).
+The derivatives of products and extremes are parallel prefix operations, without division: results
+over 1, 2, 4, ... elements are combined with those before them (Hillis and Steele, "Data parallel
+algorithms", 1986).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ Combine = Callable[[Parts, Parts], Parts]
 
 
 def running(combine: Combine, parts: Parts, axis: int, reverse: bool) -> Parts:
-    """Combine each position of the arrays ``parts`` along an axis with all that come before it."""
+    """Combine each position of the arrays ``parts`` with all preceding positions along an axis."""
     shape = parts[0].shape
     distance = 1
     while distance < shape[axis]:
@@ -110,7 +110,7 @@ cumprod = _cumulative(
 
 
 def _extreme_of(choose: Callable[[Any, Any], Any]) -> Combine:
-    """Combine extremes, the sums of the tangents of the elements equal to them, and how many."""
+    """Combine extremes, with the number and the summed tangents of the elements equal to them."""
 
     def combine(before: Parts, now: Parts) -> Parts:
         out = choose(before[0], now[0])

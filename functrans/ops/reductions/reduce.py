@@ -1,6 +1,6 @@
 """Reductions: product, maximum, minimum, all, any, argmax and argmin.
 
-The sum is in `structural`, because every other family needs it.
+The sum is in `functrans.ops.arrays.structural`, since every family needs it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _infer_of_some(x: Aval, *, axes: Axes) -> Aval:
 
 
 def _shared_by_ties(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """The mean of the tangents of the elements that are equal to the extreme one."""
+    """The tangent of an extreme: the mean of the tangents of the elements equal to it."""
     wins = equal(x, expand_axes(out, axes))
     count = reduce_sum(cast(wins, dtype=x.dtype), axes=axes)
     return reduce_sum(masked(wins, dx), axes=axes) / count
@@ -169,10 +169,10 @@ def _pull_position(operation: str) -> Any:
 
 
 def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
-    """Where the first of so many elements is that are equal to the extreme one."""
+    """The index of the first element that equals the extreme."""
 
     def candidate(k: Any) -> Any:
-        # the first NaN, if there is one: it is what the fold gives, and equal to nothing
+        # with a NaN among the elements the extreme is NaN: then the first NaN is found
         found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
         return scalar.where(found, k, extent)
 

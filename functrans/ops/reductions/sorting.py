@@ -1,6 +1,6 @@
-"""Sorting along an axis; equal elements keep their order, and derivatives follow elements.
+"""Stable sorting along an axis; derivatives are permuted like the elements.
 
-On a CPU, NumPy sorts what is long.
+On a CPU, NumPy sorts long rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _argsort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argso
 
 
 def _operations(eqn: Eqn, of_graph: Any) -> int:
-    """A comparison for each element and each doubling of the runs."""
+    """One comparison for each element and each doubling of the runs."""
     (x,) = eqn.inputs
     extent: int = x.aval.shape[eqn.params["axis"]]
     return x.aval.size * max(extent.bit_length(), 1)
@@ -44,7 +44,7 @@ def _batch(sort: Primitive, operands: Any, mapped: Any, axis: int) -> tuple[Any,
 
 
 LONG = 2048
-"""Rows of so many elements are sorted by vectors, and ties are broken behind that."""
+"""From this row length on, NumPy's vectorised unstable sort is used, and ties sorted afterwards."""
 
 
 def _argsort(x: Any, *, axis: int) -> Any:
@@ -54,17 +54,17 @@ def _argsort(x: Any, *, axis: int) -> Any:
 
 
 def _stable(x: Any) -> Any:
-    """Decorate-sort-undecorate: an unstable order of the last axis, whose ties are sorted again.
+    """A stable argsort of the last axis: an unstable one, after which ties are sorted by index.
 
-    NumPy's unstable sort goes by vectors. The places of equal elements are the only ones that it
-    may have confused: they are put in order by sorting them behind the number of their value.
+    NumPy's unstable argsort is vectorised. It may only have permuted the indices of equal
+    elements: these are sorted by the pair of the value's rank and the index.
     """
     order = np.argsort(x, axis=-1)
     ordered = np.take_along_axis(x, order, axis=-1)
     before, after = ordered[..., :-1], ordered[..., 1:]
     starts = before != after
     if x.dtype.kind == "f":
-        starts &= (before == before) | (after == after)  # (NaNs are one value)
+        starts &= (before == before) | (after == after)  # all NaNs count as equal
     if starts.all():
         return order
     groups = np.zeros(x.shape, np.int64)

@@ -1,4 +1,4 @@
-"""Notices of slow compilations, for people who wait at a terminal or in a notebook."""
+"""Notices of slow compilations, for interactive users at a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functrans import config
 from functrans.locks import library_threads
 
 PATIENCE = 1.0
-"""Seconds after which a notice is given."""
+"""Seconds after which a notice is printed."""
 
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """If what is done meanwhile takes long, say that something is compiled, and then how long."""
-    if not config.announce_compiles or not _somebody_waits():
+    """If the block takes long, print that a program is compiled, and afterwards the time."""
+    if not config.announce_compiles or not _is_interactive():
         yield
         return
     start, over = perf_counter(), threading.Event()
@@ -45,15 +45,15 @@ def announced() -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # a terminal may go at any time
+    with suppress(OSError, ValueError):  # a terminal may be closed at any time
         print(text, end="", file=sys.stderr, flush=True)
 
 
-def _somebody_waits() -> bool:
-    """Whether errors are written to a terminal or into a notebook."""
+def _is_interactive() -> bool:
+    """Whether standard error is a terminal or a notebook."""
     if "ipykernel" in sys.modules:
         return True
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # it is missing or closed
         return False

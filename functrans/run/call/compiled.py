@@ -33,18 +33,18 @@ from functrans.spans import span
 
 
 def compile_graph(graph: Graph, donated: Sequence[int] = (), backend: str = "native") -> Program:
-    """Compile a graph, whose inputs that are ``donated`` may be overwritten."""
+    """Compile a graph; inputs at the positions ``donated`` may be overwritten."""
     return Program(graph, donated, backend=backend)
 
 
 class Program:
-    """A compiled graph: call it with its inputs as arrays or numbers, in order.
+    """A compiled graph, called with its inputs as arrays or numbers, in order.
 
-    The results are a tuple of new arrays (NumPy scalars where they have no axes). What has no
-    compiled form is done as its primitive's ``host`` slot says, or by NumPy. The inputs whose
-    numbers are ``donated`` may be overwritten with results, if everything is compiled. Of the
-    outputs ``in_part``, only first rows may be written: nobody looks at the others. The ``backend``
-    makes machine code of the plan: one of `functrans.config.BACKENDS`.
+    The results are a tuple of new arrays (NumPy scalars if they are 0-d). Equations without a
+    compiled form are evaluated by their primitive's ``host`` slot, or by NumPy. If everything is
+    compiled, the inputs at the positions ``donated`` may be overwritten with results. Of the
+    outputs ``in_part`` only the first rows may be written, since the others are never read. The
+    ``backend``, one of `functrans.config.BACKENDS`, compiles the plan.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class Program:
         ]
         only = self.parts[0] if is_whole else None
         self.whole = only.program if only is not None else None
-        """The program, if all of it is compiled."""
+        """The program, if all of the graph is compiled."""
 
     @property
     def run(self) -> Callable[..., tuple[Any, ...]]:
-        """The callable of a call: machine code itself, if all of the program is that."""
+        """The callable for calls: the machine code itself if all of the graph is compiled."""
         return self.whole or self._run_segments
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return self.run(*arrays)
 
     def timed(self, *arrays: Any) -> list[float]:
-        """The seconds that each segment takes in a call."""
+        """The seconds of each segment in a call."""
         seconds: list[float] = []
         if self.whole is None:
             self._run_segments(*arrays, seconds=seconds)
@@ -124,7 +124,7 @@ class Program:
         return overview.stages(self.segments, host.target(), "call NumPy")
 
     def schedule(self) -> str:
-        """Which loops there are, and which values live in memory."""
+        """The loops of the program, and the values in memory."""
         plans = [None if part is None else part.plan for part in self.parts]
         return overview.schedule(self.segments, plans, "call NumPy")
 
@@ -133,7 +133,7 @@ class Program:
         return "\n\n".join(source.emit(kernel, name) for kernel, name in self._names().items())
 
     def dispatchers(self) -> dict[str, Any]:
-        """The kernels as Numba's functions, by their names in the source."""
+        """The kernels as Numba functions, by their names in the source."""
         return numba_code.dispatchers(self._names())
 
     def cost(self) -> report.Cost:
@@ -145,7 +145,7 @@ class Program:
         return "\n".join(map(llvm.emit, self._kernels()))
 
     def asm(self) -> str:
-        """The machine code of the kernels, in assembler."""
+        """The assembly text of the kernels."""
         return "\n".join(native.assembly(llvm.emit(kernel)) for kernel in self._kernels())
 
     def _kernels(self) -> list[Kernel]:
@@ -158,16 +158,16 @@ class Program:
 
 
 def _native_order(x: Any) -> Any:
-    """An input with the bytes of its numbers in this machine's order, which results have."""
+    """An input in this machine's byte order."""
     is_native = not isinstance(x, np.ndarray) or x.dtype.isnative
     return x if is_native else x.astype(x.dtype.newbyteorder("="))
 
 
 def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[Any, ...]:
-    """Apply a primitive without a compiled form: as its ``host`` slot says, or by NumPy."""
+    """Apply a primitive without a compiled form, by its ``host`` slot or by NumPy."""
     eqn = segment.call
     assert eqn is not None
-    # an operand may stand in the equation more than once
+    # an operand may occur in the equation more than once
     given: dict[Atom, Any] = dict(zip(segment.inputs, operands, strict=True))
     values = [
         x.aval.dtype.type(x.value) if isinstance(x, Literal) else given[x] for x in eqn.inputs
@@ -190,7 +190,7 @@ def on_host(segment: Segment, operands: Sequence[Any], backend: str) -> tuple[An
 def compiled_part(
     graph: Graph, *, whole: bool = False, in_part: tuple[int, ...] = (), backend: str
 ) -> Program | None:
-    """A graph inside of an equation that is done on the host (`functrans.ir.primitive.Compile`)."""
+    """Compile an inner graph of an equation on the host (`functrans.ir.primitive.Compile`)."""
     graph, machine = optimise(graph), host.target()
     if whole and not all(compiled(eqn, machine) for eqn in graph.eqns):
         return None
@@ -198,7 +198,7 @@ def compiled_part(
 
 
 class Compiled(NamedTuple):
-    """A graph of which everything is compiled: what was planned, and what came of it."""
+    """A graph that is compiled as a whole: the planned graph, its plan and its program."""
 
     plan: Plan
     program: NativeProgram | NumbaProgram
@@ -211,10 +211,10 @@ def compile_whole(
     backend: str = "native",
     ends: Graph | None = None,
 ) -> Compiled:
-    """Compile a graph of which everything has a compiled form.
+    """Compile a graph all of whose equations have compiled forms.
 
-    ``ends`` is a graph with the inputs and outputs that callers know, where these are others:
-    complex arrays, which are pairs in the same memory.
+    ``ends`` is a graph with the inputs and outputs as callers see them, if these differ: complex
+    arrays, which are stored as pairs of real numbers.
     """
     ends = ends or graph
     with span("plan"):
@@ -226,19 +226,19 @@ def compile_whole(
 
 
 def lowered(graph: Graph) -> Graph:
-    """The graph that is planned for one that was traced, if all of it is compiled."""
+    """The graph that is planned for a traced graph, if all of it is compiled."""
     return legalised(optimise(graph), host.target())
 
 
 def _native(
     plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> NativeProgram:
-    """The program of a plan by LLVM."""
+    """Compile a plan by LLVM."""
     with span("print"):
         printed = {kernel: llvm.emit(kernel) for kernel in plan.kernels}
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
-    # an output that lives in an input has the output's slot: the call puts one array into both
+    # an overwritten input shares the output's slot: the call passes one array for both
     slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
     listings = tuple(
         _listing(step, keys[text], slots, plan.loops)
@@ -258,7 +258,7 @@ def _native(
 def _by_numba(
     plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> NumbaProgram:
-    """The program of a plan by Numba."""
+    """Compile a plan by Numba."""
     return numba_program(plan, in_avals, out_avals)
 
 

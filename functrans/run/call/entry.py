@@ -1,13 +1,13 @@
-"""Calling convention of programs: Python's arrays are checked, and their addresses collected.
+"""Calling convention of programs: checks of the inputs, and their addresses.
 
-Natively this takes a fraction of a microsecond, because it reads the objects themselves. Where they
-are not laid out as `functrans.run.call.layouts` says, Python does it, with the same results. Either
-way it is `functrans.run.call.steps` that runs the program, whose table has for each input: the
-addresses of its dtype, and of the types of NumPy's and Python's scalars of the dtype (or 0), its
-number of axes, its extents.
+Native code does this in a fraction of a microsecond, since it reads Python's objects in memory. If
+the object layouts differ from `functrans.run.call.layouts`, Python does it, with the same results.
+In both cases `functrans.run.call.steps` runs the program. Its table has for each input: the
+addresses of its dtype, and of NumPy's and Python's scalar types of the dtype (or 0), its number of
+axes, its extents.
 
-What is called returns an int: 0, or one of `functrans.loop.failures.FAILURES`, or -1 if an input is
-not as the table says (then nothing has been done).
+The function returns an int: 0, or one of `functrans.loop.failures.FAILURES`, or -1 if an input does
+not match the table (then nothing has been done).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functrans.run.code.modules import joined
 from functrans.run.threads import pool
 
 LARGEST_ON_STACK = 1024
-"""Words of a frame that are still put on the thread's stack: 8 KiB."""
+"""The largest frame, in words, that is allocated on the thread's stack: 8 KiB."""
 
 CHECK = Path(__file__).with_name("data_of.ll")
 
@@ -50,14 +50,14 @@ _METH_FASTCALL = 0x80
 
 @once
 def _method() -> tuple[_MethodDef, Any]:
-    """The description of the native function for Python, and its code, which must stay alive."""
+    """Python's definition of the native function, and its code, which must be kept alive."""
     code = cache.load(joined(CHECK, _TEXT), "call", {"run": steps.code().address})
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # as for `steps.code`
     return _MethodDef(b"functrans_program", code.address, _METH_FASTCALL, None), code
 
 
 def prepare() -> None:
-    """Load what programs need besides their kernels, so that it is there when the first one is."""
+    """Load the runtime that programs need besides their kernels, ahead of the first program."""
     if layouts.hold():
         _method()
     if config.threads > 1:
@@ -102,14 +102,14 @@ def _portable(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
 
 
 _PYTHON_NUMBERS = {np.dtype(np.float64): id(float), np.dtype(np.complex128): id(complex)}
-"""The addresses of the types of Python's numbers that NumPy has as well."""
+"""The addresses of Python's number types that correspond to a NumPy dtype."""
 
 
 def input_record(aval: Aval) -> list[int]:
-    """The words of the table that an input is checked by."""
-    # the one object that arrays of a built-in dtype refer to
+    """The words of the table for the check of an input."""
+    # the singleton of a built-in dtype
     dtype = np.dtype(aval.dtype.type)
     python = _PYTHON_NUMBERS.get(dtype, 0)
-    # how a package's numbers are laid out is not ours to say: Python makes arrays of them
+    # the layout of another package's scalars is unknown: Python converts them to arrays
     number = id(dtype.type) if dtype.isbuiltin == 1 else 0
     return [id(dtype), number, python, len(aval.shape), *aval.shape]

@@ -1,7 +1,7 @@
-"""Error replay: NumPy computes a failed call again, and says what the failure was about.
+"""Error replay: NumPy evaluates a failed call again, to raise a detailed exception.
 
-Machine code tells that an index was out of bounds, not which. NumPy's exception has the index and
-the size, and the evaluation of a graph adds the line of the user's code.
+Machine code reports that an index was out of bounds, but not which. NumPy's exception has the index
+and the size, and the evaluation of a graph adds the line of the user's code.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from functrans.run.call.ownership import own
 from functrans.trace.floating_point import warning_users
 
 COMPILED_CODES = (IndexError, np.linalg.LinAlgError, RuntimeError, ValueError)
-"""The exceptions that say little when compiled code is their cause."""
+"""The exceptions of compiled code, which lack details."""
 
 _BRIEF = {(each.exception, each.message) for each in FAILURES.values()}
 
 
 def by_numpy(graph: Graph, operands: Sequence[Any]) -> Sequence[Any]:
-    """The results as compiled code gives them, computed by NumPy: its warnings and errors come."""
+    """The results of compiled code, computed by NumPy, with NumPy's warnings and errors."""
     values = [
         x if isinstance(x, (np.ndarray, np.generic)) else aval.dtype.type(x)
         for x, aval in zip(operands, graph.in_avals, strict=True)
@@ -34,7 +34,7 @@ def by_numpy(graph: Graph, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def explained(error: Exception, graph: Graph, operands: Sequence[Any]) -> Exception:
-    """The exception that NumPy raises where compiled code gave a code; others as they are."""
+    """NumPy's exception in place of that of compiled code; other exceptions unchanged."""
     if (type(error), str(error)) not in _BRIEF:
         return error
     try:

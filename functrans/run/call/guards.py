@@ -1,7 +1,8 @@
-"""Guards of the inline cache: what must be unchanged besides the arguments.
+"""Guards of the inline cache: checks that the closed-over state is unchanged.
 
-They are a program of a small machine, which `guards.ll` is. Each of its instructions is three
-words: what it does, and two operands. It may have an object, and a dictionary or a list, in hand:
+Guards are a program for a small virtual machine, which `guards.ll` implements. An instruction has
+three words: an operation and two operands. The machine has a current object, and a current
+dictionary or list:
 
     LIST, DICT       take a list or a dictionary in hand; a list must have so many elements
     OBJECT           take an object in hand, which must be of a type
@@ -10,13 +11,14 @@ words: what it does, and two operands. It may have an object, and a dictionary o
     SET              a set must have so many members
     ASK              a Python function must return True
 
-All others read something, which must be at an address: the content of a cell, what the dictionary
-in hand has under a key, its next entry (with its key), the next element of the list, what the
-object has at an offset, a function's code and defaults, an object itself. In place of the address
-may be `ANY`, or `INPUT`: then what was found is one of the program's inputs.
+All other instructions read an object, whose address must be the expected one: the content of a
+cell, the value of the current dictionary under a key, its next entry (with its key), the next
+element of the current list, the value at an offset in the current object, a function's code and
+defaults, an object itself. The expected address may be `ANY`, or `INPUT`: then the object is an
+input of the program.
 
-None of it keeps anything alive. Addresses may be followed as long as those objects live: whoever
-makes the guards begins them with a test of that (an empty ``LIST`` of what has gone).
+Guards keep no objects alive. Addresses are valid as long as the objects live: so guards must begin
+with a check that none was deleted (an empty ``LIST`` of deleted objects).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from functrans.run.call import layouts
 ANY, INPUT = 1, 2
 
 LARGEST_COMPARED = 1 << 20
-"""Bytes of an array that are still compared by an instruction, which signals wait for."""
+"""The largest array, in bytes, that one instruction compares, since it delays signals."""
 
 TEXT = Path(__file__).with_name("guards.ll")
 
@@ -45,7 +47,7 @@ Instruction = tuple[int, int, int]
 
 
 class Guards(NamedTuple):
-    """Instructions, how many inputs they find, and what must live as long as they do."""
+    """Instructions, the number of inputs that they find, and objects that must be kept alive."""
 
     program: np.ndarray[Any, Any]
     inputs: int
@@ -53,7 +55,7 @@ class Guards(NamedTuple):
 
 
 def assembled(instructions: Iterable[Instruction], kept: Sequence[Any]) -> Guards:
-    """The program of some instructions."""
+    """Assemble instructions to a program."""
     every = [*instructions, (END, 0, 0)]
     inputs = sum(last == INPUT and op in _READING for op, _, last in every)
     return Guards(np.array(every, np.int64), inputs, tuple(kept))
@@ -65,13 +67,13 @@ _READING = frozenset({
 
 
 def slot(kind: type, name: str, expected: int) -> Instruction | None:
-    """The content of a slot of the object in hand; None if it is not known where that is."""
+    """The instruction that checks a slot of the current object; None if its offset is unknown."""
     offset = layouts.slot(kind, name)
     return None if offset is None else (SLOT, offset, expected)
 
 
 def bases(kind: type, expected: int) -> Instruction | None:
-    """The bases of the class in hand; None if it is not known where those are."""
+    """The instruction that checks the bases of the current class; None if the offset is unknown."""
     offset = layouts.bases(kind)
     return None if offset is None else (SLOT, offset, expected)
 
@@ -79,18 +81,18 @@ def bases(kind: type, expected: int) -> Instruction | None:
 def constant(
     array: np.ndarray[Any, Any], copy: np.ndarray[Any, Any]
 ) -> tuple[Instruction, Any] | None:
-    """An array must have the dtype, the shape and the bytes that it has now.
+    """The instruction that checks an array's dtype, shape and contents.
 
     Parameters
     ----------
     array : ndarray
     copy : ndarray
-        Its bytes.
+        A copy of the contents.
 
     Returns
     -------
     instruction, kept
-        And what must live as long as it. None if the array is not laid out as it would have to be.
+        The instruction and the objects that it needs. None if the array has another layout.
     """
     flags, dtype = array.flags, array.dtype
     as_known = type(array) is np.ndarray and flags.c_contiguous and flags.aligned

@@ -1,15 +1,15 @@
 """Inline cache of calls: machine code dispatches a repeated call from beginning to end.
 
-Python calls an object by a function that the object's type names. Here that is native code: it
-compares the arguments with what the last calls had (types, dtypes, shapes, containers), collects
-addresses, allocates the results, runs the program and puts the results together. All that is not as
-it was goes on to what Python would have called, as if this were not there: other arguments, a call
-within a trace, an array in another order, a failure.
+Python calls an object through the call slot of its type. Here that slot holds native code: it
+compares the arguments with those of recent calls (types, dtypes, shapes, containers), collects
+addresses, allocates the results, runs the program and assembles the result. Every other call falls
+back to the ordinary slot: other arguments, a call within a trace, an array with another memory
+order, a failure.
 
-An entry of the cache is a tuple of a table and of what the table has addresses of. The table is an
-array of 64-bit words:
+An entry of the cache is a tuple of a table and of the objects to which the table has addresses. The
+table is an array of 64-bit words:
 
-    word  0  address of the state, which is the same for all
+    word  0  address of the state, which is shared by all entries
           1  guards, or 0          2  address of the program (`functrans.run.call.steps`), or 0
           3  words of the frame    4  those of them that the program takes
           5  number of nodes       6  number of results
@@ -61,7 +61,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 MOST_RECENT = 4
-"""The number of kinds of calls that are compared with one after the other."""
+"""The most entries of a cache, which are compared in order."""
 
 Entry = tuple[Any, ...]
 
@@ -71,7 +71,7 @@ _END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
 NODES = 13
 
 _OFF = 1
-"""The word of the state that says whether calls are left to Python."""
+"""The word of the state that disables the cache."""
 
 _CALLED = (
     numpy_interface.NEW_FROM_DESCR,
@@ -83,23 +83,23 @@ _TEXT = Path(__file__).with_name("inline_cache.ll")
 
 
 class _Unknown(Exception):
-    """A container, or a leaf, that the native code knows nothing of."""
+    """A container or leaf that native code does not support."""
 
 
 def attach(kind: type, slot: str) -> bool:
-    """Have calls of a class's instances looked up in the cache that is in one of their slots.
+    """Install the inline cache for calls of a class's instances; their entries are in a slot.
 
     Parameters
     ----------
     kind : type
-        A class whose ``__call__`` is written in Python. Its subclasses are not concerned.
+        A class whose ``__call__`` is written in Python. Its subclasses are not affected.
     slot : str
-        One of its ``__slots__``: a tuple of entries.
+        One of its ``__slots__``, which holds a tuple of entries.
 
     Returns
     -------
     bool
-        False where objects are not laid out as they are known.
+        False if the layouts of objects are not the known ones.
     """
     with _attaching:
         if kind not in _attached and _attach(kind, slot):
@@ -120,7 +120,7 @@ def _attach(kind: type, slot: str) -> bool:
     text = joined(entry.CHECK, guards.TEXT, _TEXT).replace("PLACE", str(place))
     imports = {"run": steps.code().address, "usual": call.value}
     code = cache.load(text, "lookup", imports)
-    # instances may be called as long as there is Python
+    # never freed: instances may be called until the interpreter ends
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     call.value = code.address
     return True
@@ -128,7 +128,7 @@ def _attach(kind: type, slot: str) -> bool:
 
 @once
 def _state() -> np.ndarray[Any, Any] | None:
-    """Addresses in Python and NumPy that native code needs; None if NumPy is not as it is known."""
+    """Addresses in Python and NumPy for native code; None if NumPy's interface is unknown."""
     functions = numpy_interface.functions()
     if functions is None:
         return None
@@ -149,7 +149,7 @@ def _state() -> np.ndarray[Any, Any] | None:
 
 
 class _Holders:
-    """The objects that have entries, to which `clear_caches` applies."""
+    """The objects with entries, for `clear_caches`."""
 
     def __init__(self) -> None:
         self._all: WeakSet[Any] = WeakSet()
@@ -160,7 +160,7 @@ class _Holders:
             self._all.add(holder)
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         with self._adding:
             found = list(self._all)
         for each in found:
@@ -172,30 +172,30 @@ add_holder = _holders.add
 
 
 class PythonProgram:
-    """A program that is called in Python, once native code has found that a call is like the last.
+    """A program that is called in Python, after native code has matched the arguments.
 
-    It is for calls with arrays on a device among their leaves.
+    For calls with device arrays among their leaves.
     """
 
     @abstractmethod
     def attempt(self, *leaves: Any) -> Sequence[Any] | None:
-        """The results; None, and nothing is done, if the call has to be looked at again.
+        """The results; None, without side effects, if the call must be dispatched by Python.
 
         Parameters
         ----------
         *leaves
-            Of the types that they had when the entry was made: arrays on devices, of the same
-            shapes and dtypes, and Python's numbers.
+            Leaves of the same types as when the entry was made: device arrays of equal shapes
+            and dtypes, and Python numbers.
         """
 
 
 def takes(program: Any) -> TypeGuard[NativeProgram | PythonProgram]:
-    """Whether there may be entries for calls of a program."""
+    """Whether calls of a program can have entries."""
     return type(program) is NativeProgram or isinstance(program, PythonProgram)
 
 
 def with_first(entry: Entry, recent: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """The entries of a cache, with one that was used last."""
+    """The entries of a cache, with the most recent one first."""
     others = [each for each in recent if each is not entry]
     return (entry, *others[: MOST_RECENT - 1])
 
@@ -208,20 +208,20 @@ def entry_of(
     result: Structure,
     guarded: Guards | None = None,
 ) -> Entry | None:
-    """The entry for calls like one that Python has just made; None if they have to be Python's.
+    """The entry for calls similar to a completed one; None if native code cannot make them.
 
     Parameters
     ----------
     program : NativeProgram or PythonProgram
-        What was called with the leaves and what is captured.
+        The program, which takes the leaves and the captured values.
     call : Structure
-        Of the positional arguments and the keyword arguments.
+        The structure of the positional and keyword arguments.
     leaves : sequence
-        Of the arguments, and the inputs that the guards find.
+        The leaves of the arguments, then the inputs that the guards find.
     captures : sequence
     result : Structure
     guarded : Guards, optional
-        What else has to be as it is.
+        The checks of closed-over state.
     """
     state = _state()
     if state is None:
@@ -286,7 +286,7 @@ def _python_entry(
     guarded: Guards | None,
 ) -> Entry:
     inputs = 0 if guarded is None else guarded.inputs
-    # (results are where arguments are: on a device, if one of these is)
+    # results are on a device if an argument is
     if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):
         raise _Unknown
 
@@ -366,7 +366,7 @@ _CONTAINERS = {
 
 def _keys(structure: Structure, kept: list[Any]) -> list[Any]:
     keys = structure.entries()
-    # to compare others may run code of the user's
+    # comparing other keys may run the user's code
     if not _PLAIN.issuperset(map(type, keys)):
         raise _Unknown
     kept.append(keys)
@@ -395,12 +395,12 @@ def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
     if value.shape != aval.shape:
         raise _Unknown
     record = entry.input_record(aval)
-    # Python's numbers, whose types are weak, make another program
+    # Python numbers are weak, and need another program
     return [_ARRAY, 0, slot, *record[:2], 0, *record[3:]]
 
 
 def _object(value: Any, slot: int, kept: list[Any]) -> list[int]:
-    """A leaf that is passed on to Python."""
+    """The node of a leaf that is passed to Python."""
     kind = type(value)
     if kind in _NUMBERS:
         return [_OBJECT, id(kind), slot]
@@ -417,7 +417,7 @@ def _object(value: Any, slot: int, kept: list[Any]) -> list[int]:
 
 
 def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[list[int]]:
-    """The operations that put a result together, on a stack."""
+    """The stack operations that assemble a result from its leaves."""
     if structure.is_leaf():
         yield [_RESULT, first, 0]
         return
@@ -430,7 +430,7 @@ def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[l
     parts = list(zip(structure.children(), firsts, strict=False))
     size = len(parts)
     if structure.kind is PyTreeKind.DICT:
-        # in the order in which the function put them there
+        # in insertion order
         order: Any = structure.one_level().unflatten(range(size))  # type: ignore[union-attr]
         kept.append(list(order))
         parts = [parts[number] for number in order.values()]

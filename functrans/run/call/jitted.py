@@ -1,4 +1,4 @@
-"""Just-in-time compilation: graphs as functions of arrays, compiled once or found on disk."""
+"""Just-in-time compilation of graphs, which are compiled once or loaded from disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from functrans.spans import span
 if TYPE_CHECKING:
     from functrans.run.call.compiled import Program
 
-# what makes programs comes with its first use: those on disk are found without it
+# the compiler is imported on first use: programs on disk are loaded without it
 load_llvm = lazy("functrans.run.code.native:llvm")
 optimise = lazy("functrans.optimise:optimise")
 compile_graph = lazy("functrans.run.call.compiled:compile_graph")
@@ -39,7 +39,7 @@ def _program(graph: Graph, donated: tuple[int, ...], backend: str) -> Program:
     if backend == "native":
         with span("import"):
             load_llvm()
-        ahead(entry.prepare)  # LLVM is at work on that while what plans programs is imported
+        ahead(entry.prepare)  # LLVM compiles this in another thread while the planner is imported
     with announced():
         with span("optimise"):
             optimised = optimise(graph)
@@ -57,10 +57,10 @@ def _runnable(graph: Graph, donated: tuple[int, ...], backend: str) -> Callable[
 
 
 def program(graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None) -> Program:
-    """The compiled form of a graph; it is compiled once, whichever threads ask.
+    """The compiled form of a graph, which is compiled once for all threads.
 
-    ``donated`` are the numbers of the inputs that results may overwrite. No ``backend`` is that of
-    `functrans.config`.
+    Results may overwrite the inputs at the positions ``donated``. The default ``backend`` is that
+    of `functrans.config`.
     """
     with _compiling:
         return _program(graph, donated, backend or config.backend)
@@ -69,7 +69,7 @@ def program(graph: Graph, donated: tuple[int, ...] = (), backend: str | None = N
 def runnable(
     graph: Graph, donated: tuple[int, ...] = (), backend: str | None = None
 ) -> Callable[..., Sequence[Any]]:
-    """The compiled form of a graph, to be called only: made here, or found on disk.
+    """The callable of a graph, compiled now or loaded from disk.
 
     The ``backend`` may be a device: ``"cuda:0"``.
     """

@@ -1,8 +1,8 @@
-"""Object layouts of CPython and NumPy that the native entry relies on, checked on real objects.
+"""Object layouts of CPython and NumPy that native code relies on, verified on real objects.
 
-The numbers are right for all CPythons with a global lock and all NumPys that this was tried with,
-but neither promises them: a Python without that lock has a longer head of objects. So they are
-compared with what Python says of objects at hand, once, when something is first compiled.
+The offsets are correct for all tested versions of CPython with a global lock and of NumPy, but
+neither guarantees them: a free-threaded Python has a longer object header. So they are verified
+against existing objects, once, when the first program is compiled.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from functrans.caches import once
 from functrans.ir.types import is_supported
 
 TYPE = 8
-"""Any object: the address of its type."""
+"""Of any object: the offset of the address of its type."""
 
 NUMBER = 16
-"""A Python float, a NumPy scalar: the number itself."""
+"""Of a Python float or a NumPy scalar: the offset of the number."""
 
-# An array: the addresses of its elements, of its extents, and of its dtype, its number of axes and
-# its flags. Behind the address of the extents is that of the strides, which lie behind the extents.
+# Offsets in an array: the addresses of its elements, of its extents and of its dtype, its number of
+# axes and its flags. The address of the strides follows that of the extents, and the strides follow
+# the extents.
 DATA, AXES, EXTENTS, DTYPE, FLAGS = 16, 24, 32, 56, 64
 _STRIDES = EXTENTS + 8
 _ARRAY_BYTES = FLAGS + 8
@@ -35,21 +36,18 @@ CONTIGUOUS, ALIGNED = 0x1, 0x100
 
 @once
 def hold() -> bool:
-    """Whether objects are laid out like this."""
+    """Whether objects have these layouts."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
         return False
     return all(map(_array_holds, _arrays())) and all(map(_number_holds, _numbers()))
 
 
 CALL, BASES = 128, 336
-"""A type: the addresses of the function that calls its instances, and of the tuple of its bases."""
+"""Offsets in a type: its call slot, and the address of the tuple of its bases."""
 
 
 def call_slot(kind: type) -> ctypes.c_uint64 | None:
-    """The word that says which function calls the instances of a class with ``__call__``.
-
-    None if that word is elsewhere.
-    """
+    """The call slot of a class with ``__call__``; None if it has another offset."""
 
     class Called:
         def __call__(self) -> None: ...
@@ -62,14 +60,14 @@ def call_slot(kind: type) -> ctypes.c_uint64 | None:
 
 
 def bases(kind: type) -> int | None:
-    """Where a class has the address of its bases; None if that is elsewhere."""
+    """The offset of the address of a class's bases; None if it differs from the known one."""
     return BASES if _word(id(kind) + BASES) == id(kind.__bases__) else None
 
 
 def slot(kind: type, name: str) -> int | None:
-    """Where the instances of a class have the address of what is in one of their slots.
+    """The offset of one of the ``__slots__`` in instances of a class.
 
-    None if it is not in one place only.
+    None if it is not unique.
     """
     member = getattr(kind, name, None)
     if type(member) is not types.MemberDescriptorType:
@@ -78,7 +76,7 @@ def slot(kind: type, name: str) -> int | None:
     places = list(range(NUMBER, kind.__basicsize__, 8))
     for _ in range(2):
         content = object()
-        member.__set__(instance, content)  # (`setattr` may be the user's)
+        member.__set__(instance, content)  # not by setattr, which the user may have overridden
         places = [place for place in places if _word(id(instance) + place) == id(content)]
     return places[0] if len(places) == 1 else None
 
@@ -89,7 +87,7 @@ def _dtypes() -> list[np.dtype[Any]]:
 
 
 def _arrays() -> list[np.ndarray[Any, Any]]:
-    """Arrays of each dtype, of several shapes, and of all that flags may say."""
+    """Test arrays of each dtype, of several shapes, and with all combinations of flags."""
     base = np.arange(24.0).reshape(2, 3, 4)
     raw = np.zeros(17, np.uint8)
     read_only = np.zeros(0)
@@ -113,14 +111,14 @@ def _array_holds(x: np.ndarray[Any, Any]) -> bool:
     )
     if not right or x.ndim == 0:
         return right
-    # only what is certain to be an address is followed
+    # only certain addresses are dereferenced
     if _word(place + _STRIDES) - extents != 8 * x.ndim:
         return False
     return list((ctypes.c_int64 * x.ndim).from_address(extents)) == list(x.shape)
 
 
 def _numbers() -> list[Any]:
-    # no two bytes of them are alike, as far as there are several
+    # numbers with distinct bytes
     pattern = bytes(range(0x31, 0x31 + 32))
     return [
         2.0 / 3.0,

@@ -1,11 +1,11 @@
 """Memory pool: reuses the memory of large results.
 
-A large array's memory comes fresh from the system, which has to fill it with zeros first: for 40 MB
-that takes 8 ms, several times what it takes to write numbers there. So memory of results that are
-no longer referenced is kept for results of the same size, up to ``functrans.config.recycle_bytes``.
+The system zero-fills the memory of each new large array: for 40 MB that takes 8 ms, several times
+as long as writing the numbers. So the memory of results that are no longer referenced is kept for
+results of the same size, up to ``functrans.config.recycle_bytes``.
 
-NumPy lets an array have an allocator of its own (NEP 49, "Data allocation strategies"): the arrays
-are plain ones that own their data. Their allocator is native code, in ``memory.ll``.
+NumPy supports custom allocators for arrays (NEP 49, "Data allocation strategies"): the arrays are
+ordinary ones that own their data. The allocator is native code, in ``memory.ll``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from functrans.run.code import cache
 from functrans.run.code.modules import joined
 
 LARGE = 1 << 20
-"""The smallest result, in bytes, whose memory is worth keeping."""
+"""The smallest result, in bytes, whose memory is kept."""
 
-# Words of the allocator's state, of which memory.ll has the whole list.
+# Words of the allocator's state; memory.ll has the complete list.
 LOCK, KEPT, LIMIT, SLOTS = 0, 8, 9, 16
 COUNT = 16
 
@@ -49,20 +49,20 @@ _state = np.zeros(SLOTS + 2 * COUNT, np.int64)
 
 
 ADVICE = Path(__file__).with_name("advice.ll" if sys.platform == "linux" else "no_advice.ll")
-"""The module with what is said to the system about large blocks."""
+"""The module of system-specific advice about large blocks."""
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class _Interface(NamedTuple):
-    """Allocators of NumPy's C interface."""
+    """The allocator functions of NumPy's C interface."""
 
     get: Callable[[], Any]
     set: Callable[[Any], Any]
 
 
 def results(kinds: Sequence[Kind]) -> list[Any]:
-    """New arrays of the given shapes and dtypes, perhaps where others have been."""
+    """New arrays of the given shapes and dtypes, possibly in recycled memory."""
     try:
         return _results(kinds)
     except MemoryError:
@@ -85,13 +85,13 @@ def _results(kinds: Sequence[Kind]) -> list[Any]:
 
 
 def allocator() -> Any:
-    """Our allocator, as NumPy takes it; None if there is none."""
+    """The allocator as a NumPy capsule; None if it is unavailable."""
     recycler = _recycler()
     return None if recycler is None else recycler[0]
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Whether a result's memory is worth keeping, here and on this system."""
+    """Whether a result is large enough to be recycled on this system."""
     return _SUPPORTED and config.recycle_bytes > 0 and prod(shape) * dtype.itemsize >= LARGE
 
 
@@ -100,7 +100,7 @@ _SUPPORTED = sys.platform != "win32" and numpy_interface.SUPPORTED
 
 @once
 def _recycler() -> tuple[Any, _Interface] | None:
-    """Our allocator, and how it is put to use; None if NumPy is not as it is known."""
+    """The allocator, and NumPy's functions to set it; None if NumPy's interface is unknown."""
     interface = _interface()
     if interface is None:
         return None
@@ -109,7 +109,7 @@ def _recycler() -> tuple[Any, _Interface] | None:
     address = ctypes.addressof(handler)
     fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
     fill(address + _Handler.functions.offset)
-    # an array may be the last that there is when Python ends
+    # never freed: arrays may outlive everything else at interpreter exit
     for one in (code, handler, _state):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
     _state[LIMIT] = config.recycle_bytes
@@ -142,17 +142,17 @@ def _capsule(address: int) -> Any:
 
 
 _NAME = b"mem_handler"
-"""The capsule refers to this string as long as it lives."""
+"""The capsule's name, which must live as long as the capsule."""
 
 
 def _limit(limit: int) -> None:
-    """Keep no more than so much; what is kept now goes back to the system."""
+    """Set the limit of kept memory; all memory that is kept now is returned to the system."""
     _state[LIMIT] = limit
     forget()
 
 
 def forget() -> int:
-    """Give what is kept back to the system, and say how many bytes that was."""
+    """Return all kept memory to the system; return the number of bytes."""
     kept = int(_state[KEPT])
     if not kept:
         return 0
@@ -168,7 +168,7 @@ def forget() -> int:
 
 
 def in_words(size: int) -> str:
-    """A number of bytes as one says it: 1.15 GB."""
+    """A number of bytes as text, like 1.15 GB."""
     number, unit = float(size), 0
     while number >= 1000 and unit < len(_UNITS) - 1:
         number, unit = number / 1000, unit + 1
@@ -179,5 +179,5 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def _after_fork() -> None:
-    # whoever was at it is not in this process; what was kept is lost, not shared
+    # in a forked child, the lock may be that of a parent's thread; kept memory is dropped
     _state[LOCK] = 0

@@ -1,7 +1,7 @@
-"""A program of printed source that Numba compiles: the portable back end.
+"""The portable back end: Numba compiles the printed source of a program.
 
-It has the interface of `functrans.run.call.program.NativeProgram`. It runs on one thread; that does
-not show in the results.
+It has the interface of `functrans.run.call.program.NativeProgram`. It runs on one thread, with the
+same results.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from functrans.run.call.program import ArrayProgram, Overwriting
 from functrans.run.code import numba_code
 
 MOST_ARRAYS = 64
-"""With more arrays, the steps are called from Python: Numba takes more than linear time for one
-function with more arguments."""
+"""With more arrays, Python calls the steps one by one, since Numba's compile time is superlinear in
+the number of arguments."""
 
 
 class NumbaProgram(ArrayProgram):
-    """A plan whose kernels Numba compiles, when the program is first called.
+    """A plan whose kernels Numba compiles at the first call.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class NumbaProgram(ArrayProgram):
 
     def __init__(self, plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> None:
         super().__init__(in_avals, out_avals, plan.arena)
-        self.is_large = False  # an allocator of our own is native code
+        self.is_large = False  # the recycling allocator is native code
         self.dispatcher = numba_code.program(plan)
-        """For callers that Numba compiles: takes the inputs and the outputs, returns the status."""
+        """For Numba-compiled callers: takes the inputs and the outputs, returns the status."""
         self._plan = plan
         self._run_arrays = self.dispatcher
         if len(in_avals) + len(out_avals) > MOST_ARRAYS:
@@ -75,7 +75,7 @@ class NumbaProgram(ArrayProgram):
 
     def _step_by_step(self, *arrays: Any) -> int:
         plan, flag = self._plan, np.zeros(1, np.int64)
-        # an output that lives in an input is one array with it
+        # an output that overwrites an input is the same array
         places = dict(zip((*plan.inputs, *plan.outputs), arrays, strict=True))
         for one in plan.offsets:
             places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
@@ -86,16 +86,16 @@ class NumbaProgram(ArrayProgram):
 
 
 class OverwritingNumbaProgram(Overwriting, NumbaProgram):
-    """A program of Numba's that writes results into inputs."""
+    """A Numba program that writes results into donated inputs."""
 
 
 def _as_in_kernels(x: Any) -> Any:
-    """An array as kernels take it: half floats as their bits, complex numbers as pairs."""
+    """An array in the form of kernels: float16 as its bits, complex numbers as pairs."""
     return interleaved(x, x.dtype) if x.dtype.kind == "c" else x.view(in_memory(x.dtype))
 
 
 def _is_like(x: Any, kind: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
-    """Whether this is an array that a kernel can take as it is."""
+    """Whether an array can be passed to a kernel without conversion."""
     return (
         type(x) is np.ndarray
         and (x.shape, x.dtype) == kind
@@ -105,6 +105,6 @@ def _is_like(x: Any, kind: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
 
 
 def numba_program(plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> NumbaProgram:
-    """The program of a plan, with the call that it needs."""
+    """The program of a plan, of the class for donated inputs if there are any."""
     kind = OverwritingNumbaProgram if plan.overwritten else NumbaProgram
     return kind(plan, in_avals, out_avals)

@@ -1,6 +1,6 @@
-"""NumPy's C interface: a table of functions, which only ever grows at its end.
+"""NumPy's C interface: a table of functions, to which new versions only append.
 
-That holds as long as the first of them gives the same number.
+This holds as long as the ABI version, which the first function returns, is the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from functrans.caches import once
 
-# Where functions stand in it.
+# Positions of functions in the table.
 _BINARY_VERSION, _VERSION = 0, 211
 SCALAR, NEW_FROM_DESCR, SET_HANDLER, GET_HANDLER = 60, 94, 304, 305
 
@@ -25,7 +25,7 @@ SUPPORTED = sys.implementation.name == "cpython" and hasattr(_umath, "_ARRAY_API
 
 @once
 def functions() -> Any:
-    """The addresses of the functions, by number; None if NumPy is not as it is known."""
+    """The table of the functions' addresses; None if the ABI version is unknown."""
     if not SUPPORTED:
         return None
     table = ctypes.pythonapi.PyCapsule_GetPointer

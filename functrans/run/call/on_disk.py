@@ -1,9 +1,9 @@
-"""Whole programs on disk, by their graphs.
+"""Persistent cache of whole programs, keyed by their graphs.
 
-A process that meets a graph which was compiled before plans nothing, writes no text, and needs no
-LLVM. Kept is the program's listing; the code of its kernels is kept by its text, as always. A graph
-can be looked up if the library knows how to write down all that is in it; operations of the user's
-own, which may mean something else tomorrow, by their definitions.
+For a graph that was compiled before, a process needs no planning, no code generation and no LLVM.
+The cache holds the program's listing; the code of its kernels is cached by its text, as always. A
+graph has a key if everything in it can be serialised; user-defined operations, whose definitions
+may change, are identified by a fingerprint of these.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from functrans.run.code import cache, definitions, fingerprint, host
 from functrans.run.code.loading import Code
 from functrans.run.code.references import Nameless
 
-# what plans is not loaded for a program that is on disk
+# the planner is not imported for a program on disk
 _lowered = lazy("functrans.run.call.compiled:lowered")
 
 
 def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
     """The program of a graph, if it is on disk with all its code.
 
-    ``donated`` are the numbers of the inputs that it may overwrite.
+    It may overwrite the inputs at the positions ``donated``.
     """
     store = cache.disk()
     key = key_of(graph, donated) if store is not None else None
@@ -51,35 +51,35 @@ def find(graph: Graph, donated: Sequence[int] = ()) -> NativeProgram | None:
 
 
 def keep(graph: Graph, program: NativeProgram, donated: Sequence[int] = ()) -> None:
-    """Put a program on disk, under the graph that it is the program of."""
+    """Write a program to disk, under the key of its graph."""
     store = cache.disk()
     key = key_of(graph, donated) if store is not None else None
     if store is not None and key is not None:
         steps, *memory = program.listing
         written: Any = (tuple(tuple(step) for step in steps), *memory)
         content = marshal.dumps(written)
-        # a number of NumPy's would come back as bytes
+        # a NumPy integer would be read back as bytes
         if marshal.loads(content) == written:
             store.put(key, content)
 
 
 def key_of(graph: Graph, donated: Sequence[int] = ()) -> str | None:
-    """A key of all that a program follows from; None if something in the graph has no name."""
+    """A key of everything that determines a program; None if something cannot be serialised."""
     write = _Writer()
     try:
         text = write(graph) + write(tuple(donated))
-        # what the type rules of the user's own operations said when the graph was made
-        text += write(tuple(var.aval for eqn in _own(graph) for var in eqn.outputs))
+        # the results of the type rules of user-defined operations, when the graph was made
+        text += write(tuple(var.aval for eqn in _user_defined(graph) for var in eqn.outputs))
     except Nameless:
         return None
     digest = fingerprint.of_programs()
-    # the target follows from the library and the CPU, which are among the circumstances
+    # the target is determined by the library and the CPU, which are part of the key
     digest.update(f"{text}{host.other}".encode())
     return str(digest.hexdigest())
 
 
 class _Writer:
-    """Writes values so that no two of a type, or of different ones, look the same."""
+    """Serialises values injectively: different values, or types, give different bytes."""
 
     def __init__(self) -> None:
         self._defined: dict[Primitive, str | None] = {}
@@ -128,15 +128,15 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
 
 
 def note(graph: Graph) -> None:
-    """Remember what the user's own operations mean before anything is found out about them."""
-    for eqn in _own(graph):
+    """Record the fingerprints of user-defined operations before they are used."""
+    for eqn in _user_defined(graph):
         definitions.fingerprint(eqn.primitive)
 
 
-def _own(graph: Graph) -> Iterator[Eqn]:
-    """The equations of operations that are the user's own, also in inner graphs."""
+def _user_defined(graph: Graph) -> Iterator[Eqn]:
+    """The equations of user-defined operations, also in inner graphs."""
     for eqn in graph.eqns:
         if not is_built_in(eqn.primitive):
             yield eqn
         for inner in inner_graphs(eqn):
-            yield from _own(inner)
+            yield from _user_defined(inner)

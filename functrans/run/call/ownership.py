@@ -13,7 +13,7 @@ from functrans.ir.on_device import beside
 def own(results: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Results that the caller may write to: none shares memory with an input or another result.
 
-    Zero-dimensional results are NumPy scalars. Where an input is on a device, so are all results.
+    Zero-dimensional results are NumPy scalars. If an input is on a device, so are all results.
     """
     taken = {id(_root(x)) for x in inputs if isinstance(x, np.ndarray)}
     owned = []

@@ -1,6 +1,6 @@
-"""A compiled program as a Python function of arrays; those of machine code.
+"""Compiled programs as Python functions of arrays.
 
-What it consists of, without addresses, is its `Listing`, which can be kept on disk.
+A program without addresses is a `Listing`, which can be stored on disk.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 
 GIL_THRESHOLD = 20_000
-"""Scalar operations of a program that are worth letting other Python threads run meanwhile."""
+"""The scalar operations from which on a program releases the GIL."""
 
 
 LONGEST_WORK = 1 << 24
-"""Scalar operations: some milliseconds."""
+"""The scalar operations of some milliseconds."""
 
 
 class StepListing(NamedTuple):
@@ -47,16 +47,16 @@ class StepListing(NamedTuple):
     extent : int
         The range of its parallel loop.
     lanes : int
-        How many iterations this loop does at once; 0 if there is no such loop.
+        The iterations that this loop executes at once; 0 if there is no such loop.
     work : int
-        Roughly the number of scalar operations.
+        The estimated number of scalar operations.
     buffers : tuple of int
-        Which arrays it is called with: the inputs, then the outputs, then the temporaries.
+        The arrays that it is called with, numbered inputs first, then outputs, then temporaries.
     sizes : tuple of int
     turns : tuple of (int, int)
-        The loops around it that the program goes through: their numbers, and how many turns.
+        The program's loops around it: their numbers, and their numbers of iterations.
     going : int
-        Which array says whether the innermost of them goes on behind it; -1: that is not asked.
+        The array that holds the condition of the innermost loop, tested after the step; -1: none.
     """
 
     key: str
@@ -71,27 +71,24 @@ class StepListing(NamedTuple):
     going: int = -1
 
     def addresses(self) -> dict[str, int]:
-        """Where the routines that it calls are."""
+        """The addresses of the routines that it calls."""
         return {name: routines.address(name) for name in self.imports}
 
     @property
     def all_work(self) -> int:
-        """The operations of all its turns."""
+        """The operations of all its executions."""
         return self.work * prod(turns for _, turns in self.turns)
 
     @property
     def grain(self) -> int:
-        """The grain of threads' shares of a loop: whole vectors.
-
-        0 if the loop is not shared.
-        """
+        """The granularity of threads' shares of a loop, in whole vectors; 0 if it is not shared."""
         if self.work < config.parallel_threshold or self.extent < 2 * self.lanes:
             return 0
         return self.lanes
 
     @property
     def longest(self) -> int:
-        """How much of its parallel loop is done between two looks at the signals."""
+        """The iterations of its parallel loop between two checks for signals."""
         if not self.lanes or self.work <= LONGEST_WORK:
             return self.extent
         unit = max(self.lanes, 64)
@@ -99,17 +96,17 @@ class StepListing(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A program: its steps, and its memory.
+    """A program without addresses: its steps, and its memory layout.
 
     Parameters
     ----------
     steps : tuple of StepListing
     offsets : tuple of int
-        Where in the arena its temporaries are.
+        The offsets of its temporaries in the arena.
     arena : int
         The size of the arena.
     overwritten : tuple of (int, int)
-        Inputs that are given up, and the outputs that live there.
+        Pairs of a donated input and the output that overwrites it.
     """
 
     steps: tuple[StepListing, ...]
@@ -119,7 +116,7 @@ class Listing(NamedTuple):
 
 
 class ArrayProgram:
-    """A program as a function of arrays that gives a tuple of new ones.
+    """A program as a function from arrays to a tuple of new arrays.
 
     Parameters
     ----------
@@ -129,7 +126,7 @@ class ArrayProgram:
     """
 
     _entry: Callable[..., int]
-    """Takes the inputs and the arrays for the results; gives the status, or -1 (nothing is done)
+    """Takes the inputs and the arrays for the results; returns the status, or -1 (nothing is done)
     if an input is not of the right type."""
 
     def __init__(self, in_avals: Sequence[Aval], out_avals: Sequence[Aval], arena: int) -> None:
@@ -141,7 +138,7 @@ class ArrayProgram:
         self.is_large = any(memory.is_large(*kind) for kind in self._outputs)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        # every call comes through here, so this calls no other function of Python's
+        # on the path of every call, so no other Python function is called
         if self.is_large:
             results = memory.results(self._outputs)
         else:
@@ -153,7 +150,7 @@ class ArrayProgram:
         return tuple(results)
 
     def _run_again(self, status: int, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Do what the native code has not done: because of inputs, or for want of memory."""
+        """Complete a call that native code has declined, due to its inputs or lack of memory."""
         if status < 0:
             arrays = self._converted(arrays)
             status = self._entry(*arrays, *results)
@@ -166,7 +163,7 @@ class ArrayProgram:
             raise FAILURES[status].error()
 
     def _converted(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """The inputs as C-contiguous arrays of exactly the types of the graph."""
+        """The inputs as C-contiguous arrays of the exact types of the graph."""
         if len(arrays) != len(self.in_avals):
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self.in_avals)}")
         given = zip(arrays, self.in_avals, strict=True)
@@ -174,15 +171,15 @@ class ArrayProgram:
 
 
 def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
-    """An input as a C-contiguous array of exactly its type, if it is of that kind.
+    """Convert an input to a C-contiguous array of its exact type.
 
     Raises
     ------
     TypeError
-        If it is of another shape, or of a kind that is not converted in silence (as NumPy's
-        ``"same_kind"`` has it): it is called by its number.
+        If it has another shape, or a dtype that NumPy's ``"same_kind"`` casting does not convert.
+        The message names its number.
     """
-    # the one object that arrays of a built-in dtype refer to, without metadata
+    # the singleton of a built-in dtype, without metadata
     dtype = np.dtype(aval.dtype.type)
     given = np.asarray(value, dtype if isinstance(value, int) else None)
     if given.shape != aval.shape or not np.can_cast(given.dtype, dtype, "same_kind"):
@@ -195,16 +192,16 @@ def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
 
 
 class NativeProgram(ArrayProgram):
-    """A program of machine code that has been loaded.
+    """A program of loaded machine code.
 
     Parameters
     ----------
     listing : Listing
     codes : sequence of Code
-        One for each step.
+        The code of each step.
     in_avals, out_avals : sequence of Aval
     lowered : callable
-        Gives the graph that was planned.
+        Returns the graph that was planned.
     """
 
     def __init__(
@@ -226,10 +223,10 @@ class NativeProgram(ArrayProgram):
         steps.free_with(self, self.steps_table)
 
     def table(self, plain: bool = False) -> steps.Table:
-        """The program for `functrans.run.call.steps`; a plain one uses no lock and no threads."""
+        """The table for `functrans.run.call.steps`; a plain one uses no locks and no threads."""
         listed, offsets, arena, _ = self.listing
         imports = {name: routines.is_message(name) for step in listed for name in step.imports}
-        # who waits for another process lets other threads run
+        # release the GIL while waiting for another process
         sends, computes = True in imports.values(), False in imports.values()
         calls = [
             steps.Step(
@@ -259,18 +256,18 @@ class NativeProgram(ArrayProgram):
 
 
 class Overwriting(ArrayProgram):
-    """A program that writes results into inputs which the caller gives up.
+    """A program that writes results into donated inputs.
 
-    It is another class so that other programs are called as fast as before.
+    It is a separate class so that other programs do not pay for its checks.
     """
 
     overwritten: tuple[tuple[int, int], ...]
-    """Inputs that are given up, and the outputs that live there."""
+    """Pairs of a donated input and the output that overwrites it."""
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         given: list[Any] = list(arrays)
         results: list[Any] = [None] * len(self._outputs)
-        # what owns its memory and is in no other place can only be shared by views
+        # memory with an owner that occurs once can only be shared by views
         places = list(map(id, arrays))
         several = _repeated(places) if len(set(places)) < len(places) else ()
         views = [x for x in arrays if isinstance(x, np.ndarray) and x.base is not None]
@@ -296,12 +293,12 @@ class Overwriting(ArrayProgram):
 
 
 def _repeated(numbers: Sequence[int]) -> set[int]:
-    """Those that are there more than once."""
+    """The numbers that occur more than once."""
     return {number for number, count in Counter(numbers).items() if count > 1}
 
 
 class _Extents:
-    """The memory of many arrays, from the first byte of each to its last."""
+    """The address ranges of many arrays."""
 
     def __init__(self, arrays: Iterable[np.ndarray[Any, Any]]) -> None:
         both = sorted(byte_bounds(x) for x in arrays if x.size)
@@ -309,7 +306,7 @@ class _Extents:
         self._ends = list(accumulate((end for _, end in both), max))
 
     def meet(self, x: np.ndarray[Any, Any]) -> bool:
-        """Whether an array has memory among theirs."""
+        """Whether the memory of an array overlaps with theirs."""
         if not self._starts or not x.size:
             return False
         start, end = byte_bounds(x)
@@ -318,7 +315,7 @@ class _Extents:
 
 
 def _is_whole(x: Any) -> bool:
-    """Whether an array may be written to, lies in memory as results do, and owns this memory."""
+    """Whether an array is writable, C-contiguous and owns its memory."""
     if type(x) is not np.ndarray:
         return False
     flags = x.flags
@@ -326,7 +323,7 @@ def _is_whole(x: Any) -> bool:
 
 
 class OverwritingProgram(Overwriting, NativeProgram):
-    """A native program that writes results into inputs."""
+    """A native program that writes results into donated inputs."""
 
 
 def native_program(
@@ -336,6 +333,6 @@ def native_program(
     out_avals: Sequence[Aval],
     lowered: Callable[[], Graph],
 ) -> NativeProgram:
-    """The program of a listing, with the call that it needs."""
+    """The program of a listing, of the class for donated inputs if there are any."""
     kind = OverwritingProgram if listing.overwritten else NativeProgram
     return kind(listing, codes, in_avals, out_avals, lowered)

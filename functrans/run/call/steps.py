@@ -1,7 +1,6 @@
-"""Runtime of programs: the native function that runs the steps, on the addresses of arrays.
+"""Runtime of programs: a native interpreter that runs the steps on the addresses of arrays.
 
-It is one function for all programs, a small interpreter. A program is a table of words (a NumPy
-array of int64)::
+One function interprets all programs. A program is a table of words (a NumPy array of int64)::
 
     word  0  address of the type ndarray
           1  number of inputs      2  number of arrays (inputs, then outputs)
@@ -25,16 +24,16 @@ array of int64)::
         the innermost first, which one it is, from the outside, its turns, the number of its first
         step and the word where that begins; at the end -1
 
-The frame is memory for one call: the slots, which are the arrays and after them the temporaries,
-and then room for the words that the step with the most of them is called with. Whoever calls has
-put the addresses of the arrays there. Nothing here knows what a Python object looks like.
+The frame is memory for one call: the slots, which hold the addresses of the arrays and then of the
+temporaries, followed by room for the argument words of the largest step. The caller stores the
+addresses of the arrays. The interpreter does not depend on the layout of Python objects.
 
-Python's signals are looked at between two kernels, between two parts of a long parallel loop, and
-within loops (`functrans.emit.llvm.polling`): at most every 40 ms, by Python's main thread. If a
-handler raises, the program ends there.
+Python's main thread checks for signals between two kernels, between two parts of a long parallel
+loop, and within loops (`functrans.emit.llvm.polling`), at most every 40 ms. If a handler raises,
+the program ends there.
 
-The function returns 0, or one of `functrans.loop.failures.FAILURES`, or ``INTERRUPTED``, if an
-exception has been raised already.
+The function returns 0, or one of `functrans.loop.failures.FAILURES`, or ``INTERRUPTED`` if an
+exception is already set.
 """
 
 from __future__ import annotations
@@ -72,17 +71,17 @@ TOTAL, ARENA_BYTES, KEPT_ARENA, RELEASES, FRAME, SIGNALS, TIMELINE, NUMBER = (
 HEADER_WORDS = 15
 
 FLAG_WORDS = 11
-"""Of what kernels and the pool find at the first address that they are given (``steps.ll``)."""
+"""Words of the status record, the first argument of kernels and of the pool (``steps.ll``)."""
 
 TEXT = Path(__file__).with_name("steps.ll")
 
 
 Turns = Sequence[tuple[int, int]]
-"""Loops that a program goes through: for each its number, and how many turns it has."""
+"""The loops of a program around a step: the number of each, and its iterations."""
 
 
 class Step(NamedTuple):
-    """A call of a kernel, by addresses."""
+    """A call of a kernel, with addresses."""
 
     kernel: int
     extent: int
@@ -91,20 +90,20 @@ class Step(NamedTuple):
     buffers: Sequence[int]
     sizes: Sequence[int]
     turns: Turns = ()
-    """The loops around it, outermost first."""
+    """The loops around the step, outermost first."""
     going: int = -1
-    """The slot of the bool by which the innermost of them is left behind it; -1: it is not."""
+    """The slot of the condition that ends the innermost loop after the step; -1: none."""
 
 
 MOST_NESTED = 8
-"""Loops around a step at most (``steps.ll``)."""
+"""The most loops around a step (``steps.ll``)."""
 
 
 @once
 def code() -> Code:
     """The function ``run(table, frame)``."""
     found = cache.load(text(), "run", {})
-    # a thread may be at work in it when Python ends
+    # never freed: a thread may execute it when the interpreter ends
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
     return found
 
@@ -119,7 +118,7 @@ def text() -> str:
 
 @once
 def _main_thread() -> Table:
-    """The number of Python's main thread, as native code has it."""
+    """The id of Python's main thread, as native code reads it."""
     number = np.array([threading.main_thread().ident], np.uint64).view(np.int64)
 
     def renew() -> None:
@@ -142,27 +141,27 @@ def table(
     signals: bool = False,
     number: int = 0,
 ) -> Table:
-    """A program as words.
+    """The table of a program.
 
     Parameters
     ----------
     records : iterable of sequences of int
-        What inputs are checked by, for each.
+        The words for the check of each input.
     outputs : int
-        How many outputs there are.
+        The number of outputs.
     offsets : sequence of int
-        Where in the arena the temporaries are.
+        The offsets of the temporaries in the arena.
     arena : int
-        Its size in bytes.
+        The size of the arena in bytes.
     steps : sequence of Step
     releases : bool
         Whether to release the GIL.
     threads, blas : int
-        The addresses of the records, or 0.
+        The addresses of the thread pool's and BLAS's records, or 0.
     signals : bool
-        Whether to look at Python's signals.
+        Whether to check for Python's signals.
     number : int
-        That of the program in the log of events; 0 if nothing is logged.
+        The number of the program in the event log; 0 if nothing is logged.
     """
     inputs = list(records)
     total = len(inputs) + outputs
@@ -182,9 +181,9 @@ def _program(steps: Sequence[Step], start: int) -> list[int]:
     words: list[int] = []
     starts: list[int] = []
     first: dict[Turns, int] = {}
-    """The first step of each loop that has begun; a loop is known by those around."""
+    """The first step of each open loop; a loop is identified together with its outer loops."""
     left: dict[Turns, int] = {}
-    """The loops that are left by an exit, and where the words are that say how."""
+    """The loops that end by a condition, and the positions of their exit words."""
     before: Turns = ()
     for number, each in enumerate(steps):
         around = tuple(each.turns)
@@ -211,7 +210,7 @@ def _program(steps: Sequence[Step], start: int) -> list[int]:
 
 
 def free_with(owner: object, table: Table) -> None:
-    """Give the arena of a table back to the system when its owner is gone."""
+    """Return the arena of a table to the system when its owner is deleted."""
     if table[ARENA_BYTES]:
         weakref.finalize(owner, _free_arena, table).atexit = False
 

@@ -1,11 +1,11 @@
-"""Event log of programs: the time of each step, and each thread's share of it.
+"""Event log of programs: the time of each step, and of each thread's share of it.
 
-Native code (``took`` in ``steps.ll``) writes events into memory that is there for the process, so
-that a thread that is late to write one finds it. While the log is closed a call pays for one look.
+Native code (``took`` in ``steps.ll``) writes events into memory that is never freed, so that a late
+thread can still write. While the log is closed, a call only tests a word.
 
-The record is an array of words: how many events there is room for (0: closed), how many there have
-been, and where they are. An event has six words: the number of the program, that of the step, the
-thread's share (-1: all of the step), the thread that called, and the times of start and end.
+The record is an array of words: the capacity in events (0: closed), the number of events so far,
+and their address. An event has six words: the number of the program, that of the step, the thread's
+share (-1: the whole step), the calling thread, and the times of start and end.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _lock = lock()
 _numbers = count(1)
 
 _programs: WeakValueDictionary[int, NativeProgram] = WeakValueDictionary()
-"""The programs that there are, by the numbers that stand in events."""
+"""The live programs, by their numbers in events."""
 
 _made: list[NativeProgram] = []
-"""Those that were made since the log was opened."""
+"""The programs that were created since the log was opened."""
 
 
 class Event(NamedTuple):
-    """A step's time, or that of a thread's share of it.
+    """The time of a step, or of a thread's share of it.
 
     Parameters
     ----------
     program, step : int
-        The number of a program; that of a step among its own.
+        The number of the program, and of the step in it.
     share : int
-        Which thread's share; -1 for the whole step.
+        The number of the thread's share; -1 for the whole step.
     caller : int
-        The thread that called.
+        The calling thread.
     start, end : int
-        Nanoseconds, as `functrans.spans.now` has them.
+        Nanoseconds, on the clock of `functrans.spans.now`.
     """
 
     program: int
@@ -79,17 +79,17 @@ def numbered(program: NativeProgram) -> int:
 
 @once
 def _events() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    # what is never written takes no memory
+    # pages that are never written take no memory
     return np.zeros((MOST_EVENTS, _WORDS), np.int64)
 
 
 def open_log() -> None:
-    """Begin to write events and spans down.
+    """Start to record events and spans.
 
     Raises
     ------
     RuntimeError
-        If they are written down already.
+        If they are being recorded already.
     """
     with _lock:
         if _record[ROOM]:
@@ -101,16 +101,16 @@ def open_log() -> None:
 
 
 class Log(NamedTuple):
-    """What has been written down.
+    """The recorded events and spans.
 
     Parameters
     ----------
     events : list of Event
     lost : int
-        How many more there were, for which there was no room.
+        The number of events for which there was no room.
     spans : list of Span
     programs : dict
-        The programs of the events by their numbers, as far as they still exist.
+        The programs of the events that still exist, by number.
     """
 
     events: list[Event]
@@ -120,7 +120,7 @@ class Log(NamedTuple):
 
 
 def close_log() -> Log:
-    """End what `open_log` began."""
+    """Stop the recording that `open_log` started, and return it."""
     with _lock:
         _record[ROOM] = 0
         seen = int(_record[COUNT])

@@ -1,9 +1,9 @@
-"""Graphs from files: verification that no equation makes machine code leave its memory.
+"""Verification of graphs from files: machine code must not access memory out of bounds.
 
-The rules of primitives take for granted what the library's own functions hand them. So each
-equation of a graph that anybody may have written is looked at: its parameters are in range, its
-arrays have numbers for sizes, and the kernels that it alone is compiled to are verified. What is
-made of valid equations, by transforms and by the compiler, is as valid as for a function in Python.
+The rules of primitives trust parameters that the library's own functions have made. So each
+equation of a graph from an untrusted file is checked: its parameters are in range, its arrays have
+static sizes, and the kernels to which it is compiled on its own are verified. Transforms and the
+compiler preserve the validity of equations, as for a traced Python function.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from functrans.run.code import host
 
 
 def check_untrusted(graph: Graph) -> None:
-    """Check the equations of a graph that types.
+    """Check the equations of a type-checked graph.
 
     Raises
     ------
     ShapeError
-        If a parameter is out of range, or an equation of the user's own operations is too large to
+        If a parameter is out of range, or an equation of a user-defined operation is too large to
         be verified.
     PlanError
-        If a kernel of an equation does not keep to its memory.
+        If a kernel of an equation may access memory out of bounds.
     """
     _check_sizes((*graph.inputs, *graph.outputs))
     _check(graph, set())
@@ -47,7 +47,7 @@ def _check(graph: Graph, seen: set[Any]) -> None:
             continue
         seen.add(key)
         if not eqn.primitive.higher_order:
-            # only loops know of sizes that are found on the way
+            # only loops have dynamic sizes
             _check_sizes((*eqn.inputs, *eqn.outputs))
         is_known = _is_known(eqn)
         if is_known:
@@ -66,7 +66,7 @@ def _check_sizes(atoms: tuple[Atom, ...]) -> None:
 
 
 def _is_known(eqn: Eqn) -> bool:
-    """Whether the ranges of all parameters are known: the primitive is one of the library's."""
+    """Whether the ranges of all parameters are known: the primitive is the library's own."""
     module = eqn.primitive.infer.__module__
     return module.partition(".")[0] == __name__.partition(".")[0] and RANGES.keys() >= {
         name for name, value in eqn.params.items() if isinstance(value, (int, tuple))
@@ -74,7 +74,7 @@ def _is_known(eqn: Eqn) -> bool:
 
 
 def _is_verified(eqn: Eqn) -> bool:
-    """Whether the kernels of an equation could be looked at as a whole, if it has any."""
+    """Whether the kernels of an equation, if any, were verified completely."""
     machine = host.target()
     if not compiled(eqn, machine):
         return True

@@ -1,12 +1,12 @@
-"""Uninterruptible work: done in threads of its own while the caller waits.
+"""Uninterruptible work, executed in other threads while the caller waits.
 
-Python handles signals in its main thread only, between two of its own instructions: for as long as
-that thread is inside of LLVM, Ctrl-C does nothing; and an exception that a handler raises may come
-anywhere in LLVM's binding, for instance between acquiring its lock and whatever releases it.
-Waiting for another thread, though, can be broken off at any time. The work then goes on alone.
+Python handles signals in its main thread only, between two bytecode instructions: while that thread
+executes LLVM, Ctrl-C has no effect; and an exception of a signal handler may arise anywhere in
+LLVM's binding, for instance between acquiring and releasing its lock. Waiting for another thread,
+however, can be interrupted at any time. The work then continues in its thread.
 
-The threads are new ones each time. That takes some tens of microseconds each, and there are none
-that a fork would have to do without.
+New threads are started each time, which takes some tens of microseconds each. So there are no idle
+threads that a forked child would miss.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ _ending = threading.Event()
 
 
 def aside(work: Callable[[], T]) -> T:
-    """The result of some work, or the exception that it raises."""
+    """Do some work in another thread; return its result, or raise its exception."""
     return side_by_side([work], 1)[0]
 
 
 def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
-    """The results of several pieces of work, begun in this order, a few at a time.
+    """The results of several pieces of work, started in this order, at most ``most`` at a time.
 
-    If one of them raises an exception, or a signal comes, no other is begun.
+    If one of them raises an exception, or a signal arrives, no further one is started.
 
-    Outside of the main thread there are no signals to take care of: one at a time, the caller does
-    the work. So it does at the end of the process, when threads can no longer be started, or stop
-    at anything.
+    Outside of the main thread there are no signals to handle: the caller does the work itself, one
+    piece after the other. So it does at the end of the process, when threads cannot be started.
     """
     waiting = deque(enumerate(work))
     results: dict[int, T] = {}
@@ -50,7 +49,7 @@ def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
             while (taken := _next(waiting)) is not None:
                 number, one = taken
                 results[number] = one()
-        except BaseException as error:  # it is the caller's
+        except BaseException as error:  # raised in the caller
             waiting.clear()
             errors.append(error)
 
@@ -66,13 +65,13 @@ def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
             done.acquire()
             try:
                 _thread.start_new_thread(run_aside, (done,))
-            except RuntimeError:  # there are no more threads to be had
+            except RuntimeError:  # no more threads can be started
                 break
             running.append(done)
         if not running:
             run()
         for done in running:
-            while not done.acquire(timeout=0.1):  # on Windows, only Python's loop sees a signal
+            while not done.acquire(timeout=0.1):  # on Windows, only Python's loop sees signals
                 pass
     finally:
         waiting.clear()
@@ -82,7 +81,7 @@ def side_by_side(work: Sequence[Callable[[], T]], most: int) -> list[T]:
 
 
 def ahead(work: Callable[[], object]) -> None:
-    """Have some work begun that will be wanted soon, by who asks for it and gets its exceptions."""
+    """Start work in advance; its exceptions are raised in the later caller that needs it."""
 
     def run() -> None:
         with _as_the_library(), suppress(Exception):
@@ -95,7 +94,7 @@ def ahead(work: Callable[[], object]) -> None:
 
 @contextmanager
 def _as_the_library() -> Iterator[None]:
-    """Have this thread counted among the library's own, which change nothing that users read."""
+    """Register this thread as the library's own, which changes no state that users read."""
     own = threading.get_ident()
     library_threads.add(own)
     try:
@@ -105,7 +104,7 @@ def _as_the_library() -> Iterator[None]:
 
 
 def _may_start(most: int) -> bool:
-    """Whether threads are of use, and can be started."""
+    """Whether threads are useful, and can be started."""
     _watch_the_end()
     is_main = threading.get_ident() == threading.main_thread().ident
     return not _ending.is_set() and (most > 1 or is_main)

@@ -1,4 +1,4 @@
-"""LLVM's binding, loaded on first use, and which threads may be in LLVM when."""
+"""LLVM's binding, imported on first use, and the synchronisation of threads that execute LLVM."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from functrans.locks import importing, wait_at_fork
 
 
 class Inside:
-    """The threads that are in LLVM: any number of them, each with a context of its own.
+    """The threads that execute LLVM: any number of them, each with its own context.
 
-    Nobody must be in there when the process forks: the child would find LLVM as it was left. Nor
-    when the process ends: LLVM takes itself apart, and who is still at work crashes. Both wait, and
-    let nobody in but the thread that they are made by.
+    No thread may execute LLVM when the process forks, since the child would find LLVM in an
+    intermediate state; nor when the process ends, since LLVM's destructors would crash a running
+    thread. A fork and the exit wait, and admit no other thread but their own.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Inside:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait until nobody is in there, and let no other thread in."""
+        """Wait until no thread executes LLVM, and admit no other thread."""
         self._changed.acquire()
         while self._count:
             self._changed.wait()
@@ -51,8 +51,7 @@ inside = Inside()
 def llvm() -> Any:
     """The module ``llvmlite.binding``.
 
-    Every call of it is made under one lock of llvmlite's, for which forks and the end of the
-    process wait as well.
+    Every call of it holds llvmlite's lock, for which forks and the end of the process wait too.
     """
     with importing:
         import llvmlite.binding as binding
@@ -65,17 +64,17 @@ def llvm() -> Any:
 
 
 def _end(calling: Any) -> None:
-    """Let what is being compiled be finished, and no other thread begin again."""
+    """Wait for running compilations, and let no other thread start one."""
     inside.close()
     calling.__enter__()
 
 
 @once
 def unlocked() -> Callable[..., Any]:
-    """``LLVMPY_TargetMachineEmitToMemory`` without llvmlite's lock, under which threads wait.
+    """``LLVMPY_TargetMachineEmitToMemory`` without llvmlite's lock, for parallel threads.
 
-    LLVM itself lets threads work side by side, if each has a context and a target machine of its
-    own. Nearly all of the time of compiling goes into this one function.
+    LLVM supports parallel threads, if each has its own context and target machine. Nearly all of
+    the compile time is spent in this function.
     """
     library = llvm().ffi.lib
     wrapped = library.LLVMPY_TargetMachineEmitToMemory

@@ -1,7 +1,7 @@
-"""Compiled code: linked once in a process, compiled once in all processes of a user.
+"""Cache of machine code: linked once in a process, compiled once for all processes of a user.
 
-The object code is kept on disk by a key of everything that it follows from. Addresses are not in
-it: a library function that code calls is found again by every process.
+Object code is cached on disk, by a key of everything that determines it. It contains no addresses:
+each process resolves the library functions that code calls.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from functrans.spans import span
 
 
 class Statistics(NamedTuple):
-    """Counts of code that this process asked for: found on disk, compiled, not kept."""
+    """Counts of this process's requests for code: found on disk, compiled, not written to disk."""
 
     compiled: int
     from_disk: int
     shared: int
-    """It was in memory already."""
+    """The number of requests for code that was in memory already."""
 
 
 _compile_objects = lazy("functrans.run.code.native:compile_objects")
 
-# weak, so that code goes with the last program that needs it
+# weak, so that code is freed with the last program that uses it
 _linked: WeakValueDictionary[tuple[Any, ...], Code] = WeakValueDictionary()
 _lock = lock()
 _counts = dict.fromkeys(Statistics._fields, 0)
 
 
 class Wanted(NamedTuple):
-    """Code that is wanted.
+    """A request for code.
 
     Parameters
     ----------
     text : str
         Its LLVM module.
     symbol : str
-        The function in it.
+        The name of the function in it.
     imports : dict of str to int
         The addresses of the functions that it calls.
     """
@@ -58,12 +58,12 @@ class Wanted(NamedTuple):
 
 
 def load(text: str, symbol: str, imports: dict[str, int]) -> Code:
-    """The code for LLVM text: loaded before, kept on disk, or compiled now."""
+    """The code for LLVM text: from memory, from disk, or compiled now."""
     return load_all([Wanted(text, symbol, imports)])[0]
 
 
 def load_all(wanted: Sequence[Wanted]) -> list[Code]:
-    """The code for several modules; what must be compiled, threads compile side by side."""
+    """The code for several modules; missing code is compiled in parallel threads."""
     keys = {text: key_of(text) for text, *_ in wanted}
     places = [(keys[text], symbol, imports) for text, symbol, imports in wanted]
     found = [find(*place) for place in places]
@@ -79,7 +79,7 @@ def load_all(wanted: Sequence[Wanted]) -> list[Code]:
 
 
 def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
-    """The code with a key, if it was loaded before or is kept on disk."""
+    """The code with a key, if it is in memory or on disk."""
     with _lock:
         code = _linked.get(_place(key, symbol, imports))
         if code is not None:
@@ -94,12 +94,12 @@ def find(key: str, symbol: str, imports: dict[str, int]) -> Code | None:
 
 
 def statistics() -> Statistics:
-    """Counts of code that this process asked for."""
+    """Counts of this process's requests for code."""
     return Statistics(**_counts)
 
 
 def disk() -> Store | None:
-    """The folder where code is kept; None if there is to be none."""
+    """The folder of the disk cache; None if it is disabled."""
     if not config.cache or config.cache_dir is None:
         return None
     return Store(config.cache_dir, config.cache_bytes)
@@ -119,7 +119,7 @@ HALVES = {
     b"__truncsfhf2": "float_to_half",
     b"__truncdfhf2": "double_to_half",
 }
-"""Our functions for half floats, by the names that LLVM calls where a CPU has no instructions."""
+"""Conversions of float16, by the names that LLVM calls if a CPU has no instructions for them."""
 
 
 @once
@@ -133,7 +133,7 @@ def _place(key: str, symbol: str, imports: dict[str, int]) -> tuple[Any, ...]:
 
 
 def _compile(keys: dict[str, str]) -> dict[str, bytes]:
-    """The object code for LLVM texts with these keys, which is kept."""
+    """Compile LLVM texts with these keys, and write the object code to disk."""
     if not keys:
         return {}
     with _lock:

@@ -1,9 +1,10 @@
-"""Fingerprints of users' operations: their rules, and everything that these depend on.
+"""Fingerprints of user-defined operations: their rules, and everything that these depend on.
 
-A rule is a function of Python: its bytecode, constants, defaults and closure are hashed, and so is
-whatever it names outside of itself, recursively. Written in C, or a class, it has a name, and the
-state of the file that it comes from. What could change its meaning and not the fingerprint has
-none, and no program with it is kept: a wrong number is worse than a cold start.
+A rule is a Python function: its bytecode, constants, defaults and closure are hashed, and so is,
+recursively, everything that it names. A C function or a class is hashed by name, and by the state
+of the file that contains it. Anything whose meaning could change without a change of the
+fingerprint has no fingerprint, and programs with it are not cached: a wrong number is worse than a
+cold start.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from functrans.ops import is_built_in
 from functrans.run.code.references import Nameless, globals_of, name_of, state_of, top
 
 MOST = 4096
-"""Values that a definition may consist of, and bytes of an array in it."""
+"""The most values of a definition, and the most bytes of an array in it."""
 
 _BY_NAME = (type, BuiltinFunctionType, type(str.join), np.ufunc, type(np.where))
 
@@ -33,16 +34,16 @@ _REFLECTION = frozenset(map(id, (
     __import__, breakpoint, compile, delattr, dir, eval, exec, getattr, globals, hasattr, id, input,
     locals, open, setattr, vars,
 )))  # fmt: skip
-"""Builtins by which a function gets at what its code does not name."""
+"""Builtins by which a function accesses variables that its code does not name."""
 
 _first: WeakKeyDictionary[Primitive, str | None] = WeakKeyDictionary()
 
 
 def fingerprint(primitive: Primitive) -> str | None:
-    """A hash that tells the definition from others in all processes; None if nothing does.
+    """A hash that identifies the definition in all processes; None if that is impossible.
 
-    It is None as well if the definition was another when it was first asked for: what has been
-    found out of it since then may be remembered.
+    It is also None if the definition has changed since the first request, because results derived
+    from the old definition may be memoised.
     """
     walk = _Walk()
     try:
@@ -54,7 +55,7 @@ def fingerprint(primitive: Primitive) -> str | None:
 
 
 class _Walk:
-    """A way through a value and all that it consists of."""
+    """A traversal of a value and its components."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256(sys.version.encode())
@@ -62,7 +63,7 @@ class _Walk:
         self._count = 0
 
     def write(self, value: Any) -> None:
-        """Add a value to the hash; by a number if it was met before."""
+        """Add a value to the hash; by a number if it was visited before."""
         kind = type(value)
         text = _text(value)
         parts: Sequence[Any] = ()
@@ -72,7 +73,7 @@ class _Walk:
             self._count += 1
             if self._count > MOST or id(value) in _REFLECTION:
                 raise Nameless(value)
-            if kind not in (tuple, frozenset, slice, CodeType):  # equal ones may be one object
+            if kind not in (tuple, frozenset, slice, CodeType):  # equal values may be one object
                 self._met[id(value)] = len(self._met), value
             parts = _PARTS.get(kind, _others)(value)
         head = f"{kind.__name__} {len(parts)} {len(text or '')} {text}"
@@ -82,7 +83,7 @@ class _Walk:
 
 
 def _text(value: Any) -> str | None:
-    """A number, a string or an array by its value."""
+    """The text of a number, a string or an array."""
     kind = type(value)
     if kind is int:
         return f"{value:x}"
@@ -104,10 +105,10 @@ def _of_function(function: FunctionType) -> list[Any]:
     try:
         parts = [function.__code__, function.__defaults__, function.__kwdefaults__,
                  function.__dict__, *[cell.cell_contents for cell in cells]]  # fmt: skip
-    except ValueError:  # it has not got all of its variables yet
+    except ValueError:  # some of its variables are not assigned yet
         raise Nameless(function) from None
     if _is_ours(function):
-        return [*parts, function.__module__]  # its file is one that every program follows from
+        return [*parts, function.__module__]  # the library's own files are part of every key
     for name, *attributes in globals_of(function.__code__):
         spaces = [function.__globals__, cast(Any, function).__builtins__]
         found = [space[name] for space in spaces if name in space]
@@ -131,20 +132,20 @@ def _of_code(code: CodeType) -> list[Any]:
 def _of_primitive(primitive: Primitive) -> list[Any]:
     if is_built_in(primitive):
         return [primitive.name]
-    # `samples` are for tests: no program follows from them, nor from where it is defined
+    # `samples` are for tests, and the place of the definition does not matter
     slots = [slot.name for slot in fields(primitive) if slot.name not in ("samples", "home")]
     return [getattr(primitive, slot) for slot in slots]
 
 
 def _of_module(module: ModuleType) -> list[Any]:
-    """A module of which any attribute may be read."""
+    """A module any of whose attributes may be read."""
     if top(module.__name__) not in ("functrans", "numpy"):
         raise Nameless(module)
     return [module.__name__, state_of(module.__name__)]
 
 
 def _of_lazy(function: Lazy) -> list[Any]:
-    """A function of an installed package is not imported for this."""
+    """A lazily imported function of an installed package, which is not imported for this."""
     package = top(function.module)
     if function.module in sys.modules and top(name_of(function.resolve())[0]) != package:
         raise Nameless(function)
@@ -159,7 +160,7 @@ def _of_set(values: frozenset[Any]) -> list[Any]:
 
 
 def _others(value: Any) -> list[Any]:
-    """The hash of what goes by its name, or is an object of a class of the library."""
+    """The components of objects that are hashed by name, or belong to the library's classes."""
     if type(value) is BuiltinFunctionType and type(value.__self__) not in (ModuleType, type(None)):
         return [value.__self__, value.__name__]
     if type(value) is _lru_cache_wrapper and _is_ours(value.__wrapped__):
@@ -195,7 +196,7 @@ _PARTS: dict[type, Callable[[Any], Sequence[Any]]] = {
 
 
 def _is_ours(function: Any) -> bool:
-    """Whether a function is the library's."""
+    """Whether a function belongs to the library."""
     module = sys.modules.get(function.__module__)
     ours = top(function.__module__ or "") == "functrans"
     return ours and getattr(function, "__globals__", None) is vars(module)

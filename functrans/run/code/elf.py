@@ -1,8 +1,8 @@
 """Loading object files of LLVM without LLVM: ELF, for x86-64.
 
-LLVM's own linker does the same for every platform. But a process that finds its machine code on
-disk has no other use for LLVM, and loading that takes longer than all else of a first call. What
-is not understood here is left to LLVM, with `NotUnderstood`.
+LLVM's linker does the same for every platform. But a process that finds its machine code on disk
+does not need LLVM otherwise, and importing it takes longer than the rest of a first call.
+`NotUnderstood` is raised for unsupported files, which are left to LLVM.
 
 Sources: the ELF-64 object file format, version 1.5, and the System V ABI's supplement for AMD64,
 section 4.4 (relocation).
@@ -33,30 +33,30 @@ _SYMTAB, _RELA, _NOBITS = 2, 4, 8
 _WRITE, _ALLOC = 1, 2
 _UNDEFINED = 0
 
-# Relocation types, by what is stored: an address, or a distance to one, or a distance to a slot
-# with one.
+# Relocation types, by the stored value: an address, a distance to an address, or a distance to a
+# slot that holds an address.
 _ABSOLUTE_64 = 1
 _DISTANCE_64 = 24
 _DISTANCE_32 = {2, 4}
 _SLOT_32 = {9, 41, 42}
 
 _UNWINDING = b".eh_frame"
-"""Nothing is thrown through our code."""
+"""Sections for exception handling, which are not needed."""
 
-# jmp *(%rip), with the address behind it: library functions are too far away for a distance
+# jmp *(%rip), followed by the address: library functions are too far away for a 32-bit distance
 _JUMP = b"\xff\x25\0\0\0\0"
 _JUMP_BYTES = 16
 
 
 class NotUnderstood(Exception):
-    """An object file that LLVM has to load."""
+    """An unsupported object file, which LLVM has to load."""
 
 
 class Loaded(NamedTuple):
-    """Machine code in memory, which is given back when nobody has this any more."""
+    """Machine code in memory, which is freed when this object is deleted."""
 
     symbols: Mapping[str, int]
-    """The addresses of the functions in it."""
+    """The addresses of its functions."""
     memory: mmap.mmap
     view: object
 
@@ -81,12 +81,12 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
     ----------
     image : bytes
     imports : mapping
-        The addresses of functions by name; others are looked for in the process.
+        The addresses of functions by name; others are looked up in the process.
 
     Raises
     ------
     NotUnderstood
-        If there is something in it that is not for us.
+        If the file contains anything unsupported.
     """
     sections = _sections(image)
     names = sections[_HEADER.unpack_from(image)[-1]]
@@ -98,7 +98,7 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
     strings = sections[table.link]
     far = [number for number, each in enumerate(symbols) if number and each[3] == _UNDEFINED]
     jumps = {number: size + _JUMP_BYTES * i for i, number in enumerate(far)}
-    # each symbol may need a slot that holds its address
+    # each symbol may need a slot for its address
     slots_at = size + _JUMP_BYTES * len(far)
     memory = _pages(slots_at + 8 * len(symbols))
     view = ctypes.c_char.from_buffer(memory)
@@ -155,7 +155,7 @@ def _pages(size: int) -> mmap.mmap:
 
 @once
 def _process() -> ctypes.CDLL:
-    """The functions of the process, and of the libraries that it was linked with."""
+    """The functions of the process and of the libraries that it is linked with."""
     process = ctypes.CDLL(None)
     process.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return process
@@ -174,7 +174,7 @@ def _sections(image: bytes) -> list[_Section]:
 def _places(
     image: bytes, sections: list[_Section], names: _Section
 ) -> tuple[list[int | None], int]:
-    """Where each section goes (None if it is not needed), and how long all of them are."""
+    """The offset of each section (None if it is not needed), and the total length."""
     places: list[int | None] = []
     size = 0
     for section in sections:

@@ -1,6 +1,6 @@
 """The environment part of the disk cache's key: this library, LLVM, the CPU.
 
-All of it is found out without loading LLVM, which a process that finds its code on disk never does.
+It is determined without importing LLVM, which a process that finds its code on disk never needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functrans.caches import once
 from functrans.version import __version__
 
 FORMAT = 3
-"""To be raised whenever the same text shall become other machine code."""
+"""The version, to be increased whenever the same text is to be compiled differently."""
 
 _CPU_FIELDS = (
     "vendor_id", "cpu family", "model", "model name", "flags",
@@ -28,23 +28,23 @@ _CPU_FIELDS = (
 )  # fmt: skip
 
 _MOST_OF_A_CPU = 16384
-"""Bytes that the description of the first CPU takes, at most."""
+"""The most bytes of the first CPU's description."""
 
 
 def of_code() -> Any:
-    """A new hash of all but the text that object code follows from."""
+    """A new hash of everything besides the text that determines object code."""
     return _for_cpu(_of_process())
 
 
 def of_programs() -> Any:
-    """A new hash of all but the graph that a compiled program follows from."""
+    """A new hash of everything besides the graph that determines a compiled program."""
     circumstances = _for_cpu(of_library())
     circumstances.update(f"{config.skip_passes}\n".encode())
     return circumstances
 
 
 def _for_cpu(circumstances: Any) -> Any:
-    """The same for as much of this CPU as code shall be compiled for."""
+    """The hash, extended by the configured subset of this CPU's features."""
     circumstances = circumstances.copy()
     circumstances.update(f"{config.cpu}\n".encode())
     return circumstances
@@ -59,14 +59,14 @@ def _of_process() -> Any:
 @once
 def of_library() -> Any:
     """The hash of this library on this machine: to be copied, and the copy updated."""
-    # a graph says less than the text that is made of it: what makes it is this library, as it is
+    # unlike text, a graph does not determine the code without the library's sources
     circumstances = _of_process().copy()
     circumstances.update("".join(_sources()).encode())
     return circumstances
 
 
 def _llvm() -> Iterator[object]:
-    """Which LLVM is installed."""
+    """The installed version of LLVM."""
     spec = importlib.util.find_spec("llvmlite")
     for folder in (spec.submodule_search_locations if spec is not None else None) or ():
         for path in sorted(Path(folder, "binding").glob("*llvmlite.*")):
@@ -75,7 +75,7 @@ def _llvm() -> Iterator[object]:
 
 
 def _cpu() -> Iterator[object]:
-    """Which CPU this is, and what it can do."""
+    """The CPU of this machine, and its features."""
     yield sys.maxsize
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file.read(_MOST_OF_A_CPU).split("\n\n")[0].splitlines():
@@ -92,16 +92,16 @@ def _cpu() -> Iterator[object]:
 
 
 def _sources() -> Iterator[str]:
-    """The library's own files: somebody may be at work on them, and leave the version as it is."""
+    """The library's own files, which a developer may change without changing the version."""
     package = Path(__file__).parents[2]
     yield from _files(str(package))
-    for archive in filter(Path.is_file, package.parents):  # it was imported from a zip file
+    for archive in filter(Path.is_file, package.parents):  # imported from a zip file
         about = archive.stat()
         yield f"{archive.name} {about.st_size} {about.st_mtime_ns}\n"
 
 
 def _files(folder: str) -> Iterator[str]:
-    """Those of a folder, and of the folders in it, in an order that is always the same."""
+    """The files of a folder and its subfolders, in a deterministic order."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             if entry.name.endswith((".py", ".ll")):

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from functrans.loop.target import Target
 
 other: Target | None = None
-"""The target in the place of the usual one: tests and experiments set it."""
+"""A target that replaces the usual one, for tests and experiments."""
 
-# a process that finds its code on disk has no use for these
+# not needed by a process that finds its code on disk
 _vector_bytes = lazy("functrans.run.code.native:vector_bytes")
 _registers = lazy("functrans.run.code.native:registers")
 _usual = lazy("functrans.loop.target:CPU")
 
 
 def kind() -> Target:
-    """The assumed kind of machine, which need not be asked: it may be long to answer."""
+    """The assumed kind of machine, which is known without the slow query of its properties."""
     found: Target = other or _usual.resolve()
     return found
 
 
 def target() -> Target:
-    """The machine."""
+    """The target of this machine."""
     return replace(kind(), vector_bytes=_vector_bytes(), registers=_registers())

@@ -1,6 +1,6 @@
-"""Loading object files: by a loader of ours where there is one, else by LLVM's.
+"""Loading object files, by the library's own loader if it supports the platform, else by LLVM.
 
-A process that finds its machine code on disk imports nothing of what makes such code.
+A process that finds its machine code on disk does not import the compiler.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functrans.run.code import elf
 
 @dataclass(frozen=True)
 class Code:
-    """Machine code that has been loaded.
+    """Loaded machine code.
 
     Parameters
     ----------
     address : int
-        Where the function starts, valid as long as this object lives.
+        The address of the function, valid as long as this object lives.
     """
 
     address: int
@@ -31,7 +31,7 @@ _link_by_llvm = lazy("functrans.run.code.native:link")
 
 
 def link(image: bytes, symbol: str, imports: dict[str, int]) -> Code:
-    """Load an object file; `imports` are the addresses of the external functions that it calls."""
+    """Load an object file; ``imports`` are the addresses of external functions that it calls."""
     if elf.SUPPORTED:
         with suppress(elf.NotUnderstood):
             loaded = elf.load(image, imports)

@@ -1,4 +1,4 @@
-"""Target machines of code generation: their instructions, and how wide their vectors are."""
+"""Target machines of code generation: their instruction sets and vector widths."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of CPU, and a system, by LLVM's names.
+    """A CPU and an operating system, by LLVM's names.
 
     Parameters
     ----------
     triple : str
     cpu : str
-        The CPU whose tuning is taken, and what all of its kind have.
+        The CPU model, for tuning and for the features of the model.
     features : str
-        What it has besides, or has not: ``+avx2,-fma4``.
+        Features that are added or removed: ``+avx2,-fma4``.
     vector_bytes : int
         The width of its widest vector registers.
     """
@@ -42,13 +42,13 @@ class Machine:
 
     @property
     def registers(self) -> int:
-        """How many vector registers it has."""
+        """The number of vector registers."""
         few = self.triple.startswith(("x86_64", "amd64", "i")) and self.vector_bytes < 64
         return 16 if few else 32
 
     @property
     def has(self) -> set[str]:
-        """The features that it has."""
+        """The features of the CPU."""
         return {each[1:] for each in self.features.split(",") if each.startswith("+")}
 
     @cached_property
@@ -57,9 +57,9 @@ class Machine:
 
     @contextmanager
     def generator(self) -> Iterator[Any]:
-        """An LLVM target machine that no other thread uses meanwhile.
+        """An LLVM target machine for exclusive use.
 
-        It was used before, if there is one: to make it takes longer than a small kernel.
+        It is reused if possible: creating one takes longer than compiling a small kernel.
         """
         try:
             generator = self._idle.pop()
@@ -83,13 +83,13 @@ class Machine:
 
 
 def current() -> Machine:
-    """The CPU to compile for: this one, or as much of it as ``functrans.config.cpu`` says."""
+    """The CPU to compile for: this one, or the subset that ``functrans.config.cpu`` selects."""
     return host() if config.cpu is None else _at_most(config.cpu)
 
 
 @once
 def host() -> Machine:
-    """The CPU of this process, with all that it has."""
+    """The CPU of this process, with all its features."""
     triple, cpu, flags = aside(
         lambda: (
             llvm().get_default_triple(),
@@ -99,14 +99,14 @@ def host() -> Machine:
     )
     vectors = _widest({name for name, on in flags.items() if on})
     if flags.get("avx512f") and flags.get("avx512vl"):
-        # 512-bit registers also where LLVM's tuning for the CPU would halve them
+        # 512-bit registers, also if LLVM's tuning for the CPU prefers 256 bits
         flags["prefer-256-bit"] = False
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
     return Machine(triple, cpu, features, vectors)
 
 
 def x86_64(features: Collection[str], triple: str = "x86_64-unknown-linux-gnu") -> Machine:
-    """Any x86-64 with some features."""
+    """A generic x86-64 with some features."""
     written = ",".join(f"+{name}" for name in sorted(features))
     return Machine(triple, "x86-64", written, _widest(features))
 

@@ -1,8 +1,8 @@
-"""Addresses of MPI's functions, for the symbols in compiled code.
+"""Addresses of MPI stubs for the message symbols in compiled code.
 
-Code names a message by a symbol (`functrans.loop.messages`), and is kept on disk with that. Here
-the symbol becomes the address of a few instructions that call MPI with the handles of this process,
-which they find in a record (``messages.ll``). Who has made communicators enters them by a key.
+Code names a message by a symbol (`functrans.loop.messages`), and is cached on disk with the symbol.
+It is resolved to the address of a small stub that calls MPI with the handles of this process, which
+it reads from a record (``messages.ll``). Communicators are registered by a key.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ EXTREMES = TEXT.with_name("extremes.ll")
 
 
 class Link(Protocol):
-    """Processes that are connected, as MPI knows them."""
+    """The MPI functions and handles of a group of connected processes."""
 
     handle: str
-    """The type of MPI's handles, as LLVM writes it."""
+    """The LLVM type of MPI's handles."""
     functions: Mapping[str, int]
-    """The addresses of MPI's functions."""
+    """The addresses of MPI functions."""
 
     def words(self, message: Message) -> list[int]:
-        """The record of a message."""
+        """The record of a message, as words."""
         ...
 
 
@@ -42,23 +42,23 @@ class _Known(NamedTuple):
 
 
 _links: dict[str, Link] = {}
-# for good: programs have these addresses in them
+# never freed: programs contain these addresses
 _known: dict[str, _Known] = {}
 _lock = lock()
 
 
 def enter(key: str, link: Link) -> None:
-    """Let messages find the processes that a key stands for."""
+    """Register the processes of a key, for messages."""
     _links[key] = link
 
 
 def address(message: Message) -> int:
-    """The address of a message.
+    """The address of the stub of a message.
 
     Raises
     ------
     RuntimeError
-        If the program is of another run, and nobody has connected these processes yet.
+        If the program was compiled in another run, and the processes are not connected yet.
     """
     with _lock:
         if message.symbol not in _known:
@@ -80,7 +80,7 @@ def _loaded(message: Message) -> _Known:
 
 
 def extreme(operation: str, code: str) -> int:
-    """The address of the larger or the smaller of two floats, as MPI calls its operations."""
+    """The address of the maximum or minimum of two floats, in the form of MPI's operations."""
     bits, kind = _FLOATS[code]
     symbol = f"{operation}_{kind}"
     with _lock:

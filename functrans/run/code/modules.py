@@ -1,4 +1,4 @@
-"""Linking LLVM modules as text: functions written in LLVM's language lie in ``.ll`` files."""
+"""Linking LLVM modules as text: functions written in LLVM IR are in ``.ll`` files."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from pathlib import Path
 from typing import Any
 
-# (the patterns begin with text, which is looked for fast)
+# the patterns start with literal text, which is searched quickly
 _DEFINED = re.compile(r"\ndefine [^@]*@([^(]*)")
 _DECLARED = re.compile(r"\ndeclare [^@]*@([^(]*).*")
 
 
-# of the package's own modules, wherever they were imported from
+# the loader of the package's own modules, wherever they were imported from
 _loader: Any = globals()["__loader__"]
 
 
 def joined(*files: Path) -> str:
-    """One module of several files, each of which is one by itself.
+    """One module of several files, each of which is a complete module.
 
-    What one file declares and another defines loses its declaration, also if the definition is
-    internal; what several declare is declared once. No two files may define the same.
+    A declaration is dropped if another file has the definition, even an internal one; duplicate
+    declarations are merged. No two files may define the same function.
     """
     text = "".join("\n" + _text(file) for file in files)
     known = set(_DEFINED.findall(text))
@@ -34,6 +34,6 @@ def joined(*files: Path) -> str:
 
 
 def _text(file: Path) -> str:
-    """A file of the package, which may have been imported from an archive."""
+    """The text of a file of the package, which may be in an archive."""
     text: str = _loader.get_data(str(file)).decode("utf-8")
     return text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""Code generation by LLVM: from its language to machine code in memory."""
+"""Code generation by LLVM: from LLVM IR to machine code in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def vector_bytes() -> int:
 
 
 def registers() -> int:
-    """How many vector registers that machine has."""
+    """The number of vector registers of that machine."""
     return machine.current().registers
 
 
@@ -40,8 +40,8 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     module = binding.parse_assembly(text, binding.create_context())
     module.triple = target.triple
     module.data_layout = str(generator.target_data)
-    # The emitter has written the vectors and shared what is equal. LLVM's whole pipeline takes
-    # twice as long to compile, and the code is not faster (docs/measurements.md).
+    # The emitter has vectorised the code, and shared common subexpressions. LLVM's full pipeline
+    # takes twice as long, and the code is not faster (docs/measurements.md).
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(generator, options)
     passes = binding.create_new_module_pass_manager()
@@ -52,7 +52,7 @@ def optimise_module(text: str, target: Machine, generator: Any) -> Any:
 
 
 def assembly(text: str) -> str:
-    """The machine code that LLVM text becomes, in the assembler's language."""
+    """The assembly text of LLVM text."""
     return aside(partial(_made, text, machine.current(), False)).decode()
 
 
@@ -63,26 +63,26 @@ def compile_object(text: str, target: Machine | None = None) -> bytes:
     ----------
     text : str
     target : Machine, optional
-        What it is for, if not for this process.
+        The machine to compile for; by default this one.
     """
     return compile_objects([text], target)[0]
 
 
 def compile_objects(texts: Sequence[str], target: Machine | None = None) -> list[bytes]:
-    """Machine code for several modules, as object files in memory: threads make them side by side.
+    """Machine code for several modules, as object files in memory, compiled in parallel threads.
 
-    If a signal breaks this off, what has been begun goes on, and who asks for that again waits for
-    the rest of it.
+    If a signal interrupts this, running compilations continue, and later requests for the same
+    modules wait for them.
     """
     target = target or machine.current()
-    # the longest first, so that no thread is left with it alone at the end
+    # the longest first, so that it does not run alone at the end
     modules = [_module(text, target) for text in sorted(set(texts), key=len, reverse=True)]
     side_by_side([module.image for module in modules], config.threads)
     return [_module(text, target).image() for text in texts]
 
 
 class _Module:
-    """A module on its way to machine code, which one thread makes while others wait for it."""
+    """A module under compilation by one thread, for which others wait."""
 
     def __init__(self, text: str, target: Machine) -> None:
         self._make = partial(_made, text, target, True)
@@ -100,7 +100,7 @@ _module = cached(256)(_Module)
 
 
 def _made(text: str, target: Machine, as_object: bool) -> bytes:
-    """Machine code of a module, or its text in the assembler's language."""
+    """The machine code of a module, or its assembly text."""
     library = llvm().ffi.lib
     with inside, target.generator() as generator:
         module = optimise_module(text, target, generator)
@@ -116,7 +116,7 @@ def _made(text: str, target: Machine, as_object: bool) -> bytes:
 
 
 def link(image: bytes, symbol: str, imports: dict[str, int]) -> tuple[int, Any]:
-    """Load an object file: the address of a function in it, and what must be kept for that."""
+    """Load an object file: the address of a function in it, and an object to be kept alive."""
     return aside(partial(_linked, image, symbol, imports))
 
 

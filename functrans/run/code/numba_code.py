@@ -1,4 +1,4 @@
-"""Printed source to Numba's dispatchers: functions that other Numba code may call, too."""
+"""Numba dispatchers of printed source, which other Numba code may call."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def names_of(kernels: Iterable[Kernel]) -> dict[Kernel, str]:
 
 
 def dispatchers(kernels: Mapping[Kernel, str]) -> dict[str, Any]:
-    """The dispatchers of kernels, by the names that these are given.
+    """The dispatchers of kernels, by name.
 
-    Kernels of equal text have one, which is compiled once for the types that it is called with.
+    Kernels of equal text share one, which is compiled once for each combination of argument types.
     """
     return {
         name: _kernel(source.emit(kernel, "nest"), "nest", routines(kernel.body))

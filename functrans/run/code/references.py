@@ -1,4 +1,4 @@
-"""References of Python's code: the globals that it reads, and where what is no code comes from."""
+"""References of Python code: the globals that it reads, and the origin of C functions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _INSTALLED = tuple(
     os.path.realpath(os.path.dirname(inside)) + os.sep
     for inside in (os.__file__, os.path.dirname(np.__file__))
 )
-"""Where the standard library is, and packages that are installed."""
+"""The folders of the standard library and of installed packages."""
 
 
 class Nameless(Exception):
-    """A value that another process could not tell from others."""
+    """A value without an identity in other processes."""
 
 
 @cached(1024)
 def globals_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
-    """The globals that a function reads, each with the attributes that are taken of it at once."""
+    """The globals that a function reads, each with the attributes read directly from it."""
     names = dotted_globals(code)
     if names is None:
         raise Nameless(code)
@@ -35,7 +35,7 @@ def globals_of(code: CodeType) -> tuple[tuple[str, ...], ...]:
 
 
 def name_of(value: Any) -> tuple[str, str]:
-    """The module of a value, and its name there."""
+    """The module of a value, and its name in the module."""
     owner = getattr(value, "__objclass__", value)
     name = getattr(value, "__qualname__", None) or value.__name__
     of_ufunc = ("numpy", "scipy.special") if isinstance(value, np.ufunc) else ()
@@ -49,12 +49,12 @@ def name_of(value: Any) -> tuple[str, str]:
 
 
 def top(module: str) -> str:
-    """The package that a module is in."""
+    """The top-level package of a module."""
     return module.partition(".")[0]
 
 
 def state_of(module: str) -> str:
-    """A hash of the state of a module of C, or an installed one."""
+    """A hash of the state of a C extension module, or of an installed module."""
     if top(module) == "functrans" or module in sys.builtin_module_names:
         return ""
     states = []

@@ -1,13 +1,13 @@
-"""A private folder of files by key, which processes share and which may fail at any time.
+"""A disk cache: a private folder of files by key, shared by processes.
 
-It is a cache: whatever goes wrong (no such folder, no right to write, a full disk, a file that is
-damaged) means that nothing is found or kept, and is no error. What comes out is what was put in
-under this key, by this user: machine code is read from here, so
+After any failure (no such folder, no permission, a full disk, a damaged file) nothing is found or
+stored, without an error. Contents that are found were stored under the same key by the same user.
+Since they are machine code,
 
 - the folder must belong to the user, and nobody else may write to it;
 - so must each file, which starts with a checksum of its key and its contents.
 
-Files are written beside their place and then moved there, so nobody sees half of one.
+Files are written under a temporary name and then renamed, so that no process reads a partial file.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _UNFINISHED = ".part"
 _BINARY = getattr(os, "O_BINARY", 0)
 
 _BLOCK = 4096
-"""Bytes of the smallest file on most disks."""
+"""The block size of most disks, in bytes."""
 
 _FRESH = 600
-"""Seconds in which a file's time of use is not written again: reading stays reading."""
+"""Seconds during which a file's time of use is not updated again, to avoid writes."""
 
 _ABANDONED = 3600
-"""Seconds after which the process that was writing a file has surely ended."""
+"""Seconds after which an unfinished file is considered abandoned."""
 
 
 class Usage(NamedTuple):
-    """How much a folder holds."""
+    """The contents of a folder: number of files and bytes."""
 
     files: int
     bytes: int
@@ -56,10 +56,10 @@ class Store:
     Parameters
     ----------
     folder : Path
-        It is made when something is first put in.
+        It is created when the first file is stored.
     limit : int
-        How many bytes of disk to take, roughly: a process may write a sixteenth more before files
-        that nobody used for longest are removed.
+        The approximate bytes of disk to use: a process may write a sixteenth more before the least
+        recently used files are removed.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -67,7 +67,7 @@ class Store:
         self.limit = limit
 
     def get(self, key: str) -> bytes | None:
-        """The content under a key; None if there is nothing, or nothing that can be trusted."""
+        """The content under a key; None if there is none, or it cannot be trusted."""
         try:
             if _refusal(os.stat(self.folder)):
                 return None
@@ -85,7 +85,7 @@ class Store:
         return contents
 
     def put(self, key: str, contents: bytes) -> None:
-        """Keep something under a key, in place of what was there."""
+        """Store content under a key, replacing any earlier content."""
         size = _on_disk(_HEADER + len(contents))
         if size > self.limit:
             return
@@ -96,17 +96,17 @@ class Store:
             self._write(key, contents)
         except OSError:
             return
-        # Once for each sixteenth of the limit, by a die that all processes share: the key.
+        # On average once for each sixteenth of the limit; the key serves as the random number.
         if int(key[:8], 16) * self.limit < (size * 16) << 32:
             self.trim()
 
     def trim(self) -> None:
-        """Remove what was not used for longest, if there is more than the limit."""
+        """Remove the least recently used files if the limit is exceeded."""
         files = sorted(self._files())
         excess = sum(file.bytes for file in files) - self.limit
         if excess <= 0:
             return
-        excess += self.limit // 4  # so that the next time is not soon
+        excess += self.limit // 4  # below the limit, so that the next time is not soon
         for file in files:
             if excess <= 0:
                 break
@@ -115,7 +115,7 @@ class Store:
                 file.path.unlink()
 
     def clear(self) -> Usage:
-        """Remove all files, and say what they were."""
+        """Remove all files; return their usage."""
         files, total = 0, 0
         for file in list(self._files(abandoned=0)):
             with suppress(OSError):
@@ -124,12 +124,12 @@ class Store:
         return Usage(files, total)
 
     def usage(self) -> Usage:
-        """How much there is."""
+        """The current usage."""
         sizes = [file.bytes for file in self._files()]
         return Usage(len(sizes), sum(sizes))
 
     def refusal(self) -> str | None:
-        """Why the folder cannot be used, or is not safe."""
+        """The reason why the folder cannot be used, or is not safe; None if it is."""
         try:
             about = os.stat(self.folder)
         except FileNotFoundError:
@@ -141,7 +141,7 @@ class Store:
         return _refusal(about)
 
     def _refusal_to_make(self) -> str | None:
-        """Why a folder that is not there cannot be made."""
+        """The reason why a missing folder cannot be created; None if it can."""
         try:
             self.folder.mkdir(mode=0o700, parents=True)
             self.folder.rmdir()
@@ -153,7 +153,7 @@ class Store:
         return self.folder / (key + _SUFFIX)
 
     def _write(self, key: str, contents: bytes) -> None:
-        # (the standard library's tempfile takes 5 ms to import)
+        # not tempfile, whose import takes 5 ms
         name = self.folder / f"{key}.{os.getpid()}.{os.urandom(8).hex()}{_UNFINISHED}"
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
         try:
@@ -167,7 +167,7 @@ class Store:
             raise
 
     def _files(self, abandoned: float = _ABANDONED) -> Iterator[_File]:
-        """Our files, and the unfinished ones that no process will finish."""
+        """The cache's files, and abandoned unfinished ones."""
         try:
             entries = list(os.scandir(self.folder))
         except OSError:
@@ -183,9 +183,9 @@ class Store:
 
 
 def _refusal(about: os.stat_result) -> str | None:
-    """Why a folder or file might hold what this user did not put there."""
+    """The reason why another user may have written to a folder or file; None if impossible."""
     if not hasattr(os, "geteuid"):
-        return None  # on Windows, folders in a user's profile are the user's
+        return None  # on Windows, folders in a user's profile belong to the user
     if about.st_uid != os.geteuid():
         return "it belongs to another user"
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,7 +1,6 @@
 """Dispatch of NumPy's operations on device arrays: tables that implementing modules fill.
 
-An operation that nothing here answers for is an error: its operands are not copied to the host in
-silence.
+An operation without an entry is an error: its operands are never copied to the host implicitly.
 """
 
 from __future__ import annotations
@@ -13,21 +12,22 @@ import numpy as np
 
 from functrans.errors import UnsupportedAttributeError, UnsupportedNumPyError
 from functrans.spelling import nearest
+from functrans.trace.protocols import name_of
 from functrans.trace.source import located, user_source
 
 Answer = Callable[..., Any]
 
 ufunc: list[Answer] = []
-"""Answers for all ufuncs: called with (ufunc, method, inputs, kwargs). The last one counts."""
+"""Implementations of all ufuncs, called with (ufunc, method, inputs, kwargs); the last is used."""
 
 function: list[Answer] = []
-"""Answers for NumPy's other functions: called with (function, args, kwargs). The last counts."""
+"""Implementations of NumPy's other functions, called with (function, args, kwargs)."""
 
 operators: dict[str, Answer] = {}
-"""Answers for ``x[i]`` and iteration, by the names of Python's methods."""
+"""Implementations of ``x[i]`` and iteration, by the names of Python's methods."""
 
 methods: dict[str, Answer] = {}
-"""The methods of a device array: functions of the array and the method's arguments."""
+"""The methods of a device array, as functions of the array and the method's arguments."""
 
 attributes: dict[str, Callable[[Any], Any]] = {}
 """The computed attributes, such as ``T``."""
@@ -36,21 +36,21 @@ _INSTEAD = "functrans.jit compiles a function for the device, np.asarray(x) copi
 
 
 def apply_ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of ``of(...)`` or ``of.method(...)`` for device arrays."""
+    """Apply ``of(...)`` or ``of.method(...)`` to device arrays."""
     if ufunc:
         return ufunc[-1](of, method, inputs, kwargs)
     raise unsupported(name_of_ufunc(of, method))
 
 
 def apply_function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of a NumPy function for arguments with device arrays among them."""
+    """Apply a NumPy function to arguments that include device arrays."""
     if function:
         return function[-1](of, args, kwargs)
     raise unsupported(name_of(of))
 
 
 def apply_operator(name: str, written: str, *args: Any) -> Any:
-    """The answer of one of Python's own operators, which messages show as it is written."""
+    """Apply one of Python's own operators; messages show it as ``written``."""
     answer = operators.get(name)
     if answer is None:
         raise unsupported(written)
@@ -74,19 +74,13 @@ def attribute(array: Any, name: str) -> Any:
 
 def name_of_ufunc(of: np.ufunc, method: str) -> str:
     """The name of a ufunc in messages, or of a method of one: ``"np.add.reduce"``."""
-    # SciPy's ufuncs have no module to name
+    # SciPy's ufuncs have no module
     package = "np." if getattr(np, of.__name__, None) is of else ""
     return f"{package}{of.__name__}" + ("" if method == "__call__" else f".{method}")
 
 
-def name_of(of: Any) -> str:
-    """The name of a function of NumPy's in messages."""
-    module = getattr(of, "__module__", "numpy").replace("numpy", "np", 1)
-    return f"{module}.{of.__name__}"
-
-
 def unsupported(what: str) -> UnsupportedNumPyError:
-    """The error of an operation that nothing answers for."""
+    """The error of an operation without an implementation."""
     return UnsupportedNumPyError(_words(what))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 _FULL, _HEAD = 64, 4
-"""How many elements are printed all, and how many of those that are more."""
+"""The largest size that is printed completely, and the number of printed elements of others."""
 
 
 class DeviceArray(NDArrayOperatorsMixin, OnDevice):
@@ -42,9 +42,9 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     shape : tuple of int
     dtype : numpy.dtype
     memory : Memory
-        Where it is, and in the order of which streams.
+        Its memory, and the streams that use it.
     pending : tuple of Status
-        What has to be looked at before the numbers mean something.
+        The status words to check before the numbers are valid.
     """
 
     __slots__ = ("__weakref__", "dtype", "memory", "pending", "shape")
@@ -96,9 +96,9 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     def __repr__(self) -> str:
         size, dtype = self.size, self.dtype
         try:
-            # what is left out is not copied
+            # elements that are not printed are not copied
             values = to_host([self])[0] if size <= _FULL else _head(self)
-        except Exception as error:  # one must be able to print what has failed
+        except Exception as error:  # printing must work for arrays of failed programs
             said = f"failed: {type(error).__name__}: {error}"
             return f"DeviceArray(shape={self.shape}, dtype={dtype}, device={self.device!r}, {said})"
         text = np.array2string(values, separator=", ", prefix="DeviceArray(")
@@ -137,13 +137,13 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         return self
 
     def check(self) -> None:
-        """Raise if the program that made the array has failed. Waits for it, if it could have."""
+        """Raise if the program that computed the array has failed; waits if it can fail."""
         if self.pending:
             look(self.pending)
             self.pending = ()
 
     def tolist(self) -> Any:
-        """The numbers as nested lists of Python's."""
+        """The numbers as nested Python lists."""
         return to_host([self])[0].tolist()
 
     def item(self, *index: Any) -> Any:
@@ -192,12 +192,12 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         Returns
         -------
         DeviceArray or numpy.ndarray
-            The array itself, if it is there already.
+            The array itself, if it is on that device.
 
         Raises
         ------
         DeviceError
-            If there is no such device.
+            If the device does not exist.
         DeviceMemoryError
             If there is no room.
         """
@@ -214,7 +214,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         )
 
     def part(self, offset: int, shape: tuple[int, ...]) -> DeviceArray:
-        """A copy of a contiguous piece, which begins at an offset in bytes.
+        """A copy of a contiguous part, which starts at an offset in bytes.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # pickled as an ndarray: it may be read where the GPU is another one
+        # pickled as an ndarray, since the GPU may be another one when it is read
         return from_host, (to_host([self])[0], self.device)
 
     # ---- other packages
@@ -256,7 +256,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if is_bfloat16(self.dtype):
-            raise AttributeError  # as if it were not there: __getattr__ says why
+            raise AttributeError  # as if undefined: __getattr__ raises a helpful error
         self.check()
         self.memory.show()
         return {
@@ -313,7 +313,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return protocols.operators["array_namespace"](api_version)
 
-    # What is written as in place gives a new array, to which the name is bound.
+    # In-place operators return a new array, to which the name is bound.
     __iadd__ = NDArrayOperatorsMixin.__add__
     __isub__ = NDArrayOperatorsMixin.__sub__
     __imul__ = NDArrayOperatorsMixin.__mul__
@@ -360,7 +360,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
 def empty(
     shape: tuple[int, ...], dtype: np.dtype[Any], stream: Stream, pending: Pending = ()
 ) -> DeviceArray:
-    """An array to be written by what is put on a stream next.
+    """An uninitialised array, to be written by the next work on a stream.
 
     Raises
     ------
@@ -372,12 +372,12 @@ def empty(
 
 
 def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
-    """Copies of arrays on the host: all are waited for at once.
+    """Copies of arrays on the host, with one wait for all of them.
 
     Raises
     ------
     Exception
-        If a program that made one of them has failed.
+        If a program that computed one of them has failed.
     """
     found = [np.empty(each.shape, each.dtype) for each in arrays]
     words = tuple(dict.fromkeys(chain.from_iterable(each.pending for each in arrays)))
@@ -400,12 +400,12 @@ def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
 
 
 def from_host(values: np.ndarray[Any, Any], device: str) -> DeviceArray:
-    """A copy of an array of the host on a device."""
+    """A copy of a host array on a device."""
     return put([values], driver(device))[0]
 
 
 def put(arrays: Sequence[np.ndarray[Any, Any]], there: Driver) -> list[DeviceArray]:
-    """Copies of arrays of the host on a GPU; they have been read when this returns."""
+    """Copies of host arrays on a GPU; the host arrays have been read when this returns."""
     made = []
     for array in arrays:
         values = np.asarray(array, order="C")
@@ -416,16 +416,16 @@ def put(arrays: Sequence[np.ndarray[Any, Any]], there: Driver) -> list[DeviceArr
 
 
 def _head(array: DeviceArray) -> np.ndarray[Any, Any]:
-    """The first numbers."""
+    """The first elements."""
     return to_host([DeviceArray(array.memory, (_HEAD,), array.dtype, array.pending)])[0]
 
 
 def _hand_over(memory: Memory, handle: int) -> None:
-    """Have a stream of another package find the array computed."""
+    """Make a stream of another package wait until the array is computed."""
     here = memory.driver
     here.stream()
     if handle == dlpack.LEGACY_STREAM:
-        # this one is always there: freeing the memory will wait for it, and not for the device
+        # the default stream always exists: freeing the memory waits for it instead of the device
         memory.read(here.foreign_stream(handle))
         return
     memory.show()

@@ -1,7 +1,7 @@
-"""From the text of a kernel to LLVM IR by Numba: the other compiler of what kernels are printed in.
+"""Translation of kernel source to LLVM IR by Numba, the alternative compiler.
 
-It takes three to thirty times as long as by `functrans.emit.cuda.translation`, since it knows all
-of Python, and is there to compare with, as on the CPU (docs/backends.md).
+It takes three to thirty times as long as `functrans.emit.cuda.translation`, since it supports all
+of Python. It serves for comparison, as on the CPU (docs/backends.md).
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ def modules_by_numba(
     threads: int | None,
     blocks: int,
 ) -> list[str]:
-    """The LLVM IR of a kernel, as NVVM takes it.
+    """The LLVM IR of a kernel, for NVVM.
 
     Parameters
     ----------
     source : str
     name : str
-        Of the function that it defines.
+        The name of the function that it defines.
     signature : sequence of str
         The types of its arguments.
     capability : tuple of int
         Of the device: ``(9, 0)``.
     threads : int or None
-        The most threads that a block will have, if that is known.
+        The most threads of a block, if known.
     blocks : int
-        Number of blocks that a multiprocessor must have registers for.
+        The number of blocks for which a multiprocessor must have registers.
     """
     compiler, nvvm = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
     exec(source, scope)
     kinds = [numba_type(kind) for kind in signature]
-    # (it holds Numba's compiler lock)
+    # holds Numba's compiler lock
     library, _ = compiler._compile_pyfunc_with_fixup(
         scope[name],
         numba_type("none")(*kinds),
@@ -57,7 +57,7 @@ def modules_by_numba(
         abi="numba",
         launch_bounds=threads if blocks == 1 else (threads, blocks),
     )
-    # its name has a number in it that counts functions
+    # the mangled name contains a running number
     mangled = library._entry_name
     return [nvvm.llvm_replace(text).replace(mangled, name) for text in library.llvm_strs]
 
@@ -75,7 +75,7 @@ def _numba_cuda() -> Any:
 
 @contextmanager
 def _with_older_names() -> Iterator[None]:
-    """NumPy with a name that 2.5 has no more: numba-cuda 0.30 asks for it while it is imported."""
+    """Restore a name that NumPy 2.5 has removed, which numba-cuda 0.30 reads on import."""
     if "row_stack" in vars(np):
         yield
         return

@@ -1,8 +1,9 @@
 """The compiler interface: from the source of a kernel to a cubin, for one architecture.
 
-The source becomes LLVM IR (`functrans.emit.cuda.translation`; by Numba if `config.backend` says
-so). NVVM takes that, and NVIDIA's linker, nvJitLink, makes machine code of what comes out: neither
-needs a driver or a GPU. Cubins are kept on disk, by a key of all that they follow from.
+The source is translated to LLVM IR (`functrans.emit.cuda.translation`, or by Numba if configured in
+`config.backend`), by NVVM to an intermediate form, and by NVIDIA's linker, nvJitLink, to machine
+code. None of these needs a driver or a GPU. Cubins are cached on disk, by a key of everything that
+determines them.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from functrans.run.cuda.resources import Resources, parse
 ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)")
 
 OLDEST = 7, 5
-"""The least compute capability that NVIDIA's compiler of CUDA 13 knows."""
+"""The least compute capability that the compiler of CUDA 13 supports."""
 
 _PACKAGES = {
     "cuda.bindings.nvvm": "cuda-bindings",
     "cuda.bindings.nvjitlink": "cuda-bindings",
 }
-"""The modules that compiling takes, and the packages that have them."""
+"""The modules that compilation needs, and their packages."""
 
 _OF_NUMBA = {"numba_cuda": "numba-cuda"}
 
@@ -45,13 +46,13 @@ class Cubin(NamedTuple):
     """The symbol to launch."""
     code: bytes
     intermediate: bytes
-    """What it was compiled from, for link-time optimisation."""
+    """The intermediate form that it was compiled from, for link-time optimisation."""
     architecture: str
     resources: Resources
 
     @property
     def ptx(self) -> str:
-        """The text that it was assembled from: NVIDIA's portable assembly language."""
+        """Its PTX, NVIDIA's portable assembly language."""
         return nvjitlink.ptx(self.intermediate, self.architecture)
 
 
@@ -62,7 +63,7 @@ def compile_cubin(
     threads: int | None = None,
     blocks: int = 1,
 ) -> Cubin:
-    """Compile a kernel, or find it on disk.
+    """Compile a kernel, or load it from disk.
 
     Parameters
     ----------
@@ -70,15 +71,14 @@ def compile_cubin(
         A definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np``
         and ``math``.
     signature : tuple of str
-        The types of its arguments: dtypes, of numbers, or of what pointers point to, as
-        ``"float32*"``.
+        The types of its arguments: dtypes of numbers, or pointers like ``"float32*"``.
     architecture : str
-        As NVIDIA calls it: ``"sm_90"``.
+        By NVIDIA's name: ``"sm_90"``.
     threads : int, optional
-        The most threads that a block will have. Without this, a kernel may take more registers
-        than there are for a block of 1,024 threads, and the launch of one would fail.
+        The most threads of a block. Without it, a kernel may use more registers than a block of
+        1,024 threads can have, and the launch of such a block would fail.
     blocks : int, optional
-        With `threads`: the number of blocks of these that a multiprocessor must have registers for.
+        With `threads`: the number of such blocks for which a multiprocessor must have registers.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def capability(architecture: str) -> tuple[int, int]:
     Raises
     ------
     ValueError
-        If it is not called so.
+        If the name is invalid.
     """
     found = ARCHITECTURE.fullmatch(architecture)
     if found is None:
@@ -132,13 +132,13 @@ def capability(architecture: str) -> tuple[int, int]:
 
 
 def missing(backend: str = "native") -> list[str]:
-    """The packages that compiling takes, and that are not installed."""
+    """The packages that compilation needs and that are not installed."""
     packages = _PACKAGES | (_OF_NUMBA if backend == "numba" else {})
-    return sorted({package for module, package in packages.items() if not _is_there(module)})
+    return sorted({package for module, package in packages.items() if not _is_installed(module)})
 
 
 def require_compiler(backend: str = "native") -> None:
-    """See that what compiling takes is installed.
+    """Check that the packages for compilation are installed.
 
     Raises
     ------
@@ -152,10 +152,10 @@ def require_compiler(backend: str = "native") -> None:
         )
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ImportError:  # the package that it would be in is not there
+    except ImportError:  # its parent package is missing
         return False
 
 

@@ -1,10 +1,10 @@
-"""The driver of a real GPU, by `cuda.core`, and by CUDA's driver API where calls must be quick.
+"""The driver of a real GPU, by `cuda.core`, and by CUDA's driver API for fast calls.
 
-Devices, streams, events, the memory pool, modules, launches and graphs are cuda.core's. Allocation
-and copies go to the functions of the driver API (`cuda.bindings`) with plain integers, since who
-owns which memory is known already (`functrans.run.cuda.memory`). A launch by cuda.core took
-some 0.8 us of six arguments, and 1.8 us by ``cuLaunchKernel`` of cuda.bindings with the arguments
-packed in Python: on the tests' libcuda, one run, so without what NVIDIA's driver takes.
+Devices, streams, events, the memory pool, modules, launches and graphs are those of cuda.core.
+Allocation and copies call the driver API (`cuda.bindings`) with plain integers, since ownership of
+memory is managed in `functrans.run.cuda.memory`. A launch with six arguments took some 0.8 us by
+cuda.core, and 1.8 us by ``cuLaunchKernel`` of cuda.bindings with arguments packed in Python
+(measured once, on the tests' libcuda, without the time of NVIDIA's driver).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from functrans.trace.source import located, user_source
 _INSTALL = 'pip install "functrans[cuda]"'
 
 _SHARED_WITHOUT_ASKING = 48 << 10
-"""The dynamic shared memory of a block, in bytes, that every kernel may have."""
+"""The dynamic shared memory of a block, in bytes, that needs no opt-in."""
 
 
 _PORTABLE = 1
@@ -49,17 +49,17 @@ _PORTABLE = 1
 
 
 def count(device: str) -> int:
-    """How many GPUs there are, for somebody who wants to use one.
+    """The number of GPUs; raises if there is none.
 
     Raises
     ------
     DeviceError
-        If there is none, or something is missing: says what, and how to get it.
+        If there is none, or a package is missing; the message explains how to get it.
     """
     api = _api(device)
     try:
         (status,) = api.cuInit(0)
-    except RuntimeError as error:  # the library is looked for when it is first called
+    except RuntimeError as error:  # the library is loaded on its first call
         raise DeviceError(
             f'device="{device}" needs NVIDIA\'s driver, and its library (libcuda) is not on this '
             "machine: install the driver for your GPU, or use a machine that has one"
@@ -112,7 +112,7 @@ def _major_of_bindings() -> int:
 
 
 def _checked(api: Any, result: tuple[Any, ...]) -> Any:
-    """The results of a function of the driver API, once its status says that all went well."""
+    """The results of a driver API function, after checking its status."""
     status = result[0]
     if status:
         raise _failed(api, status)
@@ -128,8 +128,8 @@ def _failed(api: Any, status: Any) -> DeviceError:
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _told(method: Method) -> Method:
-    """A method in which what cuda.core raises is an error of ours, with the user's line."""
+def _with_converted_errors(method: Method) -> Method:
+    """A method that converts errors of cuda.core to this library's, with the user's line."""
 
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
@@ -137,7 +137,7 @@ def _told(method: Method) -> Method:
             return method(*arguments, **options)
         except Exception as error:
             of_cuda = type(error) is RuntimeError or type(error).__module__.startswith("cuda.")
-            if not of_cuda:  # what is captured may raise, too
+            if not of_cuda:  # the captured function may raise, too
                 raise
             said = f"{error}{located(user_source())}"
             raise DeviceError(f"the GPU's driver reports {said}") from error
@@ -146,7 +146,7 @@ def _told(method: Method) -> Method:
 
 
 class CoreStream:
-    """A stream, as cuda.core and as the driver API have it."""
+    """A stream, with its cuda.core object and its driver API handle."""
 
     __slots__ = ("__weakref__", "driver", "handle", "kept", "native", "raw")
 
@@ -158,23 +158,23 @@ class CoreStream:
         self.kept = FreeLists()
 
     def free_kept(self) -> None:
-        """Give what is kept for it back to the pool."""
+        """Return the memory kept for it to the pool."""
         for each in self.kept.clear():
             self.driver._free(each, self)
 
     def __del__(self) -> None:
         if not sys.is_finalizing() and not inherited():
-            with suppress(DeviceError):  # of a device that has failed
+            with suppress(DeviceError):  # the device has failed
                 self.free_kept()
 
 
 class CoreKernel:
-    """A kernel that was loaded, and the launch configurations that it was given last."""
+    """A loaded kernel, and its recent launch configurations."""
 
     __slots__ = ("configurations", "native")
 
     def __init__(self, native: Any) -> None:
-        self.native = native  # which keeps its module
+        self.native = native  # keeps its module alive
         self.configurations: Table[tuple[int, int, int], Any] = Table(16)
 
 
@@ -201,22 +201,22 @@ class CoreDriver:
             threads=about.max_threads_per_block,
             shared_bytes=about.max_shared_memory_per_block_optin,
         )
-        # a pool of our own: what it keeps, and when it is trimmed, is nobody else's business
+        # a private pool, whose size and trimming are controlled here
         self._resource = core.DeviceMemoryResource(ordinal, core.DeviceMemoryResourceOptions())
         self._pool = self._resource.handle
         kept = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        everything = api.cuuint64_t((1 << 64) - 1)  # a synchronization gives nothing back
+        everything = api.cuuint64_t((1 << 64) - 1)  # a synchronization does not trim the pool
         self._call(api.cuMemPoolSetAttribute(self._pool, kept, everything))
         self._threads = threading.local()
         self._capturing = lock()
         self._foreign: Table[int, CoreStream] = Table(64)
         self._streams: WeakSet[CoreStream] = WeakSet()
-        """Those that memory is allocated on."""
+        """The streams on which memory is allocated."""
 
     # ---- streams and events
 
     def stream(self) -> CoreStream:
-        """The stream of this thread that has the name of the moment."""
+        """The stream of this thread with the current name."""
         status = self._api.cuCtxSetCurrent(self._context)[0]
         if status:
             raise _failed(self._api, status)
@@ -238,13 +238,13 @@ class CoreDriver:
 
     def _made(self) -> CoreStream:
         made = self._wrapped(self._device.create_stream())
-        with self._capturing:  # others may go over them
+        with self._capturing:  # other threads may iterate over them
             self._streams.add(made)
         return made
 
-    @_told
+    @_with_converted_errors
     def foreign_stream(self, handle: int) -> CoreStream:
-        """A stream of another package: nothing of it is owned."""
+        """A stream of another package, which is not owned."""
         found = self._foreign.get(handle)
         if found is None:
             found = self._wrapped(self._core.Stream.from_handle(handle))
@@ -254,30 +254,30 @@ class CoreDriver:
     def _wrapped(self, native: Any) -> CoreStream:
         return CoreStream(self, native, self._api.CUstream(int(native.handle)))
 
-    @_told
+    @_with_converted_errors
     def record(self, stream: CoreStream, timed: bool = False) -> Event:
         """An event on a stream."""
         with self._current():
             options = self._core.EventOptions(timing_enabled=True) if timed else None
             return stream.native.record(options=options)
 
-    @_told
+    @_with_converted_errors
     def wait(self, stream: CoreStream, event: Event) -> None:
-        """Have a stream wait."""
+        """Make a stream wait for an event."""
         with self._current():
             stream.native.wait(event)
 
-    @_told
+    @_with_converted_errors
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
         return bool(event.is_done)
 
-    @_told
+    @_with_converted_errors
     def reach(self, event: Event) -> None:
         """Wait for an event."""
         event.sync()
 
-    @_told
+    @_with_converted_errors
     def elapsed(self, start: Event, stop: Event) -> float:
         """The seconds between two timed events."""
         stop.sync()
@@ -286,7 +286,7 @@ class CoreDriver:
     def synchronize(self, stream: CoreStream | None = None) -> None:
         """Wait for a stream, or for all of them."""
         if stream is None:
-            # (all streams cannot be waited for while one of them is captured)
+            # a device cannot be synchronized while a stream is being captured
             with self._capturing, self._current():
                 self._call(self._api.cuCtxSynchronize())
         else:
@@ -294,7 +294,7 @@ class CoreDriver:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Make the device the current one of this thread, and afterwards what it was before."""
+        """Make the device the current one of this thread, within a block."""
         api = self._api
         self._call(api.cuCtxPushCurrent(self._context))
         try:
@@ -319,7 +319,7 @@ class CoreDriver:
     def free(
         self, address: int, stream: CoreStream, after: Sequence[Event] = (), nbytes: int = 0
     ) -> None:
-        """Give memory back to the pool, or keep it for the stream."""
+        """Return memory to the pool, or keep it for the stream."""
         for event in after:
             self.wait(stream, event)
         for each in stream.kept.keep(address, nbytes):
@@ -330,7 +330,7 @@ class CoreDriver:
             self._call(self._api.cuMemFreeAsync(address, stream.raw))
 
     def _free_kept(self) -> None:
-        """Give what is kept for streams back to the pool, and wait until it is there."""
+        """Return all memory kept for streams to the pool, and wait for that."""
         with self._capturing:
             streams = list(self._streams)
         for stream in streams:
@@ -338,19 +338,19 @@ class CoreDriver:
         self.synchronize()
 
     def trim(self) -> None:
-        """Give what is not used back to the system."""
+        """Return unused memory to the system."""
         self._free_kept()
         self._call(self._api.cuMemPoolTrimTo(self._pool, 0))
 
     def memory_state(self) -> MemoryState:
-        """How much memory there is."""
+        """The state of the device's memory."""
         self._free_kept()
         status, free, total = self._api.cuMemGetInfo()
         self._call((status,))
         return MemoryState(total, free, self._resource.attributes.used_mem_current)
 
     def ordinal_of(self, address: int) -> int:
-        """The GPU that an address is on."""
+        """The number of the GPU that an address belongs to."""
         attribute = self._api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(self._call(self._api.cuPointerGetAttribute(attribute, address)))
 
@@ -361,7 +361,7 @@ class CoreDriver:
         with self._current():
             address = self._call(self._api.cuMemHostAlloc(nbytes, _PORTABLE))
         memory = (ctypes.c_ubyte * nbytes).from_address(int(address))
-        # (at the end of the process the driver may be gone)
+        # at the end of the process the driver may be unloaded
         weakref.finalize(memory, self._free_pinned, address).atexit = False
         return np.ctypeslib.as_array(memory)
 
@@ -388,7 +388,7 @@ class CoreDriver:
     def copy_from(
         self, to: int, other: Driver, source: int, nbytes: int, stream: CoreStream
     ) -> None:
-        """Copy from another GPU, by way of the host where the two cannot reach each other."""
+        """Copy from another GPU, through the host if the two have no peer access."""
         assert isinstance(other, CoreDriver)
         self._call(
             self._api.cuMemcpyPeerAsync(
@@ -402,9 +402,9 @@ class CoreDriver:
 
     # ---- kernels
 
-    @_told
+    @_with_converted_errors
     def load(self, code: bytes, name: str, shared_bytes: int = 0) -> CoreKernel:
-        """Load a kernel. More dynamic shared memory than usual is asked for here, once."""
+        """Load a kernel, and opt in to more dynamic shared memory if needed."""
         api = self._api
         module = self._core.ObjectCode.from_cubin(code)
         kernel = module.get_kernel(name)
@@ -414,7 +414,7 @@ class CoreDriver:
             self._call(api.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device))
         return CoreKernel(kernel)
 
-    @_told
+    @_with_converted_errors
     def launch(
         self,
         kernel: CoreKernel,
@@ -432,15 +432,15 @@ class CoreDriver:
                 grid=blocks, block=threads, shmem_size=shared_bytes
             )
             kernel.configurations.remember(grid, configuration)
-        # plain integers become arguments of eight bytes
+        # plain integers are passed as eight bytes
         self._core.launch(stream.native, configuration, kernel.native, *arguments)
 
-    @_told
+    @_with_converted_errors
     def capture(self, record: Callable[[CoreStream], object], graph: Any = None) -> Any:
-        """Capture what a function launches.
+        """Capture the launches of a function.
 
-        It is captured from a stream of its own: memory that is freed meanwhile, by whomever, is
-        freed on other streams, and does not become a part of the graph.
+        A separate stream is captured, so that memory that any thread frees during the capture is
+        freed on other streams, and not recorded in the graph.
         """
         with self._capturing:
             return self._captured(record, graph)
@@ -457,13 +457,13 @@ class CoreDriver:
                 try:
                     graph.update(builder)
                     return graph
-                except Exception:  # it has another shape: then it is made anew
+                except Exception:  # the topology differs: instantiate a new graph
                     graph.close()
             return builder.complete()
         finally:
             builder.close()
 
-    @_told
+    @_with_converted_errors
     def replay(self, graph: Any, stream: CoreStream) -> None:
         """Run a graph."""
         graph.launch(stream.native)

@@ -1,8 +1,8 @@
 """DLPack: arrays handed from one package to another without a copy, both ways.
 
-The structures are those of dlpack.h, version 1: a tensor, what frees it, and around them a capsule
-whose name says whether somebody has taken the tensor. They are written with `ctypes`, so that they
-need neither a GPU nor another package.
+The structures are those of dlpack.h, version 1: a tensor, its deleter, and a capsule whose name
+tells whether the tensor was consumed. They are defined with `ctypes`, and need neither a GPU nor
+another package.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from functrans.errors import DtypeError
 from functrans.ir.types import is_bfloat16
 
 CPU, CUDA, MANAGED = 1, 2, 13
-"""The kinds of device that matter here."""
+"""The supported kinds of devices."""
 
 LEGACY_STREAM, UNORDERED = 1, -1
-"""As numbers of streams: the legacy default stream, and that nobody shall wait."""
+"""Special stream numbers: the legacy default stream, and no synchronization."""
 
 COPIED = 2
-"""The flag of a tensor that nobody else has."""
+"""The flag of a tensor that was copied, and is not shared."""
 
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
@@ -85,7 +85,7 @@ _new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char
 _is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# for the capsule that is being destroyed, which must not get a new reference
+# for a capsule under destruction, to which no new reference may be created
 _is_valid_at = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _pointer_at = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
@@ -103,7 +103,7 @@ def _let_go(address: int) -> None:
 
 def _destroyed(capsule: int) -> None:
     for name, form in _FORMS.items():
-        if _is_valid_at(capsule, name):  # nobody has taken the tensor
+        if _is_valid_at(capsule, name):  # the tensor was not consumed
             address = _pointer_at(capsule, name)
             form.from_address(address).deleter(address)
 
@@ -120,7 +120,7 @@ def capsule(
     versioned: bool,
     copied: bool = False,
 ) -> Any:
-    """A capsule around a C-contiguous tensor, which keeps its owner until somebody lets it go."""
+    """A capsule of a C-contiguous tensor, which keeps its owner alive until it is deleted."""
     name = b"dltensor_versioned" if versioned else b"dltensor"
     managed = _FORMS[name]()
     axes = ctypes.c_int64 * len(shape)
@@ -144,7 +144,7 @@ def capsule(
 
 
 class Taken:
-    """A tensor taken out of a capsule: it is let go with the last reference to this."""
+    """A consumed tensor, which is deleted with the last reference to this object."""
 
     def __init__(self, managed: _Managed | _Versioned) -> None:
         self._managed = managed
@@ -156,24 +156,24 @@ class Taken:
 
 
 class Description(NamedTuple):
-    """Where an array of another package is, and what it is."""
+    """The memory and type of another package's array."""
 
     address: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     strides: tuple[int, ...] | None  # in bytes; None: C-contiguous
-    owner: Any  # to be kept for as long as it is used
+    owner: Any  # to be kept alive during use
 
 
 def taken(held: Any) -> Description:
-    """The content of a capsule, which is used up.
+    """Consume a capsule.
 
     Raises
     ------
     ValueError
-        If it is none of DLPack's capsules, or somebody has taken the tensor.
+        If it is not a DLPack capsule, or was consumed before.
     DtypeError
-        If the tensor's dtype is none that arrays may have.
+        If the tensor's dtype is not supported.
     """
     name = next((name for name in _FORMS if _is_valid(held, name)), None)
     if name is None:
@@ -196,7 +196,7 @@ def _dtype_of(found: _DataType) -> np.dtype[Any]:
     kind = _KINDS.get(found.code)
     name = f"{kind}{found.bits // 8}"
     if found.lanes == 1 and found.code == _BFLOAT and found.bits == 16:
-        import ml_dtypes  # the user's, and only needed for such arrays
+        import ml_dtypes  # the user's package, imported only for such arrays
 
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16

@@ -13,7 +13,7 @@ from functrans.run.cuda.memory import Memory, allocate
 
 
 class GivenUp(Memory):
-    """An array whose memory a result has taken over: whoever uses it is told."""
+    """The memory of a donated array after its reuse: every access raises."""
 
     __slots__ = ()
 
@@ -37,14 +37,14 @@ class GivenUp(Memory):
 
 
 _ITS_OWN = 3
-"""The references to the memory of an array that nobody shares, seen from `given_up`."""
+"""The reference count, within `given_up`, of memory that is not shared."""
 
 
 def given_up(x: DeviceArray, operands: Sequence[DeviceArray], stream: Stream) -> Memory:
-    """Memory with the numbers of a donated operand, for a result to be written there.
+    """Memory with the contents of a donated operand, to be overwritten with a result.
 
-    It is the operand's own, which is of no more use then; or a copy, where another array, another
-    operand or another package has it too.
+    It is the operand's own memory, which becomes unusable; or a copy, if another array, another
+    operand or another package shares it.
     """
     memory = x.memory
     shared = sys.getrefcount(memory) > _ITS_OWN

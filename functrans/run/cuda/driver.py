@@ -1,8 +1,8 @@
 """The driver interface: all requests to a GPU's driver, and which driver serves a device.
 
-Streams, events, kernels and graphs are handed back as they came; addresses, sizes and handles are
-plain integers. So a driver is small, and there may be others than `functrans.run.cuda.core`: tests
-have one that checks lifetimes and stream order, and one that runs kernels in an emulator.
+Streams, events, kernels and graphs are opaque objects; addresses, sizes and handles are plain
+integers. So a driver is small, and there are others than `functrans.run.cuda.core`: tests have one
+that checks lifetimes and stream order, and one that runs kernels in an emulator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Event = Any
 """A point in the work of a stream."""
 
 Kernel = Any
-"""A kernel that was loaded, ready to be launched."""
+"""A loaded kernel."""
 
 LaunchGraph = Any
 """A CUDA graph that was captured and instantiated: launches that are replayed as one."""
@@ -34,14 +34,14 @@ class Properties(NamedTuple):
     """Properties of a GPU."""
 
     name: str
-    architecture: str  # what kernels are compiled for: "sm_90"
+    architecture: str  # the architecture of kernels: "sm_90"
     multiprocessors: int
     threads: int  # of a block, at most
-    shared_bytes: int  # of a block, at most: what has to be asked for included
+    shared_bytes: int  # the most of a block, with opt-in
 
 
 class MemoryState(NamedTuple):
-    """How many bytes of a GPU's memory there are, are free, and are in use by our pool."""
+    """The bytes of a GPU's memory: total, free, and in use by the pool."""
 
     total: int
     free: int
@@ -49,15 +49,15 @@ class MemoryState(NamedTuple):
 
 
 class OutOfMemory(Exception):
-    """Raised by `Driver.allocate`: `functrans.run.cuda.memory.allocate` makes an error of it."""
+    """Raised by `Driver.allocate`; `functrans.run.cuda.memory.allocate` converts it to an error."""
 
 
 class Stream(Protocol):
-    """A queue of work of one device: what is put there runs in that order."""
+    """An ordered queue of work on one device."""
 
     @property
     def driver(self) -> Driver:
-        """Whose it is."""
+        """The driver of its device."""
 
     @property
     def handle(self) -> int:
@@ -65,11 +65,11 @@ class Stream(Protocol):
 
 
 class Driver(Protocol):
-    """One GPU. All work is put on streams; nothing waits for it but what says so.
+    """One GPU. All work is queued on streams; methods wait for it only where documented.
 
-    Whoever calls a method has called `stream` on the same thread, and no other driver's since: that
-    makes the device the current one of the thread. Only `free`, `record` and `wait` may be called
-    from anywhere, since memory is freed wherever its last reference goes.
+    Before a method is called, the same thread must have called `stream`, and since then no other
+    driver's: that makes the device the thread's current one. Only `free`, `record` and `wait` may
+    be called from any thread, since memory is freed wherever its last reference is dropped.
     """
 
     @property
@@ -87,23 +87,23 @@ class Driver(Protocol):
     # ---- streams and events
 
     def stream(self) -> Stream:
-        """The stream of the calling Python thread by `stream_name`. Makes the device current.
+        """The calling thread's stream named `stream_name`; makes the device current.
 
-        A thread has one of each name, always the same one. Streams of two threads are in no order,
-        nor are those of two names, and none is ordered with the default stream.
+        A thread has one stream of each name. Streams of different threads or names are not ordered
+        with each other, and none is ordered with the default stream.
         """
 
     def transfers(self) -> Stream:
         """Another stream of the calling Python thread, for copies that wait for no kernel."""
 
     def foreign_stream(self, handle: int) -> Stream:
-        """A stream of another package (1 is the legacy default stream), as long as it has it."""
+        """A stream of another package (1 is the legacy default stream), which owns it."""
 
     def record(self, stream: Stream, timed: bool = False) -> Event:
-        """An event that has happened once all is done that is on the stream by now."""
+        """An event that happens when all present work on the stream is done."""
 
     def wait(self, stream: Stream, event: Event) -> None:
-        """Have what is put on the stream from now on start after an event (of any device)."""
+        """Make further work on the stream wait for an event, of any device."""
 
     def happened(self, event: Event) -> bool:
         """Whether an event has happened."""
@@ -121,12 +121,12 @@ class Driver(Protocol):
         """The seconds between two timed events, for which it waits."""
 
     def synchronize(self, stream: Stream | None = None) -> None:
-        """Wait until a stream, or the whole device, has done its work.
+        """Wait until all work on a stream, or on the whole device, is done.
 
         Raises
         ------
         DeviceError
-            If a kernel failed: the device is of no more use to this process.
+            If a kernel failed: then this process cannot use the device any more.
         """
 
     # ---- memory
@@ -134,25 +134,25 @@ class Driver(Protocol):
     def allocate(self, nbytes: int, stream: Stream) -> int:
         """The address of new memory, aligned to 256 bytes: stream-ordered, from a pool.
 
-        It may be used by what is put on the stream from now on.
+        Further work on the stream may use it.
 
         Raises
         ------
         OutOfMemory
-            If there is none. The pool is as it was.
+            If there is too little memory. The pool is unchanged.
         """
 
     def free(
         self, address: int, stream: Stream, after: Sequence[Event] = (), nbytes: int = 0
     ) -> None:
-        """Give memory back to the pool once the stream comes there, after some events.
+        """Return memory to the pool in stream order, after some events, without waiting.
 
-        Nothing waits for it. Memory that is allocated on that stream from now on may be the same;
-        if it is said how much it is, it may be kept for that.
+        Later allocations on that stream may reuse it; if its size is given, it may be kept for
+        them.
         """
 
     def trim(self) -> None:
-        """Give what the pool has and does not use back to the system."""
+        """Return unused memory of the pool to the system."""
 
     def memory_state(self) -> MemoryState:
         """How much memory there is."""
@@ -163,22 +163,22 @@ class Driver(Protocol):
     # ---- copies
 
     def pinned(self, nbytes: int) -> np.ndarray[Any, Any]:
-        """Memory of the host, as bytes, that the device copies from and to while Python goes on.
+        """Pinned host memory, as bytes, for asynchronous copies.
 
-        It must stay until what was copied there has been: nothing waits for that.
+        The caller must keep it alive until these copies are done.
         """
 
     def copy_in(self, address: int, source: np.ndarray[Any, Any], stream: Stream) -> None:
         """Copy a C-contiguous array from the host.
 
-        The array must stay, and stay as it is, until the stream is synchronized.
+        The array must be kept alive and unchanged until the stream is synchronized.
         """
 
     def copy_out(self, target: np.ndarray[Any, Any], address: int, stream: Stream) -> None:
-        """Copy into a C-contiguous array of the host, which is filled once the stream is there."""
+        """Copy into a C-contiguous host array, asynchronously, in stream order."""
 
     def copy(self, to: int, source: int, nbytes: int, stream: Stream) -> None:
-        """Copy within the device: from one address to another that does not overlap with it."""
+        """Copy within the device, between regions that do not overlap."""
 
     def copy_from(self, to: int, other: Driver, source: int, nbytes: int, stream: Stream) -> None:
         """Copy from another GPU, on a stream of this one."""
@@ -189,7 +189,7 @@ class Driver(Protocol):
     # ---- kernels
 
     def load(self, code: bytes, name: str, shared_bytes: int = 0) -> Kernel:
-        """A kernel of a cubin, which may be launched with so much dynamic shared memory."""
+        """A kernel of a cubin, which may be launched with this much dynamic shared memory."""
 
     def launch(
         self,
@@ -202,7 +202,7 @@ class Driver(Protocol):
     ) -> None:
         """Launch a grid of blocks of threads.
 
-        Each argument is eight bytes: an address, or an int64.
+        Each argument has eight bytes: an address, or an int64.
         """
 
     def capture(
@@ -210,19 +210,19 @@ class Driver(Protocol):
     ) -> LaunchGraph:
         """Capture the work that a function puts on a stream, as a graph to be replayed.
 
-        Nothing runs meanwhile. The function may launch, fill and copy within the device, no more:
-        memory is allocated before. What the graph uses must stay as long as it is replayed.
+        The work is not executed. The function may only launch, fill and copy within the device:
+        memory is allocated before. Everything that the graph uses must be kept alive.
 
         Parameters
         ----------
         record : callable
         graph : optional
-            A graph that is made into the new one, which is quicker where they differ in arguments
-            only. It is not to be used afterwards.
+            A graph to be updated to the new one, which is faster if only arguments differ. It must
+            not be used afterwards.
         """
 
     def replay(self, graph: LaunchGraph, stream: Stream) -> None:
-        """Run what was captured, on a stream."""
+        """Run a captured graph on a stream."""
 
 
 # ---- which driver answers for a device -----------------------------------------------------------
@@ -239,9 +239,9 @@ _substitutes: ContextVar[dict[int, Driver] | None] = ContextVar("_substitutes", 
 
 @contextmanager
 def using(*drivers: Driver) -> Iterator[None]:
-    """Have these drivers, and no others, answer for their devices, here and in what is called.
+    """Use these drivers, and no others, for their devices, within a block.
 
-    A thread that is started inside has to be run in a copy of the context (`contextvars`).
+    A thread that is started inside must run in a copy of the context (`contextvars`).
     """
     token = _substitutes.set({driver.ordinal: driver for driver in drivers})
     try:
@@ -251,12 +251,12 @@ def using(*drivers: Driver) -> Iterator[None]:
 
 
 stream_name: ContextVar[str] = ContextVar("stream_name", default="")
-"""Of the stream that the calling thread puts work on; "" is that which it has anyway."""
+"""The name of the calling thread's current stream; "" is its default one."""
 
 
 @contextmanager
 def named_stream(name: str) -> Iterator[None]:
-    """Have work of the calling thread put on its stream of that name meanwhile, on each device."""
+    """Put work of the calling thread on its stream of that name, within a block, on each device."""
     if not isinstance(name, str) or not name:
         raise DeviceError(f'cuda_stream takes a name, as in cuda_stream("copies"), not {name!r}')
     token = stream_name.set(name)
@@ -272,8 +272,8 @@ def driver(device: str = "cuda:0") -> Driver:
     Raises
     ------
     DeviceError
-        If there is no such device, or what is needed to use it is missing: says what, and how to
-        get it.
+        If the device does not exist, or a package that is needed to use it is missing; the message
+        explains how to get it.
     """
     ordinal = ordinal_of(device)
     substitutes = _substitutes.get()
@@ -310,7 +310,7 @@ def opened() -> list[Driver]:
 
 
 def count() -> int:
-    """How many GPUs there are: 0, too, where what is needed to use one is missing."""
+    """The number of usable GPUs; 0 if a package that is needed to use one is missing."""
     substitutes = _substitutes.get()
     if substitutes is not None:
         return len(substitutes)
@@ -322,12 +322,12 @@ def count() -> int:
 
 
 def there_is(device: str) -> bool:
-    """Whether there is such a GPU, and what is needed to use it."""
+    """Whether a GPU exists and can be used."""
     return ordinal_of(device) < count()
 
 
 def full_name(device: str) -> str:
-    """The full name of a GPU, be it there or not: ``"cuda:0"`` for ``"cuda"``."""
+    """The full name of a GPU, which need not exist: ``"cuda:0"`` for ``"cuda"``."""
     return f"cuda:{ordinal_of(device)}"
 
 
@@ -341,25 +341,25 @@ def ordinal_of(device: Any) -> int:
 
 
 def name_of(device: str) -> str:
-    """The full name of a device that is there: ``"cuda:0"`` for ``"cuda"``."""
+    """The full name of an existing device: ``"cuda:0"`` for ``"cuda"``."""
     return driver(device).device
 
 
 def absent(device: str, ordinals: Sequence[int]) -> str:
-    """The words about a GPU that is not there."""
+    """The message about a missing GPU."""
     there = ", ".join(f'"cuda:{each}"' for each in ordinals) or "no GPU"
     are = "are" if len(ordinals) > 1 else "is"
     return f'there is no device "{device}" here: there {are} {there}'
 
 
 def _after_fork_in_child() -> None:
-    # CUDA does not survive a fork. What the parent had allocated is the parent's to free.
+    # CUDA does not survive a fork. The parent frees its own allocations.
     global _used_before_fork
     _used_before_fork = _used_before_fork or bool(_opened)
 
 
 def inherited() -> bool:
-    """Whether the GPUs of this process are those of the one that it was forked from."""
+    """Whether this process was forked from one that used GPUs."""
     return _used_before_fork
 
 

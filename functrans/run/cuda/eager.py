@@ -1,9 +1,9 @@
 """Eager operations on device arrays: each is traced once for its types, and run as a program.
 
-What a NumPy function means is said by what it does to tracers (`functrans.trace.protocols`), so
-every function that can be traced is there. A call is keyed by the function, the types of what is
-computed with, and all the rest, which is a constant of the program. Numbers that are operands
-(``x * 0.1``) are no constants: each value would be a program of its own.
+NumPy functions are implemented by tracing them (`functrans.trace.protocols`), so every function
+that can be traced is supported. A call is keyed by the function, the types of its operands, and all
+other arguments, which are constants of the program. Numbers that are operands (``x * 0.1``) are not
+constants, since each value would need a separate program.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from functrans.tree.compare import Structure
 Function = Callable[..., Any]
 
 _ASKS_FOR_VALUES = (TracerBoolError, TracerConversionError, TracerIndexError)
-"""Errors that are raised where Python needs to know a number."""
+"""Errors of code that needs a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """A number of the host that is computed with, so that its value is no constant."""
+    """A host number that is an operand, not a constant."""
 
     value: Any
 
@@ -57,13 +57,13 @@ class _Traced(NamedTuple):
     ----------
     graph : Graph
     captures : sequence
-        What it takes behind the operands.
+        The values of the inputs that follow the operands.
     numbers : tuple of int
-        Which leaves of the call are operands.
+        The positions of the leaves of the call that are operands.
     structure : Structure
-        Of the result.
+        The structure of the result.
     results : tuple
-        Its leaves: the number of an output of the graph, in an `_Output`, or what it is.
+        The leaves of the result: the number of a graph output, in an `_Output`, or a constant.
     """
 
     graph: Graph
@@ -73,7 +73,7 @@ class _Traced(NamedTuple):
     results: tuple[Any, ...]
 
     def is_one_array_of(self, count: int) -> bool:
-        """Whether the result is an array that is computed from so many leaves, and nothing else."""
+        """Whether the result is one array, computed from ``count`` operands and nothing else."""
         everything = len(self.numbers) == count and not self.captures
         return everything and self.structure == _LEAF and self.results == (_Output(0),)
 
@@ -87,7 +87,7 @@ _LEAF = tree.structure(0)
 
 _traced: Table[Any, _Traced] = Table(4096)
 _known: Table[Any, bool] = Table(1024)
-"""The calls whose arrays of the host are constants, since Python looks at them."""
+"""The calls whose host arrays are constants, since Python reads them."""
 
 
 _inline: Table[Any, DeviceProgram] = Table(1024)
@@ -95,9 +95,9 @@ _inline: Table[Any, DeviceProgram] = Table(1024)
 
 
 def key_of_ufunc(of: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """What the program of a ufunc follows from, if it is one of device arrays and floats alone.
+    """The key of a ufunc's program, for operands that are device arrays and floats only.
 
-    None if it is not, or the arrays are on several devices: `call` knows what to do then.
+    None for other operands, or several devices, which `call` handles.
     """
     here = None
     types: list[Any] = []
@@ -115,7 +115,7 @@ def key_of_ufunc(of: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def inline(key: Any, inputs: Sequence[Any]) -> DeviceArray | None:
-    """The result of a ufunc whose program is known; None if it is not."""
+    """The result of a ufunc whose program is cached; None if it is not."""
     made = _inline.get(key)
     if made is None:
         return None
@@ -131,29 +131,28 @@ def call(
     name: str = "",
     inline_key: Any = None,
 ) -> Any:
-    """The result of a function of arrays, computed on the device that some of them are on.
+    """The result of a function of arrays, computed on the device of some of them.
 
     Parameters
     ----------
     function : callable
-        Is given tracers in the places of arrays. It must always do the same.
+        Called with tracers in place of arrays. It must be deterministic.
     args, kwargs
-        Pytrees, with device arrays among their leaves; of arrays of the host, of `Operand`, and of
-        constants.
+        Pytrees of device arrays, host arrays, `Operand` and constants.
     key : hashable, optional
-        What the function is known by, if that is not itself.
+        The key of the function, if not itself.
     name : str, optional
-        What messages call it.
+        Its name in messages.
     inline_key : hashable, optional
-        Of `key_of_ufunc`: the program is entered there.
+        The key of `key_of_ufunc`, under which the program is cached.
 
     Raises
     ------
     DeviceError
         If the arrays are on several devices.
     UnsupportedNumPyError
-        If Python would have to look at the numbers, and `functrans.config.cuda_fallback` does not
-        say that it may be done on the host.
+        If Python needs a value, and `functrans.config.cuda_fallback` does not allow computation on
+        the host.
     """
     leaves, structure = tree.flatten((args, kwargs or {}))
     if any(isinstance(x, Tracer) for x in leaves):
@@ -201,7 +200,7 @@ def _trace(
     constants: bool,
     name: str,
 ) -> _Traced:
-    """The graph of a call, which is remembered if what it goes by can be."""
+    """The graph of a call, memoised if its key is hashable."""
     numbers = tuple(
         i
         for i, x in enumerate(leaves)
@@ -266,7 +265,7 @@ def on_host(
     name: str,
     why: Exception | None = None,
 ) -> Any:
-    """A call on copies of its arrays, whose results are put back: if the user has allowed it."""
+    """A call on host copies of its arrays, whose results are copied back, if the user allows it."""
     if config.cuda_fallback != "host":
         raise UnsupportedNumPyError(
             f"{name}{located(user_source())} has to look at the numbers of a device array, on "
@@ -296,7 +295,7 @@ def _is_operand(x: Any) -> bool:
 
 
 def _constant(x: Any) -> Any:
-    """The key of a constant; None if nothing tells it from others."""
+    """The key of a constant; None if it has no unique key."""
     x = _value(x)
     if isinstance(x, (np.ndarray, np.generic)):
         return None if x.dtype.hasobject else (type(x), x.dtype, x.shape, x.tobytes())
@@ -307,7 +306,7 @@ def _constant(x: Any) -> Any:
     if isinstance(x, complex):
         return type(x), x.real.hex(), x.imag.hex()
     if callable(x) and not isinstance(x, (type, np.ufunc)):
-        return None  # it may do something else tomorrow
+        return None  # its behaviour may change
     try:
         hash(x)
     except TypeError:
@@ -316,7 +315,7 @@ def _constant(x: Any) -> Any:
 
 
 def refuse_to_change(what: str, instead: str) -> MutationError:
-    """The error of what would change an array in place."""
+    """The error of an operation that would change an array in place."""
     return MutationError(
         f"{what}{located(user_source())}: an array on a device is a value, and nothing changes it "
         f"in place: {instead}"
@@ -324,7 +323,7 @@ def refuse_to_change(what: str, instead: str) -> MutationError:
 
 
 def with_operands(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The arguments, whose floats are operands: an integer may be an axis, or a size."""
+    """The arguments, with floats as operands; integers remain constants: they may be axes."""
     return tuple(map(_float, args)), {name: _float(x) for name, x in kwargs.items()}
 
 

@@ -1,4 +1,4 @@
-"""The key of a GPU's machine code on disk, besides what it was made of: compilers and paths."""
+"""The environment part of the key of cubins on disk: compilers and this library."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _PACKAGES = (
 
 
 def of_cubins() -> Any:
-    """A new hash of all but the text that code for a GPU follows from."""
+    """A new hash of everything besides the text that determines a cubin."""
     return _of_cubins().copy()
 
 
 @once
 def _of_cubins() -> Any:
-    # what a kernel calls is in this library, too
+    # kernels call functions of this library, too
     circumstances = fingerprint.of_library().copy()
     circumstances.update("\n".join(map(str, _compilers())).encode())
     return circumstances
 
 
 def _compilers() -> Iterator[object]:
-    """Which compiler of CUDA kernels is installed, and which other one is asked for."""
+    """The installed compiler of CUDA kernels, and the configured alternative."""
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             yield f"{package} {metadata.version(package)}"

@@ -20,18 +20,18 @@ _ON_A_GPU = (dlpack.CUDA, dlpack.MANAGED)
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether something is an array of another package on a GPU."""
+    """Whether a value is another package's array on a GPU."""
     if isinstance(x, (np.ndarray, np.generic, DeviceArray)):
         return False
     return _has_dlpack(x) or hasattr(x, "__cuda_array_interface__")
 
 
 def from_foreign(x: Any) -> DeviceArray:
-    """An array of another package, as it is, where it is: on the same device, without a copy.
+    """An array of another package, on the same device and without a copy.
 
-    Its owner is kept for as long as our streams use it. It must not be written to meanwhile. One
-    that does not begin at a multiple of 16 bytes, as a slice may not, is copied: kernels load so
-    many bytes at once.
+    Its owner is kept alive as long as this library's streams use it. It must not be written to in
+    that time. An array that is not aligned to 16 bytes, like some slices, is copied, since kernels
+    load that many bytes at once.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def _has_dlpack(x: Any) -> bool:
 
 
 def _by_interface(x: Any) -> tuple[Description, Driver]:
-    """An array by its ``__cuda_array_interface__``; our stream is made to wait for theirs."""
+    """An array by its ``__cuda_array_interface__``; this thread's stream waits for its stream."""
     said = x.__cuda_array_interface__
     if said.get("mask") is not None:
         raise DtypeError(f"a masked {type(x).__name__} is not supported: fill in what is masked")
@@ -91,7 +91,7 @@ def _check(found: Description, kind: type) -> None:
 
 
 def is_contiguous(found: Description) -> bool:
-    """Whether an array is C-contiguous: NumPy's meaning, where axes of extent 1 do not count."""
+    """Whether an array is C-contiguous as in NumPy, which ignores axes of extent 1."""
     if found.strides is None or 0 in found.shape:
         return True
     expected = np.empty(found.shape, found.dtype).strides

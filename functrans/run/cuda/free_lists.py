@@ -1,8 +1,8 @@
 """Segregated free lists: pieces of memory that a stream has freed, for its next allocations.
 
-A program that is called again asks for pieces of the sizes that it has just let go. From here they
-come without a call of the driver, and at the same addresses, which graphs are replayed with. What
-is put on the stream after a piece was freed comes after all that used it, so nothing is waited for.
+A repeated program allocates pieces of the sizes that it has just freed. The lists provide them
+without a driver call, and at the same addresses, which replayed graphs need. Work that is queued
+after a piece was freed runs after all its uses, so nothing has to wait.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from functrans.locks import lock
 
 LARGEST, ALL = 32 << 20, 256 << 20
-"""Bytes of a piece, and of all pieces together: what larger ones are used for takes longer than a
-call of the driver. (The pool gives nothing back to the system either, until it is asked to.)"""
+"""The most bytes of a piece, and of all pieces: work on larger ones takes longer than a driver
+call. (The pool does not return memory to the system either, until it is trimmed.)"""
 
 SIZES, PIECES = 64, 8
-"""How many sizes there are lists of, and how many pieces are in each."""
+"""The most sizes with a list, and the most pieces of each."""
 
 
 class FreeLists:
-    """Free pieces of memory, by their sizes."""
+    """Free pieces of memory, by size."""
 
     __slots__ = ("_lists", "_lock", "_nbytes")
 
@@ -28,7 +28,7 @@ class FreeLists:
         self._lock = lock()
 
     def take(self, nbytes: int) -> int:
-        """The address of a piece of this size, which is no longer here; 0 if there is none."""
+        """Remove a piece of this size; its address, or 0 if there is none."""
         with self._lock:
             found = self._lists.get(nbytes)
             if not found:
@@ -37,7 +37,7 @@ class FreeLists:
             return found.pop()
 
     def keep(self, address: int, nbytes: int) -> list[int]:
-        """Keep a piece. What there is no room for is returned: it, or those of old sizes."""
+        """Add a piece; returns pieces for which there is no room: it, or those of old sizes."""
         if not 0 < nbytes <= LARGEST:
             return [address]
         with self._lock:
@@ -55,7 +55,7 @@ class FreeLists:
             return dropped
 
     def clear(self) -> list[int]:
-        """All pieces, of which none is here any more."""
+        """Remove and return all pieces."""
         with self._lock:
             found = [each for pieces in self._lists.values() for each in pieces]
             self._lists.clear()

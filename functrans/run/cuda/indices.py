@@ -1,7 +1,7 @@
-"""Indices of device arrays: what is constant in them, and what a program is given.
+"""Indices of device arrays: their constant part, and the operands of programs.
 
-Where a piece begins is no constant, since each would be a program of its own: a loop over batches
-is one program, or, where pieces lie together in memory, copies of memory and none.
+The start of a slice is not a constant, since each would need a separate program: a loop over
+batches is one program, or, for contiguous slices, memory copies without a program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Range(NamedTuple):
     Parameters
     ----------
     extent : int
-        Of the axis.
+        The extent of the axis.
     length : int
     step : int
     """
@@ -43,11 +43,11 @@ class Window(NamedTuple):
     Parameters
     ----------
     starts : tuple of int
-        Where the ranges begin.
+        The starts of the ranges.
     ranges : tuple of Range
         One for each axis of the array.
     shape : tuple of int
-        Of the result.
+        The shape of the result.
     """
 
     starts: tuple[int, ...]
@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
     @property
     def is_together(self) -> bool:
-        """Whether it lies in one piece of memory."""
+        """Whether it is contiguous in memory."""
         parts = [each.length != each.extent for each in self.ranges]
         last = max((axis for axis, part in enumerate(parts) if part), default=0)
         return all(
@@ -66,7 +66,7 @@ class Window(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The element in memory that it begins with, if it has elements."""
+        """The offset of its first element in memory, if it has elements."""
         if not prod(self.shape):
             return 0
         extents = [each.extent for each in self.ranges]
@@ -82,7 +82,7 @@ def _entry(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
         return item
     if isinstance(item, OnDevice):
-        # how many elements a mask takes decides the shape: Python has to know it
+        # the number of selected elements determines the shape, so the mask is read
         return np.asarray(item) if item.dtype.kind == "b" else item
     if isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
@@ -96,11 +96,11 @@ def _entry(item: Any) -> Any:
     try:
         return operator.index(item)
     except TypeError:
-        return item  # of which it is said what is wrong where it is traced
+        return item  # tracing raises the proper error
 
 
 def is_basic(items: Sequence[Any]) -> bool:
-    """Whether an index has nothing but integers, slices, None and an ellipsis."""
+    """Whether an index consists of integers, slices, None and an ellipsis only."""
     return all(
         item is None or item is Ellipsis or type(item) is int or isinstance(item, slice)
         for item in items
@@ -113,7 +113,7 @@ def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
     Raises
     ------
     IndexError
-        If there is no such element, or if there are more entries than axes.
+        If the index is out of bounds, or has more entries than the array has axes.
     """
     starts, ranges, result = [], [], []
     axis = 0
@@ -139,7 +139,7 @@ def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
 
 
 def _full(items: Sequence[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """The entries, with slices for all axes that are not mentioned."""
+    """The entries, with full slices for all axes without an entry."""
     used = sum(map(_axes, items))
     if used > len(shape):
         raise IndexError(
@@ -157,14 +157,14 @@ def _full(items: Sequence[Any], shape: tuple[int, ...]) -> Iterator[Any]:
 
 
 def _axes(item: Any) -> int:
-    """How many axes an entry is for."""
+    """The number of axes that an entry indexes."""
     if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
         return 0
     return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
 
 
 def reader(window: Window) -> Any:
-    """A function of an array and of starts, which takes such a window."""
+    """A function of an array and of starts that reads such a window."""
 
     def read(x: Any, starts: Sequence[Any]) -> Any:
         for axis, (start, (extent, length, step)) in enumerate(
@@ -173,7 +173,7 @@ def reader(window: Window) -> Any:
             if length == extent and step == 1:
                 continue
             span = (length - 1) * step if length else 0
-            # it is inside, which the kernel can see here
+            # clamped, so that the kernel knows that it is in bounds
             first = maximum(minimum(start, extent - 1 - max(span, 0)), max(-span, 0))
             positions = first + step * iota(size=length, dtype=_INDEX)
             x = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
@@ -183,7 +183,7 @@ def reader(window: Window) -> Any:
 
 
 def known(items: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """The entries with masks as the integers that they stand for, so that shapes are known.
+    """The entries, with masks converted to integers, so that shapes are known.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """A plan as launches: its kernels compiled and loaded, called with addresses on a stream.
 
-The temporaries of a call share one allocation, where the plan puts them. What is launched a second
-time with the same addresses is captured as a CUDA graph, and replayed from then on: a pool gives
-the same few addresses again to a program that is called in a loop.
+The temporaries of a call share one allocation, at the plan's offsets. A sequence of launches that
+occurs a second time with the same addresses is captured as a CUDA graph, and replayed from then on:
+in a loop, the pool gives a program the same few addresses again and again.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ from functrans.run.cuda.resources import (
 )
 
 WORTH_A_GRAPH = 2
-"""The least number of launches that are worth being captured."""
+"""The fewest launches that are captured."""
 
 GRAPHS = 8
-"""How many graphs of a program are kept: a loop whose results are its next operands goes from one
-piece of memory to another and back."""
+"""The most graphs of a program: a loop whose results are its next operands alternates between two
+pieces of memory."""
 
 STREAMS = 64
-"""On how many streams a program keeps a status word."""
+"""The most streams for which a program keeps a status word."""
 
 FEW_SPILLS = 32
-"""Bytes that a thread may spill for another block beside its own: three or four addresses, which
-are stored before a loop and loaded behind it."""
+"""The most bytes that a thread may spill to make room for another block: three or four addresses,
+which are stored before a loop and loaded after it."""
 
 
 def machine(architecture: str) -> Target:
-    """A GPU of NVIDIA's, with its libraries where these are installed, as it is to be used now.
+    """The target of an NVIDIA GPU, with the installed libraries and the current configuration.
 
-    Its programs give the same bits each time if that is asked for, and round products if they may.
+    The configuration determines whether results are reproducible, and the precision of products.
     """
     tf32 = config.matmul_precision == "tf32"
     return _machine(CUDA, architecture, are_installed(), config.deterministic, tf32)
@@ -82,13 +82,13 @@ def _machine(
     room = known.shared_of_a_block if known is not None else LEAST_SHARED_OF_A_BLOCK
     grid = base.grid._replace(largest_shared=room)
     if capability(architecture) < (8, 0):
-        # tensor cores multiply other tiles of fewer kinds of numbers, and nothing is copied to them
+        # older tensor cores support fewer dtypes and other tiles, without asynchronous copies
         grid = grid._replace(warp_tiles=(), copied_tiles=())
     return replace(base, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
 
 
 class Compiled(NamedTuple):
-    """A kernel of a plan: its text, and what came of it.
+    """A compiled kernel of a plan.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     blocks = least_blocks(kernel)
     made = compile_cubin(source, signature, architecture, threads, blocks)
     if made.resources.spills > FEW_SPILLS and blocks > 1:
-        # one block with all registers in use is the lesser evil
+        # a single block that uses all registers is better
         made = compile_cubin(source, signature, architecture, threads)
     more = within_reach(made.resources, threads, architecture, shared)
     if more:
@@ -129,7 +129,7 @@ def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
 
 
 def all_compiled(kernels: Sequence[Kernel], grid: Grid, architecture: str) -> list[Compiled]:
-    """The cubins of kernels, which threads compile side by side."""
+    """The cubins of kernels, compiled in parallel threads."""
     work = [partial(compiled, kernel, grid, architecture) for kernel in kernels]
     return side_by_side(work, config.threads)
 
@@ -144,13 +144,13 @@ class Launch(NamedTuple):
     Parameters
     ----------
     kernel : Kernel
-        That was loaded.
+        The loaded kernel.
     blocks, threads : int
     buffers : tuple of int
-        Which addresses it is given: of the inputs, the outputs, the temporaries.
+        The numbers of the buffers whose addresses it takes: inputs, outputs, then temporaries.
     sizes : tuple of int
     shared : int
-        Bytes of shared memory that the launch adds to what the kernel declares.
+        Bytes of dynamic shared memory, in addition to those that the kernel declares.
     """
 
     kernel: Any
@@ -168,7 +168,7 @@ class LibraryCall(NamedTuple):
     ----------
     step : LibraryStep
     buffers : tuple of int
-        As of a `Launch`.
+        As for `Launch`.
     """
 
     step: LibraryStep
@@ -176,7 +176,7 @@ class LibraryCall(NamedTuple):
 
 
 class _Captured(NamedTuple):
-    """A graph, and the workspaces and plans that its calls of libraries go on using."""
+    """A graph, and the workspaces and plans that its library calls use."""
 
     graph: LaunchGraph
     used: list[object]
@@ -199,7 +199,7 @@ class Launches:
         self.may_fail = any(may_fail(kernel.body) for kernel in plan.kernels)
         slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
         architecture = driver.properties.architecture
-        driver.stream()  # whose device the kernels are loaded for
+        driver.stream()  # makes current the device for which kernels are loaded
         kernels = [kernel for kernel in plan.kernels if kernel.team]
         loaded = {
             kernel: driver.load(made.cubin.code, made.cubin.name, launch(kernel, grid).shared)
@@ -214,7 +214,7 @@ class Launches:
         ]
         calls = [each.step.symbol for each in self.launches if isinstance(each, LibraryCall)]
         self.needs_room = bool(calls) and all(map(capturable, calls))
-        """Whether libraries are called that need memory to work in, always the same."""
+        """Whether library calls need a fixed workspace."""
         self.is_worth_a_graph = len(self.launches) >= WORTH_A_GRAPH and (
             self.needs_room or not calls
         )
@@ -224,9 +224,9 @@ class Launches:
         self._lock = lock()
 
     def run(self, addresses: Sequence[int], stream: Stream, explain: Explain) -> Pending:
-        """Launch all kernels on memory at some addresses: of the inputs, then of the outputs.
+        """Launch all kernels, with the addresses of the inputs and then of the outputs.
 
-        Gives what tells whether they have failed, if they can.
+        Returns the pending status, if they can fail.
         """
         flag = self._flag(stream) if self.may_fail else None
         given = (flag.address if flag else 0, *addresses)
@@ -250,8 +250,8 @@ class Launches:
         return found
 
     def _replay(self, given: tuple[int, ...], stream: Stream) -> None:
-        """Launch what has been launched with these addresses before as one graph."""
-        # (a graph that is being replayed on one stream must not be changed for another)
+        """Replay the graph of earlier launches with the same addresses."""
+        # a graph that runs on one stream must not be updated for another
         with self._lock:
             found = self._graphs.get(given)
             if found is None and given not in self._seen:
@@ -264,7 +264,7 @@ class Launches:
             self.driver.replay(found.graph, stream)
 
     def _capture(self, given: tuple[int, ...], stream: Stream) -> _Captured:
-        """A graph of all launches: where there are many, the oldest is made into it."""
+        """Capture all launches as a graph, by an update of the oldest graph if there are many."""
         oldest = None
         if len(self._graphs) >= GRAPHS:
             oldest = self._graphs.pop(next(iter(self._graphs))).graph
@@ -298,7 +298,7 @@ class Launches:
 
     @contextmanager
     def _room(self, addresses: Sequence[int], stream: Stream) -> Iterator[Workspace]:
-        """Memory for a call to work in: of those that come one after the other, the same."""
+        """Workspace for library calls, shared by consecutive ones."""
         if self.needs_room:
             yield _Room(addresses[-1])
             return
@@ -311,7 +311,7 @@ class Launches:
 
 
 class _Room:
-    """Memory for a library to work in, of `LARGEST_WORKSPACE` bytes."""
+    """A library's workspace of `LARGEST_WORKSPACE` bytes."""
 
     def __init__(self, address: int) -> None:
         self.address = address

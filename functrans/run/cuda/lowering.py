@@ -1,6 +1,6 @@
 """Inspection of a GPU program: stages, source, PTX, SASS, and the resources of its kernels.
 
-No GPU is needed for any of it: kernels are compiled for an architecture by name.
+This needs no GPU: kernels are compiled for an architecture by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from functrans.run.cuda.memory import in_words
 from functrans.run.cuda.resources import MULTIPROCESSORS, occupancy
 
 DEFAULT = "sm_90"
-"""The architecture to compile for where there is no GPU, and nothing else is said."""
+"""The default architecture to compile for without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -41,26 +41,26 @@ class KernelReport:
     Parameters
     ----------
     name : str
-        In the source.
+        Its name in the source.
     launches : int
-        Of a call of the program.
+        The launches in a call of the program.
     blocks : int
-        Of all launches together.
+        The blocks of all launches together.
     threads : int
-        Of a block.
+        The threads of a block.
     team : int
-        How many threads do an iteration of the kernel's band: 1, a warp, or a block.
+        The threads that execute one iteration of the kernel's band: 1, a warp, or a block.
     registers : int
-        Of a thread.
+        The registers of a thread.
     spills, local, shared : int
-        Bytes: what a thread moves to and from local memory for want of registers; its local
-        memory; the shared memory of a block.
+        Bytes that a thread spills to local memory and reloads, bytes of its local memory, and of
+        the shared memory of a block.
     occupancy : float or None
-        Of the warps that a multiprocessor has room for; None if the architecture is not known.
+        The fraction of a multiprocessor's warps; None if the architecture is unknown.
     limit : str
-        What there is too little of for more.
+        The resource that limits the occupancy.
     bytes_read, bytes_written : int
-        The sizes of the arrays in memory that it reads and writes, in all launches.
+        The total sizes of the arrays that it reads and writes, in all launches.
     """
 
     name: str
@@ -87,13 +87,13 @@ class ProgramReport:
     architecture : str
     kernels : tuple of KernelReport
     launches : int
-        Of kernels, in a call.
+        The kernel launches in a call.
     library_calls : int
-        In a call; what these launch is theirs.
+        The library calls in a call; their own launches are not counted.
     bytes_moved : int
-        The sizes of the arrays that all of them read and write.
+        The total sizes of the arrays that all of them read and write.
     temporary_bytes : int
-        Of the arena.
+        The bytes of the arena.
     """
 
     architecture: str
@@ -144,15 +144,15 @@ def _row(one: KernelReport) -> tuple[str, ...]:
 
 
 class Lowering:
-    """The stages of a graph on its way to a GPU, with the methods of a compiled program.
+    """The stages of a graph's compilation for a GPU, with the methods of a compiled program.
 
     Parameters
     ----------
     graph : Graph
     architecture : str
-        What kernels are compiled for.
+        The architecture for which kernels are compiled.
     donated : sequence of int
-        The numbers of the inputs that results may overwrite.
+        The positions of the inputs that results may overwrite.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Lowering:
         return overview.stages(self._segments, self.target, "no kernel", self._donated)
 
     def schedule(self) -> str:
-        """Which loops there are, and which values live in memory."""
+        """The loops of the program, and the values in memory."""
         return overview.schedule(self._segments, self._plans, "no kernel")
 
     def source(self) -> str:
@@ -202,7 +202,7 @@ class Lowering:
         )
 
     def llvm(self) -> NoReturn:
-        """There is none to be had."""
+        """Raise, since this is not available for a GPU."""
         raise DeviceError(
             "kernels for a GPU go from Numba-CUDA to PTX without LLVM IR that could be shown: "
             "source() has what goes in, ptx() what comes out"
@@ -219,7 +219,7 @@ class Lowering:
         return "\n".join(_disassembled(tool, cubin.code) for cubin in self._cubins.values())
 
     def dispatchers(self) -> NoReturn:
-        """There are none."""
+        """Raise, since a GPU program has none."""
         raise DeviceError(
             "kernels for a GPU are launched by functrans, and are no functions of Numba's: "
             "source() shows them"
@@ -230,7 +230,7 @@ class Lowering:
         return report.cost([plan for plan in self._plans if plan is not None])
 
     def resources(self) -> ProgramReport:
-        """The share of a multiprocessor that each kernel takes, and the bytes that it moves."""
+        """The resources that each kernel uses, and the bytes that it moves."""
         kernels = tuple(self._reports())
         return ProgramReport(
             self.architecture,
@@ -304,12 +304,12 @@ def _disassembled(tool: str, code: bytes) -> str:
 def lowering(
     graph: Graph, device: str, architecture: str | None = None, donated: Sequence[int] = ()
 ) -> Lowering:
-    """The stages of a graph on its way to a device, or to an architecture of which none is here.
+    """The stages of a graph's compilation for a device, or for an architecture without a device.
 
     Raises
     ------
     ValueError
-        If there is no such architecture.
+        If the architecture does not exist.
     """
     if architecture is None:
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT

@@ -1,13 +1,13 @@
 """Stream-ordered memory: its owner, the streams that use it, and its return to the pool.
 
-Memory is written on one stream and may be read on others. A reader's stream waits for the writing,
-once, by an event; readers do not wait for one another. When the last reference goes, the memory is
-freed on the stream that wrote it, after events of the streams that read it. So no thread ever waits
-for a GPU because something was freed.
+Memory is written on one stream and may be read on others. A reader's stream waits for the write,
+once, by an event; readers do not wait for each other. When the last reference is dropped, the
+memory is freed on the stream that wrote it, after events of the streams that read it. So no thread
+waits for a GPU in order to free memory.
 
-Memory of other packages is borrowed: its owner is let go when our streams have done with it. Memory
-that was shown to another package may be in use on streams that we know nothing of: it is freed when
-the device has been waited for, for whatever reason, or when there is much of it.
+Memory of other packages is borrowed: its owner is released when this library's streams no longer
+use it. Memory that was exported to another package may be in use on unknown streams: it is freed
+after the next synchronization of the device, which is forced if there is much of it.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from functrans.errors import DeviceError, DeviceMemoryError
 from functrans.locks import lock
 from functrans.run.cuda.driver import Driver, Event, OutOfMemory, Stream, inherited, opened
 
-# Re-entrant, since the garbage collector may free memory wherever Python is.
+# Re-entrant, since the garbage collector may free memory at any point.
 _ordering = lock()
 
 _borrowed: deque[tuple[Driver, list[Event], Any]] = deque()
-"""Owners of borrowed memory that nobody has any more, and the events that they are kept for."""
+"""Owners of borrowed memory without references, and the events until which they are kept."""
 
 MOST_SHOWN = 256 << 20
-"""Bytes that others may still use and nobody has any more, before the device is waited for."""
+"""The most bytes of unreferenced exported memory, before the device is synchronized."""
 
 _shown: deque[tuple[Driver, int, int, Stream]] = deque()
-"""Such memory: its address, its size, and the stream that it is freed on."""
+"""Unreferenced exported memory: its address, its size, and the stream on which it is freed."""
 
 after_waiting: list[Callable[[Driver], None]] = []
-"""What lets go of arrays once a device has done all of its work, of which there was too much."""
+"""Functions that release arrays, called after a device was synchronized for lack of memory."""
 
 
 class Memory:
-    """A piece of a GPU's memory, which is freed with the last reference to it.
+    """A piece of a GPU's memory, which is freed with its last reference.
 
     Attributes
     ----------
     driver : Driver
-        Of the GPU that it is on.
+        The driver of its GPU.
     address : int
-        Where it begins; 0 if it is empty, or was released.
+        Its address; 0 if it is empty, or was released.
     nbytes : int
     stream : Stream
-        On which it was written.
+        The stream on which it was written.
     owner : object
-        Whose it is, if it is borrowed; None if it is of our pool.
+        The owner of borrowed memory; None for memory of the pool.
     """
 
     __slots__ = (
@@ -81,16 +81,16 @@ class Memory:
         self._written: Event | None = None
 
     def was_written(self, event: Event) -> None:
-        """Note the event after which it is written, and not used any more on its stream."""
+        """Record the event after which it is written, and no longer used on its stream."""
         self._written = event
 
     @property
     def exclusive(self) -> bool:
-        """Whether no other package can see it, so that it may be overwritten (donated)."""
+        """Whether no other package can access it, so that it may be overwritten (donated)."""
         return self.owner is None and not self._shown
 
     def read(self, stream: Stream) -> None:
-        """Have what is put on a stream from now on find what was written here."""
+        """Make further work on a stream wait until it is written."""
         if stream is self.stream or stream in self._readers:
             return
         with _ordering:
@@ -100,7 +100,7 @@ class Memory:
                 self._readers = (*self._readers, stream)
 
     def write(self, stream: Stream) -> None:
-        """Have what is put on a stream from now on come after all other uses; it may write here."""
+        """Make further work on a stream, which may write to it, wait for all other uses."""
         if stream is self.stream and not self._readers:
             return
         with _ordering:
@@ -109,11 +109,11 @@ class Memory:
             self.stream, self._readers, self._written = stream, (), None
 
     def show(self) -> None:
-        """Note that another package may use it from now on, on any stream."""
+        """Record that it is exported: another package may use it on any stream."""
         self._shown = True
 
     def release(self) -> None:
-        """Let it go now: nobody may use it any more."""
+        """Release it now; it must not be used any more."""
         with _ordering:
             address, self.address = self.address, 0
             owner, self.owner = self.owner, None
@@ -128,7 +128,7 @@ class Memory:
             return
         last, *others = (self.stream, *self._readers)
         if self._written is not None and others and others[0].driver is self.driver:
-            last, *others = others  # which came after the writing: that stream has no more to do
+            last, *others = others  # this read came after the write, so the writing stream is done
         after = [each.driver.record(each) for each in others]
         if self._shown:
             for event in after:
@@ -138,22 +138,22 @@ class Memory:
         self.driver.free(address, last, after, self.nbytes)
 
     def __del__(self) -> None:
-        if sys.is_finalizing():  # the process gives all of it back
+        if sys.is_finalizing():  # the end of the process frees everything
             return
         try:
             self.release()
-        except DeviceError:  # a device that has failed refuses everything, and who waited was told
+        except DeviceError:  # a failed device refuses all calls, and the failure was reported
             pass
 
 
 def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
-    """Allocate bytes of memory, to be written on a stream; without an address if there are none.
+    """Allocate memory, to be written on a stream; the address of empty memory is 0.
 
     Raises
     ------
     DeviceMemoryError
-        If there is no room, not even when what is not in use any more was given back. What was
-        allocated before stays as it was.
+        If there is too little memory, even after unused memory was returned. Earlier allocations
+        remain valid.
     """
     give_back()
     if not nbytes:
@@ -168,16 +168,16 @@ def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
 
 
 def keep(driver: Driver, event: Event, owner: Any) -> None:
-    """Keep something that nobody has any more until an event has happened."""
+    """Keep an object alive until an event has happened."""
     _borrowed.append((driver, [event], owner))
 
 
 def give_back() -> None:
-    """Let go of owners of borrowed memory that our streams have done with, in order."""
+    """Release owners of borrowed memory that is no longer used, in order."""
     while _borrowed:
         try:
             kept = _borrowed.popleft()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread has done it
             return
         driver, events, _ = kept
         if not all(map(driver.happened, events)):
@@ -186,7 +186,7 @@ def give_back() -> None:
 
 
 def _waited_for(driver: Driver) -> None:
-    """Wait for a device, and let go of all that was kept until then."""
+    """Synchronize a device, and release everything that was kept until then."""
     driver.synchronize()
     for let_go in after_waiting:
         let_go(driver)
@@ -200,9 +200,9 @@ def _waited_for(driver: Driver) -> None:
 
 
 def trim() -> None:
-    """Give what the pools keep back to the system."""
+    """Return unused memory of the pools to the system."""
     for driver in opened():
-        with suppress(DeviceError):  # a device that has failed has nothing to give
+        with suppress(DeviceError):  # a failed device has no memory to return
             driver.stream()
             _waited_for(driver)
             driver.trim()
@@ -212,8 +212,8 @@ when_clear.append(trim)
 
 
 def _allocate_again(driver: Driver, nbytes: int, stream: Stream) -> int:
-    """Allocate once more, after garbage was collected and the pool has given back what it can."""
-    gc.collect()  # cycles, such as tracebacks, may have arrays
+    """Retry an allocation, after garbage collection and trimming."""
+    gc.collect()  # reference cycles, such as tracebacks, may hold arrays
     _waited_for(driver)
     driver.trim()
     try:
@@ -228,7 +228,7 @@ def _allocate_again(driver: Driver, nbytes: int, stream: Stream) -> int:
 
 
 def in_words(nbytes: int) -> str:
-    """A number of bytes as people say it: ``"1.5 GB"``."""
+    """A number of bytes as text: ``"1.5 GB"``."""
     size = float(nbytes)
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:

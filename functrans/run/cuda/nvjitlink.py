@@ -1,7 +1,7 @@
 """From NVVM's intermediate language to machine code by nvJitLink: link-time optimisation.
 
-nvJitLink has PTX assembled as a part of a program (as ``ptxas -c`` does), with registers set aside
-for callers that there are not: up to twice as many. What it compiles itself, is all that there is.
+nvJitLink assembles PTX as a part of a program (like ``ptxas -c``), and reserves registers for
+callers that do not exist: up to twice as many. NVVM's intermediate form it compiles as a whole.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functrans.run.cuda.nvvm import loaded
 
 _OPTIONS = (
     "-lto",
-    "-fma=0",  # else products and sums are contracted
-    "-no-cache",  # what comes from the driver's cache comes without a report
+    "-fma=0",  # otherwise products and sums are contracted
+    "-no-cache",  # results from the driver's cache have no report
     "-Xptxas=-v",
     "-verbose",
 )
@@ -28,14 +28,14 @@ def cubin(intermediate: bytes, architecture: str) -> tuple[bytes, str]:
     Parameters
     ----------
     intermediate : bytes
-        Of `functrans.run.cuda.nvvm.intermediate`.
+        The result of `functrans.run.cuda.nvvm.intermediate`.
     architecture : str
         ``"sm_90"``.
 
     Raises
     ------
     RuntimeError
-        If it cannot be linked, with what nvJitLink says.
+        If it cannot be linked, with nvJitLink's message.
     """
     return _linked(intermediate, architecture, "cubin")
 

@@ -1,4 +1,4 @@
-"""From LLVM IR to what nvJitLink compiles, by NVVM, which needs neither a driver nor a GPU."""
+"""Translation of LLVM IR to nvJitLink's input by NVVM, which needs neither a driver nor a GPU."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from functrans.errors import DeviceError
 from functrans.locks import importing
 
 _OF_NVIDIA = "@__nv_"
-"""How the functions of NVIDIA's library begin, where LLVM IR calls them."""
+"""The prefix of the functions of NVIDIA's device library in LLVM IR."""
 
 
 def dialect() -> Sequence[int]:
-    """The versions of LLVM's language, and of its debugging information, that NVVM takes."""
+    """The versions of LLVM IR and of its debug information that NVVM supports."""
     found: Sequence[int] = _bindings().ir_version()
     return found
 
 
 def intermediate(modules: Sequence[str], architecture: str) -> bytes:
-    """Modules in the language that machine code is made of by link-time optimisation.
+    """The intermediate form of modules, for link-time optimisation.
 
     Parameters
     ----------
     modules : sequence of str
-        LLVM IR. It says what is to be kept (``@llvm.used``).
+        LLVM IR, in which ``@llvm.used`` names the functions to be kept.
     architecture : str
         A virtual one: ``"compute_90"``.
 
     Raises
     ------
     RuntimeError
-        If NVVM refuses it, with what it says.
+        If NVVM refuses it, with its message.
     """
     nvvm = _bindings()
     options = [f"-arch={architecture}", "-opt=3", "-fma=0", "-gen-lto"]
@@ -45,7 +45,7 @@ def intermediate(modules: Sequence[str], architecture: str) -> bytes:
             nvvm.add_module_to_program(program, text, len(text), "kernel")
         nvvm.verify_program(program, len(options), options)
         if any(_OF_NVIDIA in module.replace('"', "") for module in modules):
-            # (after what is verified, since it does not keep the rules)
+            # added after verification, whose rules it violates
             library = _library()
             nvvm.lazy_add_module_to_program(program, library, len(library), "libdevice")
         nvvm.compile_program(program, len(options), options)
@@ -71,12 +71,12 @@ def _bindings() -> Any:
 
 
 def loaded(bindings: Any, name: str) -> Any:
-    """A module of cuda.bindings, once the library that it calls is there.
+    """A module of cuda.bindings, after checking that its library exists.
 
     Raises
     ------
     DeviceError
-        If there is no such library.
+        If the library is missing.
     """
     with importing:
         pathfinder = import_module("cuda.pathfinder")
@@ -89,7 +89,7 @@ def loaded(bindings: Any, name: str) -> Any:
 
 @once
 def _library() -> bytes:
-    """NVIDIA's functions for devices, as LLVM bitcode."""
+    """NVIDIA's device library, as LLVM bitcode."""
     with importing:
         pathfinder = import_module("cuda.pathfinder")
     try:

@@ -26,13 +26,13 @@ from functrans.trace.tracer import Tracer
 from functrans.tree import core as tree
 
 _CONSTANT_NUMBERS = frozenset({np.power, np.float_power})
-"""Ufuncs whose Python numbers stay constants: ``x**2`` is a product, and few exponents occur."""
+"""Ufuncs whose Python numbers are constants: ``x**2`` is a product, and few exponents occur."""
 
 _INTEGERS = range(-(2**63), 2**63)
 
 _LOOK = {np.array2string, np.array_repr, np.array_str, np.save, np.savez, np.savez_compressed}
 _LOOK |= {np.savetxt, np.copyto}
-"""Functions that print or store numbers: they are given copies on the host."""
+"""Functions that print or store numbers, which receive host copies."""
 
 
 # ---- ufuncs and functions ------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _ufunc(of: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
 
 
 def _array_of(x: Any) -> Any:
-    """A list of numbers as NumPy takes it; one with device arrays in it is joined there."""
+    """A list of numbers as a NumPy array; one with device arrays is joined on the device."""
     if not isinstance(x, (list, tuple)):
         return x
     if any(isinstance(leaf, (DeviceArray, Tracer)) for leaf in tree.leaves(x)):
@@ -77,7 +77,7 @@ def _array_of(x: Any) -> Any:
 
 
 def _operand(x: Any, dtypes: Sequence[np.dtype[Any]]) -> Any:
-    """A number as an operand of the program; as a constant where its value decides its type."""
+    """A number as an operand of the program, or as a constant if its value determines its type."""
     if isinstance(x, (bool, np.bool_)) or not isinstance(x, (int, float, complex, np.number)):
         return x
     if isinstance(x, int):
@@ -89,7 +89,7 @@ def _operand(x: Any, dtypes: Sequence[np.dtype[Any]]) -> Any:
 
 
 def _function(of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name = answers.name_of(of)
+    name = protocols.name_of(of)
     if kwargs.get("out") is not None:
         raise refuse_to_change(f"{name}(..., out=...)", f"write y = {name}(...)")
     if of in _LOOK and not (of is np.copyto and isinstance(args[0], DeviceArray)):
@@ -110,7 +110,7 @@ def _looked_at(x: Any) -> Any:
 def _without_tracing(
     of: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> Any:
-    """Operations that cannot be traced, on the host if that is allowed."""
+    """Execute an untraceable operation on the host, if that is allowed."""
     if config.cuda_fallback != "host":
         raise answers.unsupported(name)
     leaves, structure = tree.flatten((args, kwargs))
@@ -178,7 +178,7 @@ def _setitem(x: DeviceArray, index: Any, value: Any) -> None:
 
 
 class _At:
-    """``x.at``, which waits for an index."""
+    """``x.at``, to be indexed."""
 
     __slots__ = ("_x",)
 

@@ -1,9 +1,9 @@
 """Deferred failures: status words on the device, read when a result is.
 
-A kernel cannot raise. It stores the number of a failure (`functrans.loop.failures`) in a word on
-the device, and goes on. Nobody waits for it: behind the kernels of a call the word is copied to the
-host, and the arrays that a program returns know where. Whoever looks at their numbers looks at it
-as well, and who computes with them asks whether it has come.
+A kernel cannot raise. It stores a failure code (`functrans.loop.failures`) in a word on the device,
+and continues. After the kernels of a call, the word is copied to the host asynchronously, and the
+result arrays refer to the copy. Reading their elements also checks the word; computing with them
+checks it if it has arrived.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from functrans.run.cuda.memory import after_waiting, allocate, keep
 Explain = Callable[[int], Exception]
 
 MOST = 32
-"""How many words one array may depend on before the oldest of them are waited for."""
+"""The most words on which an array depends, before the oldest of them are waited for."""
 
 WORD = 8
 """Bytes of a status word."""
 
 _PAGE = 64
-"""How many words of the host are allocated at once."""
+"""The number of host words that are allocated at once."""
 
 
 def brief(code: int) -> Exception:
-    """The exception that a number stands for, without particulars."""
+    """The exception of a failure code, without details."""
     return FAILURES[code].error()
 
 
@@ -53,7 +53,7 @@ class Flag:
         self._last: Event = None
 
     def fetch(self, explain: Explain = brief) -> Status:
-        """What it says once all is done that is on the stream by now."""
+        """Copy the word to the host, after all present work on the stream."""
         driver = self.stream.driver
         try:
             word = self._free.pop()
@@ -66,7 +66,7 @@ class Flag:
         return Status(self, word, self._last, explain)
 
     def let_go(self, word: np.ndarray[Any, Any]) -> None:
-        """Take back a word of the host: what is copied there next comes later on the stream."""
+        """Reuse a host word: the next copy to it comes later on the stream."""
         self._free.append(word)
 
     def __del__(self) -> None:
@@ -75,18 +75,18 @@ class Flag:
 
 
 class Status:
-    """A status word as it was after a call, 0 if all is well. All results of the call share it.
+    """The status word after a call, 0 for success, shared by all results of the call.
 
     Parameters
     ----------
     flag : Flag
-        Which was copied.
+        The device word that was copied.
     word : array
-        Of the host, to where.
+        The host word that is copied to.
     event : Event
-        When it will be there.
+        The event of its arrival.
     explain : callable
-        From the number to the exception to be raised. It may compute again by NumPy to say more.
+        Maps the code to the exception to be raised; it may compute again by NumPy for details.
     """
 
     __slots__ = ("__weakref__", "_explain", "_flag", "_word", "event")
@@ -102,23 +102,23 @@ class Status:
 
     @property
     def driver(self) -> Driver:
-        """Of the device that it is on."""
+        """The driver of its device."""
         return self._flag.stream.driver
 
     def is_good(self) -> bool:
-        """Whether the word has come, and all was well. Nothing is waited for."""
+        """Whether the word has arrived and reports success, without waiting."""
         if self._explain is not None and self.driver.happened(self.event) and not self._word[0]:
-            self._explain = None  # what it holds on to is not needed any more
+            self._explain = None  # its references are no longer needed
             _unknown.discard(self)
         return self._explain is None
 
     def fetch(self, stream: Stream) -> None:
-        """Have the word come to the host by the time that a stream is synchronized."""
+        """Make the word arrive at the host before a synchronization of a stream ends."""
         if self._explain is not None and stream is not self._flag.stream:
             self.driver.wait(stream, self.event)
 
     def check(self) -> None:
-        """Raise if the word, which has come, says that something failed: each time anew."""
+        """Raise a new exception if the word, which has arrived, reports a failure."""
         explain = self._explain
         if not self.is_good() and explain is not None:
             raise explain(int(self._word[0]))
@@ -128,11 +128,11 @@ class Status:
 
 
 _unknown: WeakSet[Status] = WeakSet()
-"""Those of which nobody knows yet, or that have failed."""
+"""The statuses that are unknown so far, or have failed."""
 
 
 def _settle(driver: Driver) -> None:
-    """Look at all words of a device, which has done its work: what they hold on to may go."""
+    """Check all words of a synchronized device, and drop their references."""
     for one in list(_unknown):
         if one.driver is driver:
             one.is_good()
@@ -141,21 +141,21 @@ def _settle(driver: Driver) -> None:
 after_waiting.append(_settle)
 
 Pending = tuple[Status, ...]
-"""The words that an array depends on, and nobody has found to be good."""
+"""The words on which an array depends that are not known to report success."""
 
 
 def pending(words: Iterable[Pending]) -> Pending:
     """The dependences of a result, from those of the operands and of the program.
 
-    Where these are many, the older half of them is waited for: a long computation that nobody looks
-    at does not hold on to all of its words, and the device still has work meanwhile.
+    If there are many, the older half of them is waited for: a long computation whose results are
+    never read does not keep all of its words, and the device still has queued work.
 
     Raises
     ------
     Exception
         The failure, if they were waited for and something has failed.
     """
-    # (they come one after the other: what is behind one that has not come need not be asked for)
+    # they arrive in order: after one that has not arrived, no other need be checked
     found = tuple(dropwhile(Status.is_good, dict.fromkeys(chain(*words))))
     if len(found) > MOST:
         older = found[: len(found) - MOST // 2]
@@ -167,7 +167,7 @@ def pending(words: Iterable[Pending]) -> Pending:
 
 
 def look(words: Pending) -> None:
-    """Wait for these words, and raise the first failure."""
+    """Wait for words, and raise the first failure."""
     for one in words:
         one.driver.reach(one.event)
     for one in words:

@@ -1,4 +1,4 @@
-"""Pytrees of arrays to a device, and back."""
+"""Transfer of pytrees of arrays to a device, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functrans.tree import core as tree
 
 def put_leaves(x: Any, device: str) -> Any:
     """A pytree with its leaves on a device: `functrans.device_put`."""
-    # what there is not is said before anything is done
+    # a missing device raises before anything is copied
     there = None if device == "cpu" else driver(device)
     paths, structure = tree.flatten_with_path(x)
     leaves = [_array(leaf, path) for path, leaf in paths]
@@ -26,7 +26,7 @@ def put_leaves(x: Any, device: str) -> Any:
 
 
 def _array(leaf: Any, path: Any) -> DeviceArray | np.ndarray[Any, Any]:
-    """A leaf as an array, wherever it is now."""
+    """A leaf as an array, on the host or a device."""
     if isinstance(leaf, DeviceArray):
         return leaf
     if is_foreign(leaf):

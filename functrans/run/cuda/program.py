@@ -1,8 +1,8 @@
-"""Programs on a GPU: a graph as a function of arrays, wherever these are.
+"""Programs on a GPU: graphs as functions of host or device arrays.
 
-What has a kernel runs on the stream of the calling thread, and Python goes on. What has none is
-refused when the program is made, unless `functrans.config.cuda_fallback` says that it may be done
-on the host.
+Kernels run asynchronously on the stream of the calling thread. An operation without a kernel is
+refused when the program is created, unless `functrans.config.cuda_fallback` allows its execution on
+the host.
 """
 
 from __future__ import annotations
@@ -45,16 +45,14 @@ from functrans.trace.stage import rewrite
 
 
 class DeviceProgram:
-    """A graph on a device: call it with arrays of the host or of the device.
-
-    Results are device arrays.
+    """A graph on a device, called with host or device arrays; results are device arrays.
 
     Parameters
     ----------
     graph : Graph
     on : Driver
     donated : sequence of int
-        The numbers of the inputs that results may overwrite.
+        The positions of the inputs that results may overwrite.
     target : Target
     """
 
@@ -85,7 +83,7 @@ class DeviceProgram:
         ]
         self._whole: _Part | None = None
         if whole and self._parts[0] is not None:
-            # complex numbers are pairs in the same memory
+            # complex numbers are stored as pairs
             self._whole = _Part(
                 self._parts[0].launches, graph.out_avals, self._parts[0].overwritten
             )
@@ -94,7 +92,7 @@ class DeviceProgram:
         return self.run(arrays if self._fit(arrays) else self._on_device(arrays))
 
     def run(self, given: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
-        """The results for arrays of the device, of exactly the types of the graph."""
+        """The results for device arrays of the exact types of the graph."""
         stream = self.driver.stream()
         words = [x.pending for x in given if x.pending]
         part = self._whole
@@ -103,7 +101,7 @@ class DeviceProgram:
         return part(given, stream, words, self._explain(given))
 
     def _fit(self, arrays: Sequence[Any]) -> bool:
-        """Whether these are arrays of the device, of exactly the types of the graph."""
+        """Whether these are arrays on the device, of the exact types of the graph."""
         if len(arrays) != len(self._types):
             return False
         here = self.driver
@@ -138,18 +136,18 @@ class DeviceProgram:
         ]
 
     def _on_device(self, arrays: Sequence[Any]) -> list[DeviceArray]:
-        """The inputs on the device, of exactly the types of the graph."""
+        """The inputs on the device, of the exact types of the graph."""
         if len(arrays) != len(self._avals):
             raise TypeError(f"{len(arrays)} inputs: this program takes {len(self._avals)}")
         return [
-            self._there(number, x, aval)
+            self._checked_input(number, x, aval)
             if isinstance(x, DeviceArray)
             else self._put(number, x, aval)
             for number, (x, aval) in enumerate(zip(arrays, self._avals, strict=True))
         ]
 
-    def _there(self, number: int, x: DeviceArray, aval: Aval) -> DeviceArray:
-        """An input that is on a device already: on this one, if it is what the program takes."""
+    def _checked_input(self, number: int, x: DeviceArray, aval: Aval) -> DeviceArray:
+        """Check an input on a device: it must be on this one, and of the right type."""
         if x.memory.driver is not self.driver:
             raise DeviceError(
                 f"argument {number} is on {x.device}, and the program runs on "
@@ -164,7 +162,7 @@ class DeviceProgram:
         return x
 
     def _put(self, number: int, x: Any, aval: Aval) -> DeviceArray:
-        """An input from the host; a number that was given before is there still."""
+        """Copy an input from the host; repeated scalars are cached on the device."""
         is_kept = number not in self._donated
         if type(x) is float and not aval.shape and aval.dtype.kind == "f" and is_kept:
             return kept_float(x, aval.dtype, self.driver)
@@ -179,8 +177,8 @@ class DeviceProgram:
         return values[atom]
 
     def _explain(self, inputs: Sequence[DeviceArray]) -> Explain:
-        """From a failure's number to the exception that NumPy raises for the same inputs."""
-        if self._donated:  # what was given up cannot be computed with again
+        """A function from a failure code to the exception that NumPy raises for the same inputs."""
+        if self._donated:  # donated inputs are no longer available
             return brief
 
         def explain(code: int) -> Exception:
@@ -189,10 +187,10 @@ class DeviceProgram:
         return explain
 
     def _on_host(self, segment: Segment, operands: Sequence[Any]) -> list[Any]:
-        """An equation without a kernel, by NumPy on copies of its operands.
+        """Evaluate an equation without a kernel by NumPy, on copies of its operands.
 
-        Rows of different lengths (residuals of a batch of loops) are Python objects: these stay on
-        the host, for another such equation.
+        Ragged stacks (residuals of batched loops) are Python objects, which stay on the host for
+        another such equation.
         """
         copies = iter(to_host([x for x in operands if isinstance(x, DeviceArray)]))
         values = [next(copies) if isinstance(x, DeviceArray) else x for x in operands]
@@ -209,11 +207,11 @@ def _planned(graph: Graph, target: Target, donated: Sequence[int]) -> Plan:
 
 
 def _no_kernel(graph: Graph, target: Target) -> str:
-    """Which operation has no kernel, and at which of the user's lines.
+    """The message about an operation without a kernel, with the user's line.
 
-    An equation of an operation that is traced once, for all lines, has no place: the call has one.
+    An equation of an eager operation, which is traced once for all lines, has the call's line.
     """
-    # graphs alike share what the passes have made of the first of them, with its lines
+    # equal graphs share memoised results of passes, with the lines of the first one
     optimise.cache_clear()
     *around, eqn = without_form(legalised(optimise(graph), target), target)
     inside = f", inside of {around[-1].primitive.name}," if around else ""
@@ -227,13 +225,13 @@ def _no_kernel(graph: Graph, target: Target) -> str:
 
 
 def placeless(graph: Graph) -> Graph:
-    """A graph that calls from any line share."""
+    """A graph without source lines, which calls from all lines share."""
     eqns = [Eqn(one.primitive, one.inputs, one.outputs, one.params) for one in graph.eqns]
     return Graph(graph.inputs, eqns, graph.outputs)
 
 
 def _seen_as(x: DeviceArray, aval: Aval) -> DeviceArray:
-    """The array as kernels see it: complex numbers are pairs, in the same memory."""
+    """The array in the form of kernels: complex numbers as pairs, in the same memory."""
     if x.shape == aval.shape:
         return x
     return DeviceArray(x.memory, aval.shape, np.dtype(aval.dtype), x.pending)
@@ -247,7 +245,7 @@ class _Part:
     launches : Launches
     avals : sequence of Aval
     overwritten : dict
-        The operands that results are written into, by number, and those results.
+        The numbers of the operands that are overwritten, and of the results.
     """
 
     def __init__(
@@ -267,7 +265,7 @@ class _Part:
         words: Sequence[Pending],
         explain: Explain,
     ) -> list[DeviceArray]:
-        """The results, which depend on some words, and on that of the part if it may fail."""
+        """The results, which depend on the given status words, and on the part's if it can fail."""
         here = self.launches.driver
         found = pending(words) if words else ()
         addresses = []
@@ -309,13 +307,13 @@ def runnable(
 ) -> Callable[..., Sequence[Any]]:
     """A graph on a device, as a function whose results are where its arguments are.
 
-    With a device array among these, results are device arrays; else they are NumPy's.
+    With a device array among these, results are device arrays; otherwise they are NumPy arrays.
     """
     return Placed(program(graph, device, donated))
 
 
 class Placed(PythonProgram):
-    """A program whose results are where its arguments are."""
+    """A program whose results are on the device of its arguments."""
 
     def __init__(self, made: DeviceProgram) -> None:
         self._made = made
@@ -327,7 +325,7 @@ class Placed(PythonProgram):
         return [x if x.ndim else x[()] for x in to_host(results)]
 
     def attempt(self, *arrays: Any) -> Sequence[Any] | None:
-        """The results for arrays of this device and numbers; None if some are of another."""
+        """The results for arrays of this device and numbers; None for another device."""
         made, are_there = self._made, True
         for x in arrays:
             if type(x) is not DeviceArray:
@@ -336,7 +334,7 @@ class Placed(PythonProgram):
                 return None
         try:
             return made.run(arrays) if are_there else made(*arrays)
-        except OverflowError:  # of an integer: who calls then says of which argument
+        except OverflowError:  # for an integer; the caller names the argument
             return None
 
 
@@ -348,7 +346,7 @@ def _evaluated(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 
 @cached(1024)
 def _of_one(primitive: Primitive, avals: tuple[Aval, ...], params: tuple[Any, ...]) -> Graph:
-    """A graph of one operation."""
+    """The graph of one operation."""
 
     def apply(*operands: Any) -> Sequence[Any]:
         found = bind(primitive, operands, dict(params))
@@ -368,12 +366,12 @@ evaluators.append(_evaluated)
 
 
 def program(graph: Graph, device: str, donated: tuple[int, ...] = ()) -> DeviceProgram:
-    """The program of a graph on a device; it is made once, whichever threads ask."""
+    """The program of a graph on a device, which is created once for all threads."""
     on: Any = driver(device)
     with _compiling:
         return _program(graph, on, donated, *settings(on))
 
 
 def settings(on: Driver) -> tuple[str | None, Target]:
-    """What the program of a graph follows from besides: the options of `functrans.config`."""
+    """The options of `functrans.config` that determine the program of a graph."""
     return config.cuda_fallback, machine(on.properties.architecture)

@@ -1,7 +1,7 @@
 """Occupancy: the resources of a kernel, read from the linker's log, and how many blocks fit.
 
 The limits are those of the table "Technical Specifications per Compute Capability" in NVIDIA's CUDA
-Programming Guide; how registers and shared memory are dealt out is that of the CUDA Toolkit's
+Programming Guide; the allocation of registers and shared memory follows the CUDA Toolkit's
 occupancy calculator (cuda_occupancy.h).
 """
 
@@ -17,30 +17,30 @@ class Resources(NamedTuple):
     """Resources of a kernel."""
 
     registers: int
-    """Of 32 bits, for a thread."""
+    """The 32-bit registers of a thread."""
     spill_stores: int
-    """Bytes that a thread stores in local memory since it has not enough registers."""
+    """Bytes that a thread spills to local memory for lack of registers."""
     spill_loads: int
-    """Bytes that it loads again from there."""
+    """Bytes of spills that it reloads."""
     stack: int
-    """Bytes of local memory of a thread: arrays of its own, and what is spilled."""
+    """Bytes of local memory of a thread: private arrays and spills."""
     shared: int
     """Bytes of shared memory of a block."""
 
     @property
     def spills(self) -> int:
-        """Bytes that a thread moves to and from local memory for want of registers."""
+        """Bytes that a thread spills and reloads."""
         return self.spill_stores + self.spill_loads
 
 
 class Occupancy(NamedTuple):
-    """How much of a multiprocessor a kernel can keep busy."""
+    """The occupancy of a multiprocessor by a kernel."""
 
     blocks: int
-    """That are there at the same time."""
+    """The blocks that reside at the same time."""
     warps: int
     fraction: float
-    """Of the warps that there may be."""
+    """The resident warps as a fraction of the maximum."""
     limit: str
     """The scarcest resource: registers, shared memory, threads or blocks."""
 
@@ -56,13 +56,13 @@ class Multiprocessor(NamedTuple):
     shared: int = 228 * 1024
     shared_of_a_block: int = 227 * 1024
     schedulers: int = 4
-    """Each with its own part of the registers."""
+    """The schedulers, each with its own part of the registers."""
     register_unit: int = 256
-    """Registers are given to a warp in multiples of this many."""
+    """The allocation unit of registers for a warp."""
     shared_unit: int = 128
-    """Bytes of shared memory are given to a block in multiples of this many."""
+    """The allocation unit of shared memory for a block, in bytes."""
     reserved: int = 1024
-    """Bytes of shared memory that the system takes in each block."""
+    """Bytes of shared memory that the system reserves in each block."""
 
 
 MULTIPROCESSORS = {
@@ -70,10 +70,10 @@ MULTIPROCESSORS = {
     "sm_90": Multiprocessor(),
     "sm_100": Multiprocessor(),
 }
-"""The architectures that are known, by their names."""
+"""The known architectures, by name."""
 
 LEAST_SHARED_OF_A_BLOCK = 99 * 1024
-"""Bytes that a block may ask for on all architectures that have tensor cores."""
+"""Bytes of shared memory available to a block on all architectures with tensor cores."""
 
 _USED = re.compile(r"ptxas info +: Used (\d+) registers(.*)")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -81,7 +81,7 @@ _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 
 
 def parse(log: str) -> Resources:
-    """The assembler's report on the one kernel that it has translated."""
+    """Parse the assembler's report on its only kernel."""
     used, frame = _USED.search(log), _FRAME.search(log)
     if used is None or frame is None:
         raise ValueError(f"the linker's log does not say what the kernel takes:\n{log}")
@@ -93,7 +93,7 @@ def parse(log: str) -> Resources:
 def occupancy(
     resources: Resources, threads: int, architecture: str = "sm_90", dynamic_shared: int = 0
 ) -> Occupancy:
-    """Occupancy: how many blocks of threads a multiprocessor holds at the same time.
+    """The occupancy of a multiprocessor by blocks of threads.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def occupancy(
     architecture : str
         A key of `MULTIPROCESSORS`.
     dynamic_shared : int
-        Bytes of shared memory that a launch adds to those that the kernel declares.
+        Bytes of dynamic shared memory, in addition to those that the kernel declares.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def occupancy(
 
 
 FEW_BLOCKS = 4
-"""Of so few blocks of a multiprocessor, one more is worth some registers of each thread."""
+"""The most blocks of a multiprocessor for which another block is worth fewer registers."""
 
 FEW_REGISTERS = 8
 """Of a thread."""
@@ -146,7 +146,7 @@ FEW_REGISTERS = 8
 def within_reach(
     resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0
 ) -> int:
-    """How many blocks would fit if threads had a few registers less, if that is more; else 0."""
+    """The number of blocks that would fit with a few registers less, if that is more; else 0."""
     if architecture not in MULTIPROCESSORS:
         return 0
     fewer = resources._replace(registers=resources.registers - FEW_REGISTERS)
@@ -157,7 +157,7 @@ def within_reach(
 
 
 def _by_registers(machine: Multiprocessor, registers: int) -> int:
-    """The warps that the registers are enough for."""
+    """The most warps, limited by registers."""
     of_a_warp = _multiple(max(registers, 1) * WARP, machine.register_unit)
     return machine.registers // machine.schedulers // of_a_warp * machine.schedulers
 

@@ -12,8 +12,8 @@ from functrans.run.cuda.array import DeviceArray, put
 from functrans.run.cuda.driver import Driver
 
 MOST = 1024
-"""The number of host numbers that stay on the devices: each takes 512 bytes, what a pool gives at
-least."""
+"""The number of host numbers that are cached on devices: each takes 512 bytes, the least allocation
+of a pool."""
 
 _bits = struct.Struct("d").pack
 
@@ -21,12 +21,12 @@ _placed: Table[Any, DeviceArray] = Table(MOST)
 
 
 def placed(x: Any, there: Driver) -> Any:
-    """A number as an array on a device, copied there if it is not; arrays as they are."""
+    """A number as a cached array on a device; arrays unchanged."""
     return x if isinstance(x, (DeviceArray, np.ndarray)) else kept(np.asarray(x), there)
 
 
 def kept(value: np.ndarray[Any, Any], there: Driver) -> DeviceArray:
-    """A number, as an array without axes, on a device: nobody may overwrite that array."""
+    """A number as a cached 0-d array on a device, which must not be overwritten."""
     key = (there, value.dtype, value.tobytes())
     found = _placed.get(key)
     if found is None or not found.memory.address:
@@ -36,7 +36,7 @@ def kept(value: np.ndarray[Any, Any], there: Driver) -> DeviceArray:
 
 
 def kept_float(x: float, dtype: np.dtype[Any], there: Driver) -> DeviceArray:
-    """A Python float as a number of a dtype of floats, as by `kept`: told by its own bits."""
+    """As `kept`, for a Python float in a float dtype, keyed by its bits."""
     key = (there, dtype, _bits(x))
     found = _placed.get(key)
     if found is None or not found.memory.address:

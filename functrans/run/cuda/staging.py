@@ -1,8 +1,8 @@
 """Staging: asynchronous copies from the host to a GPU through pinned memory.
 
-What is copied to pinned memory may be changed or freed at once, and the device takes it from there
-when its stream comes to it. Pieces of that memory are used again once an event says that they have
-been taken. Large arrays go on a stream of their own, which does not come after kernels.
+A host array that was copied to pinned memory may be changed or freed at once; the device copies
+from pinned memory in stream order. Pieces of pinned memory are reused after an event tells that
+they have been read. Large arrays use a separate stream, which does not wait for kernels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from functrans.run.cuda.driver import Driver, Event, Stream
 from functrans.run.cuda.memory import Memory, allocate, keep
 
 PIECE = 2 << 20
-"""Bytes of a piece of pinned memory."""
+"""The bytes of a piece of pinned memory."""
 
 MOST = 8
-"""How many pieces a stream has before the oldest of them is waited for."""
+"""The most pieces of a stream, before the oldest is waited for."""
 
 LARGE = 64 << 10
-"""The bytes from which on an array does not wait for the kernels of its thread."""
+"""The fewest bytes of an array whose copy does not wait for the thread's kernels."""
 
 _ALIGNED = 64
 _STREAMS = 64
@@ -33,7 +33,7 @@ _stagings: Table[Stream, Staging] = Table(_STREAMS)
 
 
 def staged(values: np.ndarray[Any, Any], there: Driver) -> Memory:
-    """Memory of a device, to which the numbers of a C-contiguous array are on their way."""
+    """Device memory to which a C-contiguous array is being copied."""
     large = values.nbytes >= LARGE
     stream = there.stream()
     if large:
@@ -62,7 +62,7 @@ def _staging(stream: Stream) -> Staging:
 
 
 class Staging:
-    """The pinned memory of a stream, piece by piece.
+    """The pinned memory of a stream, in pieces.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ class Staging:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._used: deque[tuple[np.ndarray[Any, Any], Event]] = deque()
-        """Full pieces, the oldest first, and the events after which they have been taken."""
+        """Full pieces, the oldest first, and the events after which they can be reused."""
         self._piece = np.empty(0, np.uint8)
         self._next = 0
 
     def room(self, nbytes: int) -> np.ndarray[Any, Any]:
-        """Pinned memory for a copy that is put on the stream next."""
+        """Pinned memory for the next copy on the stream."""
         start = -(-self._next // _ALIGNED) * _ALIGNED
         if start + nbytes > self._piece.nbytes:
             self._another()

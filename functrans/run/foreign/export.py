@@ -1,12 +1,12 @@
-"""A compiled graph as a plain C function, for callers that are compiled themselves.
+"""A compiled graph as a C function, for compiled callers.
 
-The function takes numbers by value and arrays as pointers to C-contiguous memory, and the results
-as pointers behind them; it returns 0, or what has failed: 1 if an index was out of bounds, 2 if a
-matrix was singular, 3 if one was not positive definite, 4 if singular values were not found, 5 if
-there was no memory for temporaries, 6 if eigenvalues were not found (all in
-`functrans.loop.failures`). A graph with one number as its result has a second form that returns the
-number (NaN, or the smallest integer, if it failed). Both need neither Python nor its lock, and may
-run in several threads at once.
+The function takes numbers by value and arrays as pointers to C-contiguous memory, followed by
+pointers for the results. It returns 0, or a failure code of `functrans.loop.failures`: 1 if an
+index was out of bounds, 2 if a matrix was singular, 3 if one was not positive definite, 4 if
+singular values were not found, 5 if there was no memory for temporaries, 6 if eigenvalues were not
+found. A graph whose only result is a number has a second form that returns the number (NaN, or the
+smallest integer, on failure). Both forms need neither Python nor the GIL, and may run in several
+threads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SYMBOL = "functrans_exported"
 
 
 def without_python(graph: Graph, backend: str) -> Compiled:
-    """The compiled form of a graph; refused if Python is needed, or ends are complex."""
+    """The compiled form of a graph; raises if it needs Python, or has complex inputs or outputs."""
     for aval in (*graph.in_avals, *graph.out_avals):
         if is_complex(aval.dtype):
             raise DtypeError(
@@ -92,19 +92,19 @@ class Exported:
             self.value_address = self._value_code.address
 
     def ctypes_function(self) -> Any:
-        """The form with pointers for the results, as ctypes knows it."""
+        """The form with pointers for the results, as a ctypes function."""
         kinds = [_ctype(aval) for aval in self.in_avals] + [ctypes.c_void_p] * len(self.out_avals)
         return self._typed(ctypes.CFUNCTYPE(ctypes.c_int64, *kinds), self.address)
 
     def ctypes_value_function(self) -> Any:
-        """The form that returns a number, as ctypes knows it."""
+        """The form that returns a number, as a ctypes function."""
         assert self.value_address is not None
         kinds = [_ctype(aval) for aval in self.in_avals]
         return self._typed(ctypes.CFUNCTYPE(_ctype(self.out_avals[0]), *kinds), self.value_address)
 
     def _typed(self, kind: Any, address: int) -> Any:
         function = kind(address)
-        # the machine code lives as long as its owner
+        # keeps the machine code alive
         function.owner = self
         return function
 
@@ -118,9 +118,9 @@ def _parameter(aval: Aval, i: int) -> str:
 
 
 def _with_status(in_avals: Sequence[Aval], outputs: int, frame: int) -> str:
-    """The function that puts its arguments' addresses into a frame, and runs the program's table.
+    """LLVM text of a function that stores its arguments' addresses in a frame, and runs the table.
 
-    Behind the frame is a word for each number that is given by value.
+    The frame is followed by a word for each number that is passed by value.
     """
     parameters = [_parameter(aval, i) for i, aval in enumerate(in_avals)]
     parameters += [f"ptr %out{i}" for i in range(outputs)]

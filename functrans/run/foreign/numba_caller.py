@@ -1,4 +1,4 @@
-"""A compiled graph as a function for Numba: arrays in, new arrays out, no Python in between."""
+"""A compiled graph as a Numba function from arrays to new arrays, without Python."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from functrans.run.foreign.export import Exported, without_python
 
 
 def numba_function(graph: Graph, name: str, several: bool, exported: Exported | None) -> Any:
-    """A function that Numba-compiled code may call.
+    """A function that Numba-compiled code can call.
 
     Parameters
     ----------
     graph : Graph
     name : str
-        What messages call the function.
+        The name of the function in messages.
     several : bool
         Whether it returns a tuple.
     exported : Exported or None
-        The graph's C function, to be called by address; the function keeps it alive. Without one,
-        Numba compiles the program, too.
+        The graph's C function, which is called by address and kept alive. Without one, Numba
+        compiles the program, too.
     """
     import numba
 
@@ -85,7 +85,7 @@ def numba_function(graph: Graph, name: str, several: bool, exported: Exported | 
 
 @once
 def _as_given() -> Any:
-    """A function, for Numba, that gives an array as C-contiguous memory of a dtype."""
+    """A Numba function that converts an array to C-contiguous memory of a dtype."""
     import numba
     from numba.core import types
     from numba.extending import overload

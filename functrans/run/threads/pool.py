@@ -1,7 +1,7 @@
 """Work sharing: the native half of `functrans.run.threads.workers`.
 
-How loops are shared, and what the words of the record are, is said in ``pool.ll``. Python knows of
-those words that it or a program reads.
+``pool.ll`` describes how loops are shared, and the words of the record. Python defines only the
+words that it or a program reads.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _PAUSES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM, "ARM64
 
 @once
 def code() -> Code:
-    """The function ``init(record)``, which makes a record of zeros ready.
+    """The function ``init(record)``, which initialises a record of zeros.
 
-    It puts into it the addresses of the others: ``share(record, kernel, data, extent, grain,
-    threads, longest)``, which cuts pieces of a multiple of the grain (a power of two; only the last
-    may be shorter), none longer than the longest, and ``worker(record, number)``, which never
-    returns. After each piece, what is behind the status that the data begins with is called
-    (`functrans.run.call.steps`), and if it says so then, no other is begun.
+    It stores the addresses of the other functions: ``share(record, kernel, data, extent, grain,
+    threads, longest)`` cuts a loop into pieces of a multiple of the grain (a power of two; only the
+    last piece may be shorter), at most ``longest`` each; ``worker(record, number)`` never returns.
+    After each piece, the function that follows the status at the start of ``data`` is called
+    (`functrans.run.call.steps`); if it asks for it, no further piece is started.
     """
     return cache.load(text(_architecture()), "init", {})
 
 
 def text(architecture: str) -> str:
-    """The LLVM module for this system, and for a CPU of some kind."""
+    """The LLVM module for this system and a CPU architecture."""
     system = "windows.ll" if sys.platform == "win32" else "posix.ll"
     folder = Path(__file__).parent
     names = ("pool.ll", system, _PAUSES.get(architecture, _OTHER))

@@ -1,9 +1,9 @@
 """The thread pool that shares the loops of native programs.
 
-The threads are started by Python and never come back to it: each stays in the native code of
-`functrans.run.threads.pool`, which says how loops are shared. A program that finds them busy runs
-on the caller's thread, with the same result. A forked child has none of its parent's threads and
-starts its own.
+Python starts the threads, which never return to it: each stays in the native code of
+`functrans.run.threads.pool`, which describes how loops are shared. A program that finds them busy
+runs on the caller's thread, with the same result. A forked child has none of its parent's threads,
+and starts its own.
 
 How many threads are used is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is
 installed) has set another number since.
@@ -29,7 +29,7 @@ from functrans.run.threads import pool
 from functrans.run.threads.pool import MOST_THREADS, THREADS, WORKER
 from functrans.version import __version__
 
-# Aligned to whole lines of the cache by leaving out the first words.
+# Aligned to a cache line, by skipping the first words.
 _memory = np.zeros(pool.WORDS + 8, np.int64)
 _record = _memory[-_memory.ctypes.data // 8 % 8 :]
 
@@ -50,9 +50,9 @@ def record() -> int:
 
 @once
 def _initialise() -> None:
-    """Make the record ready, once: the threads that are started next sleep by what is in it."""
+    """Initialise the record, once, before threads are started that wait on it."""
     code = pool.code()
-    # threads are at work in both until the process has ended, which is after Python has
+    # never freed: threads use both until the process ends, after the interpreter
     for one in (_memory, code):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
     initialise = partial(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address), _record.ctypes.data)
@@ -69,7 +69,7 @@ def _prepare() -> None:
 
 
 def _limit(number: int) -> None:
-    """Set the number of threads, with the one that calls, and start those that are missing."""
+    """Set the number of threads, including the caller's, and start the missing ones."""
     global _started
     number = max(1, min(number, MOST_THREADS))
     with _lock:
@@ -79,9 +79,9 @@ def _limit(number: int) -> None:
 
 
 def _start(number: int) -> bool:
-    """Start a thread; False if there are no more to be had."""
+    """Start a thread; False if that is impossible."""
     try:
-        usual = threading.stack_size(_STACK)  # asking for it is setting it
+        usual = threading.stack_size(_STACK)  # this function both gets and sets the stack size
         try:
             if not 0 < usual < _STACK:
                 threading.stack_size(usual)
@@ -100,7 +100,7 @@ def _work(number: int) -> None:
 
 
 def _join_threadpoolctl() -> None:
-    """Have ``threadpoolctl.threadpool_limits`` count for our threads too."""
+    """Make ``threadpoolctl.threadpool_limits`` apply to this thread pool too."""
     try:
         with importing:
             import threadpoolctl
@@ -112,7 +112,7 @@ def _join_threadpoolctl() -> None:
     class Controller(threadpoolctl.LibController):  # type: ignore[misc]
         user_api = "functrans"
         internal_api = "functrans"
-        # it looks for libraries: our threads are in none, so they go by one that is always there
+        # threadpoolctl looks for libraries: NumPy's stands for this pool, which has none
         filename_prefixes = (Path(str(umath.__file__)).name.lower(),)
 
         def get_num_threads(self) -> int:
@@ -128,7 +128,7 @@ def _join_threadpoolctl() -> None:
 
 
 def _after_fork(initialise: Callable[[], None]) -> None:
-    # whoever was at work or waiting is not in this process
+    # in a forked child, working and waiting threads do not exist
     global _started
     number = int(_record[THREADS])
     _record[:] = 0

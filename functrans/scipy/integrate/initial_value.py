@@ -12,9 +12,10 @@ from functrans.lax.branches import cond
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,
     Path,

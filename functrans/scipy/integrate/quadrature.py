@@ -18,8 +18,9 @@ from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.loops import while_loop
 from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse_options, within_traces
 from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]

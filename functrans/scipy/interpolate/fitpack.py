@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import refuse, refuse_options
+from functrans.scipy.inside import refuse_options
 from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, make_interp_spline
 
 

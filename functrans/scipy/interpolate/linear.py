@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, axis_of, inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
-from functrans.scipy.inside import refuse
 from functrans.scipy.interpolate.cubic import PchipInterpolator
 from functrans.scipy.interpolate.piecewise import check_increasing, placed
 from functrans.scipy.interpolate.splines import make_interp_spline

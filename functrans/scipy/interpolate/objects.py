@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.lazily import lazy
+from functrans.numpy.define import refuse
 from functrans.scipy.entries import enter_class
-from functrans.scipy.inside import refuse
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
     CubicHermiteSpline,

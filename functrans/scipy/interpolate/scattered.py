@@ -16,10 +16,11 @@ from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
-from functrans.scipy.inside import refuse, refuse_options
+from functrans.scipy.inside import refuse_options
 
 _delaunay = lazy("scipy.spatial:Delaunay")
 _tree = lazy("scipy.spatial:cKDTree")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, axis_of, inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.inside import refuse
 from functrans.scipy.interpolate.piecewise import data_of, placed
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"

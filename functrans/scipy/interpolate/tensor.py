@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
-from functrans.scipy.inside import refuse, refuse_options
+from functrans.scipy.inside import refuse_options
 from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, interval_of, make_interp_spline
 
 

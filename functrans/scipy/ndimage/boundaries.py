@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import astype
+from functrans.numpy.define import refuse
 from functrans.numpy.padding import pad
-from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 _NUMPYS = {
@@ -59,10 +58,7 @@ def result_dtype(output: Any, x: Any) -> Any:
     if output is None:
         return x.dtype
     if isinstance(output, (np.ndarray, Tracer)):
-        raise UnsupportedNumPyError(
-            f"an array as output= is not supported on traced values{located(user_source())}: "
-            "use what is returned"
-        )
+        refuse("an array as output=", "use what is returned")
     return np.dtype(output)
 
 

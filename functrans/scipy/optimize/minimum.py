@@ -18,7 +18,8 @@ from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact
-from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.numpy.define import refuse
+from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.scalar import dense_solve, said_of

@@ -20,7 +20,8 @@ from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
-from functrans.scipy.inside import refuse, within_traces
+from functrans.numpy.define import refuse
+from functrans.scipy.inside import within_traces
 
 Function = Callable[..., Any]
 

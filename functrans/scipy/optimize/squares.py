@@ -18,10 +18,11 @@ from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lazily import lazy
 from functrans.numpy.arrays import inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.text import asarray_chkfinite
 from functrans.ops.control.provided import provided
 from functrans.scipy.define import double
-from functrans.scipy.inside import refuse, refuse_options, within_traces
+from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import implicit_minimum, within
 from functrans.scipy.optimize.host import on_the_host
 from functrans.scipy.optimize.levenberg_marquardt import (

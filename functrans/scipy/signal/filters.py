@@ -10,6 +10,7 @@ import numpy as np
 from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.lax.scanning import scan
 from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import expand_axes, reshape, zeros
@@ -284,10 +285,7 @@ def filtfilt(
     array([0., 2., 0.])
     """
     if method != "pad":
-        raise UnsupportedNumPyError(
-            f"filtfilt with method={method!r} is not supported on traced values"
-            f"{located(user_source())}: use 'pad'"
-        )
+        refuse(f"filtfilt with method={method!r}", "use 'pad'")
     b, a, x = _floats(b, a, x)
     b, a = flat(b), flat(a)
     axis = axis_of(axis, x.ndim)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.lazily import lazy
 from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.reductions import mean
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
@@ -22,18 +22,11 @@ from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d
-from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
 __all__ = ["detrend", "hilbert", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
 
 _signal = lazy("scipy:signal")
-
-
-def _refuse(what: str, fix: str) -> Any:
-    raise UnsupportedNumPyError(
-        f"{what} is not supported on traced values{located(user_source())}: {fix}"
-    )
 
 
 def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
@@ -227,7 +220,7 @@ def upfirdn(
     array([1., 1., 2., 2.])
     """
     if mode != "constant" or isinstance(cval, Tracer) or cval != 0:
-        _refuse(f"upfirdn with mode={mode!r} and cval={cval!r}", "pad x before")
+        refuse(f"upfirdn with mode={mode!r} and cval={cval!r}", "pad x before")
     if up < 1 or down < 1:
         raise ValueError("Both up and down must be >= 1")
     x, taps = inexact(x), inexact(h)
@@ -272,7 +265,7 @@ def resample_poly(
     array([1., 1., 1., 1.])
     """
     if padtype != "constant" or cval not in (None, 0):
-        _refuse(f"resample_poly with padtype={padtype!r} and cval={cval!r}", "pad x before")
+        refuse(f"resample_poly with padtype={padtype!r} and cval={cval!r}", "pad x before")
     x = inexact(x)
     axis = axis_of(axis, x.ndim)
     common = gcd(up, down)
@@ -330,7 +323,7 @@ def resample(
     array([1., 2., 3., 2.])
     """
     if domain != "time":
-        _refuse(f"resample with domain={domain!r}", "use 'time'")
+        refuse(f"resample with domain={domain!r}", "use 'time'")
     x = inexact(x)
     axis = axis_of(axis, x.ndim)
     size = x.shape[axis]

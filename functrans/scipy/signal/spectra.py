@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.types import is_complex, real_dtype
 from functrans.lazily import lazy
 from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of
+from functrans.numpy.define import refuse
 from functrans.numpy.elementwise import unwrap
 from functrans.numpy.padding import pad
 from functrans.numpy.quantiles import median
@@ -26,7 +26,6 @@ from functrans.ops.elementwise.complex_numbers import conj, real
 from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.define import answers
 from functrans.scipy.signal.smoothing import detrend as detrended
-from functrans.trace.source import located, user_source
 
 __all__ = ["coherence", "csd", "istft", "periodogram", "spectrogram", "stft", "welch"]
 
@@ -93,10 +92,7 @@ def _cut(weights: Any, noverlap: Any, nfft: Any, detrend: Any, one_sided: bool, 
     if overlap >= size:
         raise ValueError("noverlap must be less than nperseg.")
     if callable(detrend) and axis != -1:
-        raise UnsupportedNumPyError(
-            f"a function as detrend= along axis {axis} is not supported on traced values"
-            f"{located(user_source())}: move the axis to the end"
-        )
+        refuse(f"a function as detrend= along axis {axis}", "move the axis to the end")
     return _Cut(weights, size - overlap, points, one_sided, detrend)
 
 

@@ -12,10 +12,10 @@ import scipy.sparse
 from functrans.api.compressed import Structure, TracedSparse
 from functrans.errors import ShapeError
 from functrans.numpy.arrays import filled
+from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.indexing.gather import scatter_add
 from functrans.scipy.entries import enter
-from functrans.scipy.inside import refuse
 from functrans.scipy.sparse.traced import (
     FORMATS,
     Places,

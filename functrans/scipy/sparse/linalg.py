@@ -20,9 +20,10 @@ from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_linear_solve
 from functrans.lax.loops import fori_loop, while_loop
 from functrans.numpy.arrays import array, inexact
+from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.calls.external import Elements, external
-from functrans.scipy.inside import refuse, refuse_options, refused, within_traces
+from functrans.scipy.inside import refuse_options, refused, within_traces
 from functrans.scipy.sparse.iterative import (
     bicg,
     bicgstab,

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import array, astype, inexact
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.numpy.linalg import inv
 from functrans.numpy.norms import norm
@@ -25,7 +25,6 @@ from functrans.ops.elementwise.power import sqrt
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers, double
 from functrans.scipy.entries import of_scipys
-from functrans.trace.source import located, user_source
 
 __all__ = [
     "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine",
@@ -176,22 +175,16 @@ def _metric(metric: Any, options: dict[str, Any], points: list[Any]) -> Callable
     if callable(metric):
         name = getattr(metric, "__name__", "")
         if getattr(metric, "__module__", None) not in (__name__, "scipy.spatial.distance"):
-            raise _refused(f"a function as the metric ({name})", "apply it by functrans.vmap")
+            refuse(f"a function as the metric ({name})", "apply it by functrans.vmap")
         metric = name
     name = _NAMES.get(metric.lower(), metric.lower())
     if name not in _METRICS:
-        raise _refused(f"the metric {metric!r}", f"one of {', '.join(sorted(_METRICS))}")
+        refuse(f"the metric {metric!r}", f"one of {', '.join(sorted(_METRICS))}")
     if name == "seuclidean" and options.get("V") is None:
         options["V"] = var(concatenate(points), axis=0, ddof=1)
     if name == "mahalanobis" and options.get("VI") is None:
         options["VI"] = inv(cov(concatenate(points).T)).T
     return _METRICS[name]
-
-
-def _refused(what: str, instead: str) -> UnsupportedNumPyError:
-    return UnsupportedNumPyError(
-        f"{what} is not supported on traced values{located(user_source())}: {instead}"
-    )
 
 
 def _points(x: Any, name: str) -> Any:
@@ -229,7 +222,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
            [ 1.2,  1.6]])
     """
     if out is not None:
-        raise _refused("out=", "use what is returned")
+        refuse("out=", "use what is returned")
     one, other = _points(XA, "XA"), _points(XB, "XB")
     if one.shape[1] != other.shape[1]:
         raise ValueError("XA and XB must have the same number of columns")
@@ -250,7 +243,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
     array([5.      , 1.      , 4.242641])
     """
     if out is not None:
-        raise _refused("out=", "use what is returned")
+        refuse("out=", "use what is returned")
     points = _points(X, "X")
     first, second = np.triu_indices(points.shape[0], 1)
     return _metric(metric, kwargs, [points])(points[first], points[second], **kwargs)

@@ -51,12 +51,13 @@ def _zipfian_logpmf(k: Any, a: Any, n: Any) -> Any:
     return -a * log(k) - _logsumexp(terms)
 
 
-def _log_ways(n: Any, k: Any) -> Any:
+def log_ways(n: Any, k: Any) -> Any:
+    """The logarithm of the binomial coefficient of ``n`` over ``k``."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def _log_weight(k: Any, total: Any, good: Any, drawn: Any, odds: Any) -> Any:
-    return _log_ways(good, k) + _log_ways(total - good, drawn - k) + xlogy(k, odds)
+    return log_ways(good, k) + log_ways(total - good, drawn - k) + xlogy(k, odds)
 
 
 def _fisher_support(total: Any, good: Any, drawn: Any, odds: Any) -> tuple[Any, Any]:

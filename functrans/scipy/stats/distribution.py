@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array
+from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
@@ -207,10 +207,7 @@ class Untraced:
     def _refusing(self, function: Function, method: str) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
             if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
-                raise UnsupportedNumPyError(
-                    f"scipy.stats.{self.name}{method} is not supported on traced values"
-                    f"{located(user_source())}: {_UNTRACED}"
-                )
+                refuse(f"scipy.stats.{self.name}{method}", _UNTRACED)
             return function(*args, **kwargs)
 
         return call
@@ -226,10 +223,7 @@ _UNTRACED = (
 
 
 def _refuse(row: Row, method: str, fix: str) -> Any:
-    raise UnsupportedNumPyError(
-        f"scipy.stats.{row.name}.{method} is not supported on traced values"
-        f"{located(user_source())}: {fix}"
-    )
+    refuse(f"scipy.stats.{row.name}.{method}", fix)
 
 
 def _method_of(row: Row, name: str) -> Function:

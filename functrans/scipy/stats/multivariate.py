@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.errors import UnsupportedNumPyError
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.numpy import linalg
 from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.creation import eye, zeros
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.numpy.reductions import all, sum
 from functrans.numpy.shapes import moveaxis, squeeze
-from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, log, log1p
@@ -33,6 +32,8 @@ from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln, gammaln_difference
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
+from functrans.scipy.define import any_traced
+from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
 from functrans.trace.source import located, user_source
 
@@ -97,10 +98,7 @@ class Multivariate:
             return family.density(*args, **kwargs)
         if method == family.log.removeprefix("log"):
             return exp(family.density(*args, **kwargs))
-        raise UnsupportedNumPyError(
-            f"scipy.stats.{self.name}.{method} is not supported on traced values"
-            f"{located(user_source())}: of its methods, {family.log} is"
-        )
+        refuse(f"scipy.stats.{self.name}.{method}", f"of its methods, {family.log} is")
 
 
 class _Fixed:
@@ -118,11 +116,6 @@ class _Fixed:
             raise AttributeError(method)
         function = getattr(self.dist, method)
         return lambda *points: function(*points, *self.args, **self.kwds)
-
-
-def any_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a tracer is among the arguments."""
-    return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
 
 
 # -- normal and t ----------------------------------------------------------------------------------
@@ -243,16 +236,12 @@ def _normal_inverse_gamma(
     return select(proper, select(inside, of_point + of_variance, -np.inf), np.nan)
 
 
-def _log_ways(n: Any, k: Any) -> Any:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
 def _multivariate_hypergeometric(x: Any, m: Any, n: Any) -> Any:
     x, m, n = inexact(x), inexact(m), inexact(n)
     proper = all(greater_equal(x, 0) & greater_equal(m, x) & equal(floor(x), x), -1)
     proper = proper & equal(sum(x, -1), n)
     drawn = select(proper[..., None], x, 0)
-    value = sum(_log_ways(m, drawn), -1) - _log_ways(sum(m, -1), n)
+    value = sum(log_ways(m, drawn), -1) - log_ways(sum(m, -1), n)
     return select(proper, value, -np.inf)
 
 

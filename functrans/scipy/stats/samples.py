@@ -21,12 +21,12 @@ from functrans.api.recompute import stop_gradient
 from functrans.ir.types import Aval
 from functrans.lazily import lazy
 from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.special.distributions import chdtrc, fdtrc, stdtr
 from functrans.ops.elementwise.special.incomplete import betainc
 from functrans.scipy.define import answers
-from functrans.scipy.inside import refuse
 from functrans.scipy.stats.slices import on_slices
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from functrans.numpy.arrays import array, axes_of, inexact, inexact_pair
+from functrans.numpy.define import refuse
 from functrans.numpy.reductions import mean, restored, std, sum
 from functrans.ops.arrays.structural import broadcast_to
 from functrans.ops.elementwise.exponential import exp, log
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.entropy import entr, rel_entr
 from functrans.scipy.define import answers
-from functrans.scipy.inside import refuse
 
 __all__ = [
     "entropy", "gmean", "gstd", "hmean", "kurtosis", "moment", "pmean", "sem", "skew", "variation",

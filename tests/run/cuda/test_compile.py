@@ -212,7 +212,7 @@ def test_a_source_defines_one_function():
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "cuda.bindings.nvvm")
+    monkeypatch.setattr(compiling, "_is_installed", lambda module: module != "cuda.bindings.nvvm")
     with pytest.raises(DeviceError) as error:
         compile_cubin(SCALE.format(factor=21), SIGNATURE)
     assert str(error.value) == (
@@ -251,7 +251,7 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch):
 
 
 def test_numba_is_missed_where_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(compiling, "_is_there", lambda module: module != "numba_cuda")
+    monkeypatch.setattr(compiling, "_is_installed", lambda module: module != "numba_cuda")
     assert not compiling.missing()
     monkeypatch.setattr(config, "backend", "numba")
     with pytest.raises(DeviceError, match="compiled with numba-cuda, not installed here"):
@@ -259,6 +259,6 @@ def test_numba_is_missed_where_it_is_asked_for(monkeypatch):
 
 
 def test_a_package_that_is_not_there_is_found_out():
-    assert compiling._is_there("functrans.run")
-    assert not compiling._is_there("functrans.gone")
-    assert not compiling._is_there("gone_entirely.below")
+    assert compiling._is_installed("functrans.run")
+    assert not compiling._is_installed("functrans.gone")
+    assert not compiling._is_installed("gone_entirely.below")

@@ -1,8 +1,8 @@
-"""Collectives as calls of MPI: from memory to memory, in the thread that runs the program.
+"""Collectives as MPI calls, from memory to memory, in the thread that runs the program.
 
-What is sent is as it lies in memory, along the first axis where processes get parts of it;
-`functrans.optimise.machine.messages` has moved that axis. An ``engine`` says by its ``key`` which
-processes take part.
+Messages are contiguous memory. Parts for several processes lie along the first axis, to which
+`functrans.optimise.machine.messages` has moved the axis of the collective. The ``key`` of an
+``engine`` identifies the participating processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functrans.ops.compiled.statements import nest
 INT = np.dtype(np.int32)
 
 WORK = 10_000
-"""Operations of a loop that take about as long as a message: some microseconds."""
+"""The cost of a message, some microseconds, in operations of a loop."""
 
 
 class _Form(NamedTuple):
@@ -45,7 +45,7 @@ _FORMS = {
 }
 
 MOST_RUNS = 16
-"""In how many ranges, of processes that send equally far, the moves of a permutation may fall."""
+"""The most ranges of consecutive processes that send equally far, for a permutation."""
 
 
 def applies(eqn: Eqn, target: Target) -> bool:
@@ -65,7 +65,7 @@ def applies(eqn: Eqn, target: Target) -> bool:
 
 
 def _code(eqn: Eqn) -> str | None:
-    """What elements are to MPI: unsigned where they are only moved; None if it has no such."""
+    """The MPI datatype of the elements; unsigned for pure data movement; None if MPI has none."""
     dtype = eqn.inputs[0].aval.dtype
     operation = _FORMS[eqn.primitive.name].operation
     if operation == NOTHING or (dtype == BOOL and operation != SUM):
@@ -75,7 +75,7 @@ def _code(eqn: Eqn) -> str | None:
 
 
 def emit(at: Emission) -> None:
-    """A collective whose operand and result are as large as each other, or one part of it is."""
+    """A collective in which messages have the operand's size, the result's, or one part of it."""
     x, out = at.operand(0), at.result()
     if not x.count or not out.count:
         return
@@ -87,7 +87,7 @@ def emit(at: Emission) -> None:
 
 
 def permute(at: Emission) -> None:
-    """A permutation: zeros where nothing comes, and a message to one process and from another."""
+    """A permutation: send to one process and receive from another; zeros if nothing is received."""
     x, out, moves = at.operand(0), at.result(), at.eqn.params["moves"]
     if not x.count:
         return
@@ -109,7 +109,7 @@ def rank(at: Emission) -> None:
 
 
 def own_part(at: Emission) -> None:
-    """The part of this process, whose number is not known before."""
+    """Select the part of this process by its rank, which is known only at run time."""
     params, out = at.eqn.params, at.result()
     if not out.count:
         return
@@ -121,7 +121,7 @@ def own_part(at: Emission) -> None:
 
 
 def operations(eqn: Eqn, of_graph: object) -> int:
-    """About as many operations as what is moved in memory takes."""
+    """The estimated operations of moving the operands and results in memory."""
     return sum(x.aval.size for x in (*eqn.inputs, *eqn.outputs))
 
 
@@ -159,7 +159,7 @@ def _first(one: Buffer) -> Address:
 
 
 class _Run(NamedTuple):
-    """Neighbouring processes, from ``start`` to before ``stop``, that send equally ``far``."""
+    """Consecutive processes, from ``start`` to before ``stop``, that send equally ``far``."""
 
     start: int
     stop: int
@@ -178,7 +178,7 @@ def _runs(moves: Sequence[tuple[int, int]]) -> list[_Run]:
 
 
 def _partner(number: Scalar, runs: Sequence[_Run]) -> Scalar:
-    """Whom a process sends to; -1 for nobody."""
+    """The process that a process sends to; -1 for none."""
     partner = const(-1, INDEX)
     for start, stop, far in runs:
         inside = Scalar("and", (const(start, INDEX) <= number, number < stop), BOOL)

@@ -2,8 +2,8 @@
 
 Compiled programs have arrays of fixed sizes. So a while loop that stacks residuals runs twice:
 first without the stacks, to count its steps, then with stacks of the next power of two. A scan over
-such stacks is compiled for that size, too: few programs serve all numbers of steps. What such loops
-stand in (a scan, a branch) is run step by step, with a compiled body; but not the lanes of `vmap`
+such stacks is compiled for that size, too, so that few programs serve all numbers of steps. An
+enclosing scan or branch runs step by step, with a compiled body, except for the lanes of `vmap`
 (`functrans.ops.control.compiled.lanes`).
 """
 
@@ -26,9 +26,9 @@ from functrans.ops.control.while_loop import step_by_step as while_step_by_step
 
 
 def run_while(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
-    """The results of a while loop; step by step where something in it has no compiled form."""
+    """The results of a while loop; step by step if it contains anything without a compiled form."""
     loop = While.of(eqn)
-    # with max_steps its stacks have an extent: what is not compiled is something else
+    # with max_steps the stacks have fixed extents: something else has no compiled form
     counting = None
     if loop.max_steps is None:
         counting = compile(_counting(loop, tuple(x.aval for x in eqn.inputs)), whole=True)
@@ -79,7 +79,7 @@ def _step_by_step(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequen
 
 
 def run_cond(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any]:
-    """The results of the branch that is picked."""
+    """The results of the selected branch."""
     branches: tuple[Graph, ...] = eqn.params["branches"]
     branch = compile(branches[min(max(int(operands[0]), 0), len(branches) - 1)])
     assert branch is not None
@@ -87,7 +87,7 @@ def run_cond(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[An
 
 
 def _padded(stack: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
-    """The stack with room for more; that it was cut from, if it was."""
+    """The stack, padded to an extent; the larger array itself if it is a slice of one."""
     shape = (extent, *stack.shape[1:])
     whole = stack.base
     if isinstance(whole, np.ndarray) and whole.shape == shape and whole.dtype == stack.dtype:
@@ -107,7 +107,7 @@ def _counting(loop: While, avals: tuple[Aval, ...]) -> Graph:
 def _fixed(
     eqn: Eqn, params: dict[str, Any], extent: int, compile: Compile
 ) -> Callable[..., Sequence[Any]] | None:
-    """A loop whose stacks have an extent that is known."""
+    """The loop with stacks of a known extent."""
     graph = _of_extent(
         eqn.primitive, tuple(x.aval for x in eqn.inputs), tuple(params.items()), extent
     )

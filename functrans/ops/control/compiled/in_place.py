@@ -1,9 +1,9 @@
 """In-place update of a loop's carry: a step that changes a few elements does not copy the others.
 
-Where the next carry is the present one but at one position (the slot `at_position`), and nothing
-else reads it, the body gives the value and the position, and the loop writes them to the carry's
-only buffer when all else of the step is done. So whatever reads the carry in that step finds the
-old elements.
+If the next carry differs from the present one at one position only (the slot `at_position`), and
+nothing else reads the next carry, the body returns the value and the position, and the loop writes
+the value to the carry's only buffer at the end of the step. So all other reads of the carry in that
+step find the old elements.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import pull_indices
 
 RATIO = 8
-"""A carry is updated in place if it has at least this many times the elements that are written;
-below that lanes and locals do better. Chosen, not measured: copies cost nothing there."""
+"""The least ratio of a carry's elements to written elements for an in-place update; below it,
+lanes and locals are better. Chosen, not measured: copies cost nothing there."""
 
 
 class Updates(NamedTuple):
-    """The body of a loop whose updates are left to the loop.
+    """The body of a loop, with the updates of carries removed.
 
     Parameters
     ----------
     body : Graph
-        In the place of a carry that is updated it gives the value of the first update. Behind all
-        its results are the other operands of the updates, for one carry after the other.
+        In place of an updated carry it returns the value of the first update. Its results are
+        followed by the other operands of the updates, by carry.
     of : dict
-        The equations that update a carry, one after the other, by the carry's number.
+        The equations that update each carry, in order, by the carry's number.
     """
 
     body: Graph
@@ -41,9 +41,9 @@ class Updates(NamedTuple):
 
 
 def updates_in_place(body: Graph, carry: Sequence[Var], least: int) -> Updates:
-    """Take the updates of carries out of a body.
+    """Remove the updates of carries from a body.
 
-    A carry that is updated in place has at least as many elements.
+    Carries with fewer than ``least`` elements are not updated in place.
     """
     read = Counter([*(x for eqn in body.eqns for x in eqn.inputs), *body.outputs])
     makers = {eqn.outputs[0]: eqn for eqn in body.eqns if eqn.primitive.at_position is not None}
@@ -68,7 +68,7 @@ def updates_in_place(body: Graph, carry: Sequence[Var], least: int) -> Updates:
 def written(
     eqn: Eqn, target: Buffer, given: Sequence[Buffer], simplify: Simplifier
 ) -> tuple[Statement, ...]:
-    """The value in its place: statements on the carry's buffer, from a value and its position."""
+    """Statements that write an updated value to the carry's buffer."""
     operands = [target, *given]
     loops = tuple(index("w", extent) for extent in given[0].extents)
     axes = eqn.params["axes"]

@@ -1,9 +1,9 @@
 """Lanes whose loops grow stacks of different lengths, as one parallel loop over lanes.
 
-Under `vmap` each lane of a while loop goes its own way. As for a single loop, steps are counted
-first, in all lanes; then the loops run with stacks that have room for the longest of them, and so
-do the scans that read these stacks. A stack of stacks stays an object array: its rows are views of
-one array.
+Under `vmap` the lanes of a while loop have different numbers of steps. As for a single loop, the
+steps of all lanes are counted first; then the loops run with stacks for the longest of them, and so
+do the scans that read these stacks. A stack of stacks remains an object array, whose rows are views
+of one array.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from functrans.ops.control.scan import counted_scan_p, scan_p
 from functrans.ops.control.while_loop import While, while_p
 
 LEAST = 16
-"""The smallest stacks."""
+"""The least extent of stacks."""
 
 MOST_UNUSED = 8
-"""How many times the memory of all stacks their common room may take."""
+"""The most memory of the padded stacks, relative to the stacks themselves."""
 
 
 class Lanes(NamedTuple):
@@ -36,10 +36,10 @@ class Lanes(NamedTuple):
     counting : Graph
         The body of a scan over lanes that counts the steps of each while loop.
     taken : tuple of int
-        The inputs of the body that this takes.
+        The inputs of the body that ``counting`` takes.
     lengths : tuple of tuple of int
-        For each output of the body that is a stack: its number, and that of the count which is its
-        length.
+        For each output of the body that is a stack: its number, and the number of the count that
+        is its length.
     """
 
     counting: Graph
@@ -48,12 +48,12 @@ class Lanes(NamedTuple):
 
 
 def grows(aval: Aval) -> bool:
-    """Whether a value has a length that is found on the way."""
+    """Whether a value has a length that is known only at run time."""
     return GROWS in aval.shape
 
 
 def extent_of(steps: int) -> int:
-    """The room that a stack is given: few programs serve all numbers of steps."""
+    """The padded extent of a stack, chosen so that few programs serve all numbers of steps."""
     return max(LEAST, 1 << (steps - 1).bit_length())
 
 
@@ -94,7 +94,7 @@ def run_lanes(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[A
 
 @cached(256)
 def _analysis(body: Graph) -> Lanes | None:
-    """How the loops of a lane grow, if they do so at its top, and their lengths are known."""
+    """The growing loops of a lane, if they are at its top level, and their lengths are known."""
     counts: dict[Var, int] = {}
     length_of: dict[Atom, Var] = {}
     for eqn in body.eqns:
@@ -129,7 +129,7 @@ def _grows_inside(graph: Graph) -> bool:
 
 
 def _without_stacks(eqn: Eqn) -> Eqn:
-    """A while loop that keeps nothing of its steps."""
+    """A while loop without its stacks."""
     if eqn.primitive is not while_p or not any(grows(var.aval) for var in eqn.outputs):
         return eqn
     loop = While.of(eqn)
@@ -152,7 +152,7 @@ def _counting(scan: Scan, lanes: Lanes) -> Graph:
 
 @cached(256)
 def _of_extent(scan: Scan, avals: tuple[Aval, ...], extent: int) -> Graph:
-    """The scan over lanes whose stacks have an extent that is known."""
+    """The scan over lanes, with stacks of a known extent."""
     own = scan.but(body=_fixed(scan.body, extent))
     return applied_once(scan.primitive, [_known(aval, extent) for aval in avals], own.params)
 
@@ -162,7 +162,7 @@ def _known(aval: Aval, extent: int) -> Aval:
 
 
 def _fixed(body: Graph, extent: int) -> Graph:
-    """The graph with stacks of an extent that is known."""
+    """The graph with stacks of a known extent."""
     fixed: dict[Atom, Var] = {}
 
     def var(old: Var) -> Var:
@@ -173,7 +173,7 @@ def _fixed(body: Graph, extent: int) -> Graph:
     for eqn in body.eqns:
         params = dict(eqn.params)
         if eqn.primitive is while_p and any(grows(x.aval) for x in eqn.outputs):
-            # never reached; what is behind the steps of a lane is filled with zeros then
+            # never reached; rows after the last step of a lane are filled with zeros
             params["max_steps"] = extent
         elif params.get("length") == GROWS:
             params["length"] = extent
@@ -183,7 +183,7 @@ def _fixed(body: Graph, extent: int) -> Graph:
 
 
 def _rows(stack: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The stacks of lanes, each of its own length."""
+    """The stacks of lanes, cut to their own lengths."""
     rows = np.empty(len(stack), object)
     for i, length in enumerate(lengths.tolist()):
         rows[i] = stack[i, :length]
@@ -191,7 +191,7 @@ def _rows(stack: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> np.ndar
 
 
 def _whole(rows: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
-    """The stacks of lanes with room for more; the array that they are rows of, if it is one."""
+    """The padded stacks of lanes; the array itself if they are rows of one."""
     shape = (len(rows), extent, *rows[0].shape[1:])
     whole = rows[0].base
     if isinstance(whole, np.ndarray) and whole.shape == shape and _is_in_order(rows, whole):
@@ -203,7 +203,7 @@ def _whole(rows: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
 
 
 def _is_in_order(rows: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> bool:
-    """Whether each row is that of its number in an array."""
+    """Whether the rows are those of an array, in order."""
     first, apart = whole.ctypes.data, whole.strides[0]
     return all(
         row.base is whole and row.__array_interface__["data"][0] == first + i * apart

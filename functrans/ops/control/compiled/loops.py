@@ -1,14 +1,14 @@
 """Code generation for loops and branches with inner graphs, as native loops and branches.
 
-The inner graph is lowered as if it were a program of its own, on buffers that stand for its
-inputs and outputs. Then these are put where they belong: a step's slice of a stacked array, or the
-carry. A carry that is used element by element, at constant indices, is held in locals (registers);
-one of which a step changes a few elements is updated in place; any other one is double-buffered: a
-step reads one of two buffers and writes the other.
+The inner graph is lowered like a separate program, on buffers for its inputs and outputs. Then
+these buffers are relocated: to a step's slice of a stacked array, or to the carry. A carry that is
+accessed at constant indices is held in locals (registers); one of which a step changes a few
+elements is updated in place; any other carry is double-buffered: a step reads one of two buffers
+and writes the other.
 
-Loop interchange: where the steps of a scan do not mix the lanes of a batch (under vmap), the loop
-over lanes goes outside: each then runs through all its steps with its carry in registers, many of
-them in the lanes of vectors, and threads share them.
+Loop interchange: if the steps of a scan do not mix the lanes of a batch (under vmap), the loop over
+lanes becomes the outer one: each lane runs through all steps with its carry in registers, many in
+vector lanes, and threads share them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from functrans.ops.control.while_loop import While
 
 
 class Carries(NamedTuple):
-    """Carries of compiled loops. Not measured."""
+    """Thresholds for carries of compiled loops. Not measured."""
 
     most_locals: int = 64
     """The most elements of a carry that are held in locals."""
     longest_step: int = 1 << 20
-    """Operations of a step with locals at most: a longer one may become kernels, which share memory
-    (`functrans.lower.kernel.distribution`)."""
+    """The most operations of a step with locals: a longer one may become kernels, which need the
+    carry in memory (`functrans.lower.kernel.distribution`)."""
 
 
 ONE = const(1, INDEX)
@@ -73,7 +73,7 @@ def while_loop(at: Emission) -> None:
 
 
 _MANY = 1000
-"""Steps of a loop, as far as its work is estimated, if nothing says how many there are."""
+"""The assumed number of steps of a loop, to estimate its work, if it is unknown."""
 
 
 class _Loop:
@@ -103,7 +103,7 @@ class _Loop:
         length = at.eqn.params.get("length")
         self.counter = index("t", None if length == GROWS else length)
         self.computed: dict[Buffer, int] = {}
-        """Elements of xs that follow from the step's number, and the operands that they are of."""
+        """Elements of xs that are computed from the step's number, and their operands."""
         self.xs: dict[Buffer, Buffer] = {}
         for own, number in zip(self.own_xs, numbers[3], strict=True):
             if self._is_computed(own, number):
@@ -136,7 +136,7 @@ class _Loop:
             steps = local(INDEX, "steps")
             given = load(self.steps_given[0], ())
             if self.loop.length != GROWS:
-                # a count that is not the stacks' own must not lead out of them
+                # a count from elsewhere must not exceed the stacks
                 given = maximum(minimum(given, self.loop.length), 0)
             self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
@@ -149,7 +149,7 @@ class _Loop:
         self._store_carry(Scalar("and", (steps, ONE), INDEX))
         loop = For(self.counter, ZERO, steps, body)
         if not self.init and not self.loop.counted and not passes_messages(body):
-            # steps that hand nothing on are independent, with what they compute on the way
+            # steps without a carry are independent
             shared = {*self.body.scratch, *self.stacks}
             private = sorted(stored(body) - shared, key=lambda each: each.name)
             self._call((replace(loop, parallel=True),), [self.body], work, private)
@@ -159,7 +159,7 @@ class _Loop:
         self._call((loop,), [self.body], work)
 
     def _cleared(self, stack: Buffer, steps: Scalar) -> tuple[Statement, ...]:
-        """Zeros in the rows of a stack that has room for more steps than there are."""
+        """Zeros in the rows of a padded stack after the last step."""
         length = self.loop.length
         if length == GROWS or 0 in stack.extents:
             return ()
@@ -169,7 +169,7 @@ class _Loop:
         return self._shared((For(row, steps, const(length, INDEX), nest(loops, (zero,))),))
 
     def _is_computed(self, own: Buffer, number: int) -> bool:
-        """Whether no memory is read for a step's element of xs, nor asked for by the body."""
+        """Whether a step's element of xs is computed without memory, and not needed in memory."""
         if own.extents or any(
             isinstance(each, Call) and own in (*each.reads, *each.writes)
             for each in walk(self.body.statements)
@@ -179,14 +179,14 @@ class _Loop:
         return not any(node.op == "load" for node in postorder([element]))
 
     def _take(self, relocation: Relocation, row: Scalar) -> None:
-        """Where a step finds its elements of xs."""
+        """Relocate the body's inputs to a step's elements of xs."""
         for own, stack in self.xs.items():
             relocation.moved[own] = stack, (row,)
         for own, number in self.computed.items():
             relocation.held[own] = {(): self.at.element(number, (row,))}
 
     def _row(self, steps: Scalar) -> Scalar:
-        """Which elements of the stacked arrays a step is about."""
+        """The row of the stacked arrays that belongs to a step."""
         assert isinstance(self.loop, Scan)
         if not self.loop.reverse:
             return self.counter
@@ -194,7 +194,7 @@ class _Loop:
         return self.simplify(Scalar("sub", (last, self.counter), INDEX))
 
     def _independent_lanes(self) -> For | None:
-        """The one loop that the body is, if its iterations keep to their own part of the carry."""
+        """The body's single loop, if its iterations access only their own part of the carry."""
         if len(self.body.statements) != 1 or not self.init or self.updates:
             return None
         (loop,) = self.body.statements
@@ -218,7 +218,7 @@ class _Loop:
         return loop
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
-        """The loop over lanes with the loop over steps inside."""
+        """The loop over lanes, with the loop over steps inside."""
         assert isinstance(self.loop, Scan)
         length = const(self.loop.length, INDEX)
         relocation = Relocation(self.simplify)
@@ -248,7 +248,7 @@ class _Loop:
         return (replace(loop, body=(*first, inner, *last), parallel=True, whole=False),)
 
     def _next_carry(self, relocation: Relocation) -> Assign:
-        """The carry that is held in locals becomes what the step has made."""
+        """Assign a step's results to the carry in locals."""
         old: list[Scalar] = []
         new: list[Scalar] = []
         for number, names in self.in_locals.items():
@@ -280,7 +280,7 @@ class _Loop:
         self._call((loop,), [self.body, test], _MANY * max(self.body.work, 1))
 
     def _within_limit(self, condition: Scalar, steps: Scalar) -> Scalar:
-        """The condition of a loop that ends at its limit, and fails if it would go on there."""
+        """The condition of a loop that fails if it is still true at the step limit."""
         assert isinstance(self.loop, While)
         if self.loop.max_steps is None:
             return condition
@@ -290,7 +290,7 @@ class _Loop:
         return required(Scalar("or", (inside, ended), BOOL), going, STEP_LIMIT)
 
     def _allocate_carry(self, users: Sequence[Inner]) -> None:
-        """Decide where the carry lives, and put the first one there."""
+        """Allocate the carry in locals or memory, and initialise it."""
         limits = self.at.target[Carries]
         longest = max(user.work for user in users)
         most = limits.most_locals if longest <= limits.longest_step else 0
@@ -315,7 +315,7 @@ class _Loop:
                 self.before += self._copy(start, (), both, (ZERO,))
 
     def _store_carry(self, parity: Scalar) -> None:
-        """Store the last carry as the result."""
+        """Store the final carry as the result."""
         for number, result in enumerate(self.carry_out):
             if number in self.in_locals:
                 self.after += [Store(result, at, x) for at, x in self.in_locals[number].items()]
@@ -325,13 +325,13 @@ class _Loop:
     def _copy(
         self, source: Buffer, source_at: Position, target: Buffer, target_at: Position
     ) -> tuple[Statement, ...]:
-        """Loops that copy an array between subarrays of buffers, which first indices select."""
+        """Loops that copy an array between subarrays of buffers, which leading indices select."""
         loops = tuple(index("c", extent) for extent in source.extents[len(source_at) :])
         value = load(source, (*source_at, *loops))
         return self._shared(nest(loops, (Store(target, (*target_at, *loops), value),)))
 
     def _shared(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """Loops whose iterations are independent, which only threads have to be told."""
+        """Mark loops with independent iterations as parallel, for threads."""
         if not self.at.target.lanes_are_threads:
             return body
         lanes = self.at.target.lanes(1)
@@ -343,7 +343,7 @@ class _Loop:
         )
 
     def _relocation(self, inner: Inner, parity: Scalar) -> Relocation:
-        """The inputs of an inner graph that takes the consts and the carry."""
+        """The relocation of the inputs of an inner graph that takes the consts and the carry."""
         relocation = Relocation(self.simplify)
         for own, const_ in zip(inner.inputs, self.consts, strict=False):
             relocation.moved[own] = const_, ()
@@ -359,7 +359,7 @@ class _Loop:
     def _step(
         self, inner: Inner, parity: Scalar, row: Scalar, ys: Sequence[Buffer]
     ) -> tuple[Statement, ...]:
-        """One step: the body on the carry and a row of xs gives the next carry and a row of ys."""
+        """One step: the body maps the carry and a row of xs to the next carry and a row of ys."""
         relocation = self._relocation(inner, parity)
         self._take(relocation, row)
         for own, stack in zip(self.ys, ys, strict=True):
@@ -376,7 +376,7 @@ class _Loop:
         return (*statements, *self._updated())
 
     def _updated(self) -> tuple[Statement, ...]:
-        """The updates in place, when nothing of the step has to read the old carry any more."""
+        """The in-place updates, after all reads of the old carry."""
         given = iter(self.written)
         statements: list[Statement] = []
         for number, chain in self.updates.items():
@@ -388,13 +388,13 @@ class _Loop:
 
 
 def _positions(one: Buffer, but: int | None = None) -> list[Position]:
-    """Every index of an array; of one axis only the first."""
+    """All positions of an array; only the first along one axis."""
     ranges = [range(1 if axis == but else n) for axis, n in enumerate(one.extents)]
     return [tuple(const(i, INDEX) for i in position) for position in product(*ranges)]
 
 
 def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]:
-    """Where statements read or write a buffer."""
+    """The positions at which statements read or write a buffer."""
     found = {x.args for x in scalars(statements) if x.op == "load" and x.attribute is one}
     stores = (each for each in walk(statements) if isinstance(each, Store) and each.target is one)
     found.update(each.indices for each in stores)
@@ -405,7 +405,7 @@ def _positions_of(statements: Sequence[Statement], one: Buffer) -> set[Position]
 
 
 def cond(at: Emission) -> None:
-    """The branch that is picked, computing into the results."""
+    """The selected branch, which computes into the results."""
     picked, *given = [at.operand(number) for number in range(len(at.eqn.inputs))]
     results = [at.result(number) for number in range(len(at.eqn.outputs))]
     arms: list[tuple[Statement, ...]] = []
@@ -420,7 +420,7 @@ def cond(at: Emission) -> None:
 
 
 def _choice(number: Scalar, arms: Sequence[tuple[Statement, ...]]) -> tuple[Statement, ...]:
-    """One of some statements, by a bool or by an index, which is clipped."""
+    """One of several lists of statements, selected by a bool or a clipped index."""
     if number.dtype == BOOL:
         return (If(number, arms[1], arms[0]),)
     chosen = local(INDEX, "branch")

@@ -1,8 +1,8 @@
 """Convolutions with few results and long sums, in registers: derivatives with respect to kernels.
 
-Tiles are summed up over a block of taps (which are the places of the layer), and added to sums of
-which each thread has its own. What a block sees, and what it is multiplied by, are copied so that
-channels and features are neighbours in memory.
+Tiles are summed over a block of taps (the positions of the layer), and added to each thread's own
+sums. The input region of a block, and the elements that it is multiplied by, are copied so that
+channels and features are contiguous in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from functrans.ops.convolution.windows import Window, from_taps
 
 
 def emit(at: Emission, of: Accumulation) -> None:
-    """A convolution by sums of blocks, of which threads take their shares."""
+    """A convolution by sums over blocks, which are divided among threads."""
     _Accumulated(at, of).emit()
 
 
@@ -76,7 +76,7 @@ class _Accumulated:
         columns = -(-of.column.extent // of.lanes)
         shape = [axis.extent for axis in of.results]
         if not of.along_taps:
-            # a tile's rows lie one behind the other, and not each in a page of its own
+            # a tile's rows are contiguous, instead of each in a different page
             shape = [columns, *shape[:-1], of.lanes]
         sums = self.at.scratch("sums", self.dtype, (parts, *shape))
         regions = [size for _, size in self.regions.values()]
@@ -84,7 +84,7 @@ class _Accumulated:
             seen = self.at.scratch("seen", self.dtype, (parts, of.images, of.row.extent, *regions))
             given = self.y
         else:
-            # in panels: what is read one after the other lies one behind the other
+            # in panels: contiguous in the order of the reads
             rows = -(-of.row.extent // of.height)
             panel = (*regions, of.height), (*self.block.values(), of.lanes)
             seen = self.at.scratch("seen", self.dtype, (parts, rows, of.images, *panel[0]))
@@ -137,7 +137,7 @@ class _Accumulated:
         return prod(axis.extent for axis in sizes) // 8
 
     def _as_one_block(self, sums: Buffer, seen: Buffer, given: Buffer) -> None:
-        """The sums, of which threads take their shares when both operands have been copied."""
+        """The sums as one block, divided among threads after both operands have been copied."""
         of, size = self.of, const(self.of.length, INDEX)
 
         def copied(at: At, image: Scalar) -> Body:
@@ -153,7 +153,7 @@ class _Accumulated:
         self.at.call(_shared(tiles), work=self._work(), writes=(sums,))
 
     def _add_up(self, sums: Buffer, parts: int) -> None:
-        """The sums of all parts, in the order of the result's axes."""
+        """Add the sums of all parts, in the order of the result's axes."""
         column, together = self.of.column, self._together()
         around = [axis for axis in self.of.results if axis not in (*together, column)]
         absent = [axis for axis in self.of.results if axis.label not in self.out_labels]
@@ -171,7 +171,7 @@ class _Accumulated:
                 position = tuple(own[label] for label in self.out_labels)
                 stores.append(Store(self.out, position, combine_pairwise("add", terms)))
             if together:
-                # what is dense in the sums is the inner loop
+                # the inner loop is along the contiguous axis of the sums
                 loops = [here[axis.label] for axis in (*around, column) if axis not in absent]
             else:
                 loops = [here[label] for label in self.out_labels]
@@ -180,14 +180,14 @@ class _Accumulated:
             *outer, last = loops
             return nest(outer, vectorised(last, stores, self.at.target))
 
-        # of few columns at a time, whose lines of the result stay in the cache
+        # a few columns at a time, so that the result's lines stay in the cache
         width = self.of.lanes
         if self.of.along_taps:
             width = SIDE_BY_SIDE if together else column.extent
         self.at.call(in_tiles(column.extent, width, columns), work=parts * self.out.count)
 
     def _together(self) -> tuple[Axis, ...]:
-        """The axes that are dense in the result and not in the sums, if they are short.
+        """The axes that are contiguous in the result but not in the sums, if they are short.
 
         Their elements are stored together.
         """
@@ -200,7 +200,7 @@ class _Accumulated:
         return ()
 
     def _seen(self, seen: Buffer, part: Scalar, image: Scalar, outer: At, start: Scalar) -> Body:
-        """Statements that copy what a block of taps is multiplied by, with zeros around it."""
+        """Statements that copy the input region of a block, with zero padding."""
         row, first, simplify = self.of.row, self.of.taps[0].label, self.at.simplify
         ranges = {}
         for label, (low, positions) in self.regions.items():
@@ -238,7 +238,7 @@ class _Accumulated:
         start: Scalar,
         size: Scalar,
     ) -> Body:
-        """Statements that copy what of the other operand belongs to a block."""
+        """Statements that copy the other operand's part of a block."""
         column, first = self.of.column, self.of.taps[0].label
         ranges = {label: all_of(extent) for label, extent in self.block.items()}
         ranges[first] = Range(ZERO, size, start, most=self.of.length)
@@ -295,7 +295,7 @@ class _Accumulated:
     def _terms(
         self, taps: At, stops: Sequence[Scalar]
     ) -> tuple[Scalar, tuple[tuple[Scalar, Scalar, Scalar], ...]]:
-        """Which of its images a term of a block is of, and the loops over all of them."""
+        """The image of a block's term, and the loops over all terms."""
         bounds = tuple((loop, ZERO, stop) for loop, stop in zip(taps.values(), stops, strict=True))
         if self.of.images == 1:
             return ZERO, bounds
@@ -305,7 +305,7 @@ class _Accumulated:
     def _along_taps(
         self, sums: Buffer, seen: Buffer, part: Scalar, outer: At, start: Scalar, size: Scalar
     ) -> Body:
-        """Loops that add the sums of a block, of which each lane has a part, to those of a part."""
+        """Loops that add a block's sums, which are split over vector lanes, to those of a part."""
         of, simplify = self.of, self.at.simplify
         *around, last = of.places
         places = {axis.label: index("p", axis.extent) for axis in around}
@@ -347,5 +347,5 @@ class _Accumulated:
 
 
 def _shared(body: Body) -> Body:
-    """Loops whose iterations threads share."""
+    """Loops whose iterations are divided among threads."""
     return tuple(replace(each, parallel=True) if isinstance(each, For) else each for each in body)

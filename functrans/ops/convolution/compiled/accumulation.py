@@ -1,6 +1,6 @@
 """Accumulation of derivatives with respect to kernels in registers: blocks, tiles, vectors.
 
-Few results and long sums: a tile is a few of the results, summed up over a block of taps.
+These have few results and long sums: a tile is a few of the results, summed over a block of taps.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from functrans.ops.convolution.windows import Window, from_taps
 
 
 class Accumulation(NamedTuple):
-    """How a convolution is done by sums of blocks.
+    """The blocking of a convolution that is computed by sums over blocks.
 
     Parameters
     ----------
     apart : tuple of Axis
         Groups.
     outer : tuple of Axis
-        What is summed over besides the taps: images.
+        The axes summed over besides the taps: images.
     taps : tuple of Axis
-        They are in a block, but of the first axis only a stretch.
+        The axes of a block, of which the first is cut into pieces.
     length : int
-        Of that stretch; the last one may be shorter.
+        The length of a piece; the last one may be shorter.
     places : tuple of Axis
         The positions of windows.
     row, column : Axis
-        Channels, neighbours of which are a tile, and features, along which vectors go. If there
-        are none, it is one, by a label that no array has.
+        Channels, of which neighbours form a tile, and features, along which vectors go. Without
+        such an axis, one of extent 1 with an unused label.
     lanes, height : int
         The extents of tiles.
     along_taps : bool
-        Whether vectors go along the last axis of taps instead, since there are few channels or
-        features: a tile is some features, and some places along the last axis of them.
+        Whether vectors go along the last axis of taps instead, because there are few channels or
+        features: a tile is some features, and some positions along the last axis.
     images : int
-        So many along the last of the outer axes are in a block.
+        The number of images of a block, along the last outer axis.
     width : int
-        The places of a tile.
+        The positions of a tile.
     """
 
     apart: tuple[Axis, ...]
@@ -69,17 +69,17 @@ class Accumulation(NamedTuple):
 
     @property
     def pieces(self) -> int:
-        """How many stretches there are of the first axis."""
+        """The number of pieces of the first axis."""
         return -(-self.taps[0].extent // self.length)
 
     @property
     def number(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is one block, of whose results threads take their shares."""
+        """Whether there is a single block, whose results are divided among threads."""
         return self.number == 1 and not self.along_taps and not self.apart
 
     @property
@@ -89,7 +89,7 @@ class Accumulation(NamedTuple):
 
 
 def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
-    """How a convolution is done by sums of blocks, or None where another way is better."""
+    """The blocking of a convolution by sums over blocks; None if another form is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
     x, y = (operand.aval.shape for operand in eqn.inputs)
@@ -152,9 +152,9 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
 
 
 def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int:
-    """How many images are in a block, so that sums beyond the nearest caches are read less.
+    """The number of images of a block, chosen to read sums outside the nearest caches less often.
 
-    All of them, if the sums are larger than what they are made of.
+    All images, if the sums are larger than the operands.
     """
     limits, aval = target[Convolutions], eqn.outputs[0].aval
     windows, room = dict(eqn.params["windows"]), target.cache // limits.part_of_cache
@@ -174,7 +174,7 @@ def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int
 
 
 def parts_of(of: Accumulation, limits: Convolutions) -> int:
-    """Into how many parts the sums are cut: as many as fit, a power of two if not all."""
+    """The number of parts of the sums: as many as fit, a power of two if not all."""
     fitting = limits.largest_parts // prod(axis.extent for axis in of.results)
     most = min(limits.most_sums, of.number)
     return most if fitting >= most else 1 << (fitting.bit_length() - 1)

@@ -1,9 +1,9 @@
 """Convolutions by BLAS: blocks of windows are copied side by side (im2col), and multiplied.
 
-A block is as large as the cache likes. Of a layer there are many rows, of which threads take their
-shares; of the derivative with respect to a kernel there are few, and a long sum, whose parts
-threads add up, each for itself. How many parts there are does not depend on the number of threads,
-so neither do the bits of the result.
+A block has the size of the cache. A layer has many rows, which are divided among threads. The
+derivative with respect to a kernel has few rows and long sums, which are computed in parts, one
+for each thread. The number of parts does not depend on the number of threads, so neither do the
+bits of the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from functrans.ops.linalg.compiled.blas import ROUTINES, spacing
 
 
 def emit(at: Emission, plan: Plan) -> None:
-    """A convolution as products of matrices, block by block."""
+    """A convolution as matrix products of blocks."""
     _Convolution(at, plan).emit()
 
 
@@ -38,9 +38,9 @@ class _Block(NamedTuple):
     Parameters
     ----------
     outer : dict
-        Where it is along the axes that are gone through one by one.
+        Its position along the outer axes.
     start, size : Scalar
-        The stretch of the first axis inside of it.
+        Its piece of the first inner axis.
     """
 
     outer: At
@@ -51,7 +51,7 @@ class _Block(NamedTuple):
 class _Memory(NamedTuple):
     """An array in memory, and the labels of its axes.
 
-    ``before`` are indices of axes in front of those.
+    ``before`` are indices of axes in front of these.
     """
 
     buffer: Buffer
@@ -93,14 +93,14 @@ class _Convolution:
             self._in_shares()
 
     def _rows_are_neighbours(self) -> bool:
-        """Whether in a block, elements of one column are neighbours, and not those of one row.
+        """Whether a block is column-major.
 
-        They are copied along the last axis of the block, which should be one of ``x``, too.
+        It is copied along its last axis, which should be the last axis of ``x``, too.
         """
         return self._run(self.plan.rows, False) >= self._run(self.plan.summed, True)
 
     def _run(self, cut: Cut, taps: bool) -> int:
-        """How many neighbours in memory are taken at once along the last axis of a block."""
+        """The contiguous elements that are copied at once along the last axis of a block."""
         last = cut.inner[-1]
         axis = self.x.labels.index(last.label) if last.label in self.x.labels else -1
         step = prod(self.x.buffer.extents[axis + 1 :]) if axis >= 0 else 0
@@ -113,7 +113,7 @@ class _Convolution:
     # -- the parts ----------------------------------------------------------------------------
 
     def _in_shares(self) -> None:
-        """Threads take shares of the blocks of the result."""
+        """The blocks of the result, divided among threads."""
         number = self.plan.products
         parts = min(number, self.at.target[Convolutions].most_parts)
         part = index("part", parts)
@@ -134,7 +134,7 @@ class _Convolution:
         self.at.call(self._parallel(part, body), work=self._work())
 
     def _in_sums(self) -> None:
-        """Threads take parts of the sum, which are added up in the end."""
+        """The sum in parts, one for each thread, which are added in the end."""
         parts = self.plan.sums
         part = index("part", parts)
         sums = self.at.scratch("sums", self.dtype, (parts, *self.out.buffer.extents))
@@ -228,7 +228,7 @@ class _Convolution:
     def _gemm(
         self, scratch: _Memory, out: _Memory, apart: At, rows: _Block, terms: _Block, beta: int
     ) -> Call:
-        """The product of a block of windows with what of ``y`` belongs to it."""
+        """The product of a block of windows with the corresponding part of ``y``."""
         row_count = rows.size * prod(self.plan.rows.shape[1:])
         term_count = terms.size * prod(self.plan.summed.shape[1:])
         column_count = const(prod(axis.extent for axis in self.plan.columns), INDEX)
@@ -248,7 +248,7 @@ class _Convolution:
             out.address(here), out.spacing(self.plan.rows.inner), out.spacing(columns),
             row_count, column_count, (within[0], width),
         )  # fmt: skip
-        # BLAS wants a result whose columns are dense
+        # BLAS needs a result with contiguous columns
         if result.row_step == 1:
             left, right = windows, others
         else:
@@ -291,7 +291,7 @@ class _Convolution:
     # -- the other operand --------------------------------------------------------------------
 
     def _repack(self) -> None:
-        """Copy ``y`` into an order in which it is matrices."""
+        """Copy ``y`` into an order in which it consists of matrices."""
         terms = (*self.plan.summed.outer, *self.plan.summed.inner)
         ours = {axis.label for axis in self.plan.apart} & {*self.y.labels}
         axes = (
@@ -308,7 +308,7 @@ class _Convolution:
 
 
 class _Matrix(NamedTuple):
-    """A matrix in memory: one of its steps is 1."""
+    """A matrix in memory, with stride 1 along rows or columns."""
 
     address: Address
     row_step: int
@@ -324,11 +324,11 @@ class _Matrix(NamedTuple):
         )
 
     def flag(self) -> bytes:
-        """BLAS's flag of it, for which matrices lie column by column."""
+        """Its BLAS flag, relative to column-major order."""
         return b"N" if self.row_step == 1 else b"T"
 
     def leading(self) -> int:
-        """How far apart its columns are, or its rows: also where there is one only."""
+        """The stride of its columns or rows, also if there is only one."""
         if self.row_step == 1:
             return max(self.column_step, self.most[0])
         return max(self.row_step, self.most[1])

@@ -1,8 +1,8 @@
 """Operand packing for convolutions: zero-padded copies of a block's input in scratch memory.
 
-Ranges of loops are cut at the edges of the images (index set splitting), so no element asks whether
-it is there; the zeros along all axes but that of the blocks are written once for many of them.
-Where neighbours in the source are none in the copy, a few vectors are stored together, which
+Loop ranges are split at the edges of the images (index-set splitting), so that copies need no
+bounds checks; the zeros along all axes but that of the blocks are written once for many blocks.
+If neighbours in the source are not neighbours in the copy, a few vectors are stored together, which
 transposes them in registers (`functrans.emit.llvm.interleave`).
 """
 
@@ -21,16 +21,16 @@ from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.convolution.convolution import Labels
 
 SIDE_BY_SIDE = 16
-"""So many neighbours in the copy, which are none in the source, are copied together."""
+"""The number of neighbours in the copy, not contiguous in the source, that are copied together."""
 
 Position = tuple[Scalar, ...]
 
 
 @dataclass(frozen=True)
 class Range:
-    """A range of positions in a copy. In the source they lie ``step`` apart, and further on.
+    """A range of positions in a copy, which in the source are shifted, and ``step`` apart.
 
-    If it is not known where it ends, it is before the position ``most``.
+    If its end is not constant, it is before the position ``most``.
     """
 
     start: Scalar
@@ -41,21 +41,21 @@ class Range:
 
     @property
     def extent(self) -> int | None:
-        """How many they are, if that is known."""
+        """The number of positions, if it is constant."""
         if self.start.op == self.stop.op == "const":
             return max(int(self.stop.attribute - self.start.attribute), 0)
         return None
 
 
 def all_of(extent: int, shift: Scalar = ZERO) -> Range:
-    """All positions of an axis, or so many from another one on."""
+    """All positions of an axis, with a shift in the source."""
     return Range(ZERO, const(extent, INDEX), shift)
 
 
 def inside(
     positions: int, shift: Scalar, extent: int, simplify: Simplifier, step: int = 1
 ) -> Range:
-    """Those of the first positions that lie in an axis so long, where they are shifted."""
+    """The positions that, shifted, are within the bounds of the source's axis."""
     start = idiv(maximum((step - 1) - shift, ZERO), step)
     stop = idiv(maximum((extent + step - 1) - shift, ZERO), step)
     end = const(positions, INDEX)
@@ -72,18 +72,18 @@ class Copy:
     ----------
     source : Buffer
     labels : tuple of int
-        Of its axes.
+        The labels of its axes.
     fixed : dict
-        Where the part is along axes that the copy has not.
+        The positions along axes that the copy lacks.
     ranges : dict
-        What is copied, along the others.
+        The ranges along the other axes.
     target : Buffer
     place : callable
-        The position in the copy, by the positions along those axes.
+        The position in the copy, from the positions along those axes.
     last : int
-        The label along which neighbours are neighbours in the copy.
+        The label of the contiguous axis of the copy.
     is_zero : bool
-        Whether there is nothing in the source: zeros are written.
+        Whether zeros are written, since the range is outside of the source.
     """
 
     source: Buffer
@@ -96,7 +96,7 @@ class Copy:
     is_zero: bool = False
 
     def around(self, label: int, positions: int) -> tuple[Copy, Copy]:
-        """The zeros before and behind what there is along an axis, of which a block is a part."""
+        """The zero padding before and after a range along an axis."""
         part, end = self.ranges[label], const(positions, INDEX)
         bounds = (ZERO, part.start), (part.stop, end)
         before, behind = (

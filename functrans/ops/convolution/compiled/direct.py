@@ -1,7 +1,6 @@
 """Convolutions in registers: for each tile of results, one loop over channels and taps.
 
-It needs no copy of the windows, and its vectors are as long as the machine's, whatever library
-there is.
+It needs no copy of the windows, and uses full machine vectors, independently of any library.
 """
 
 from __future__ import annotations
@@ -37,25 +36,25 @@ from functrans.ops.convolution.windows import Window
 
 
 def emit(at: Emission, tiles: Tiles) -> None:
-    """A convolution by tiles, of whose blocks threads take their shares."""
+    """A convolution by tiles, in blocks that are divided among threads."""
     _Direct(at, tiles).emit()
 
 
 class _Block(NamedTuple):
-    """A block of places.
+    """A block of positions.
 
     Parameters
     ----------
     part : Scalar
-        Which part of the threads' does it.
+        The number of the thread's part.
     outer : dict
-        Where it is along the axes that are gone through one by one.
+        Its position along the outer axes.
     image : Scalar
-        Which of its images.
+        The number of the image in the block.
     start, size : Scalar
-        The stretch of the first axis inside of it.
+        Its piece of the first axis.
     seen, weights : Buffer
-        The copies of what it sees, and of the other operand.
+        The copies of its input region, and of the other operand.
     """
 
     part: Scalar
@@ -68,21 +67,21 @@ class _Block(NamedTuple):
 
 
 class _Nest(NamedTuple):
-    """The loops over the places and features of a block, and where they end, by labels."""
+    """The loops over the positions and features of a block, and their ends, by labels."""
 
     loops: At
     stops: At
 
 
 def share_inside(window: Window, extent: int) -> float:
-    """How much of what a window sees is there, in an axis so long."""
+    """The fraction of the elements that a window sees which are in bounds."""
     seen = window.offset + window.dilation * np.arange(window.taps)
     seen = window.stride * np.arange(window.places)[:, None] + seen
     return float(np.mean((seen >= 0) & (seen < extent)))
 
 
 def taps_inside(window: Window, extent: int, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
-    """From which tap to which one elements of an axis are seen, from a place or the other."""
+    """The range of taps that see elements in bounds, from any position of a range."""
     step = abs(window.dilation)
     if window.dilation > 0:
         before = -(last * window.stride + window.offset)
@@ -155,7 +154,7 @@ class _Direct:
         self.at.call((loop,), work=self._work())
 
     def _flat_region(self) -> int:
-        """How many neighbours the vectors of a block see, those behind its last place included."""
+        """The contiguous elements that a block's vectors see, also after its last position."""
         tiles = self.tiles
         (_, rows), (_, columns) = (self.regions[axis.label] for axis in tiles.places[-2:])
         across = (rows - tiles.rows) * tiles.pitch + columns - tiles.places[-1].extent
@@ -200,10 +199,10 @@ class _Direct:
         return packed
 
     def _copied(self, block: _Block) -> Body:
-        """Statements that copy what a block of places sees, with zeros where there is nothing.
+        """Statements that copy the input region of a block of positions, with zero padding.
 
-        What windows step over lies in phases (polyphase decomposition): each has neighbours for
-        neighbouring places. Those that no tap sees are left out.
+        Strided windows read phases of the input (polyphase decomposition), in which neighbouring
+        positions see neighbouring elements. Phases that no tap sees are left out.
         """
         phases = []
         for axis in self.tiles.places:
@@ -264,17 +263,17 @@ class _Direct:
 
             return self._for_images(block, one)
 
-        # of few features at a time, so that their weights stay in the nearest cache
+        # a few features at a time, so that their weights stay in the nearest cache
         return in_tiles(tiles.column.extent, tiles.side, over_features)
 
     def _around(self, nest: _Nest, last: int, body: Body) -> Body:
-        """Loops over places, without the last ones."""
+        """Loops over positions, without the innermost ones."""
         for axis in reversed(self.tiles.places[:-last]):
             body = (For(nest.loops[axis.label], ZERO, nest.stops[axis.label], body),)
         return body
 
     def _along_places(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
-        """A vector of places for each of the features of a panel, summed up together."""
+        """A tile of a vector of positions for each of the features of a panel."""
         loop = nest.loops[self.tiles.places[-1].label]
         columns = [const(n, INDEX) for n in range(panel.height)]
 
@@ -286,14 +285,14 @@ class _Direct:
         stop, rest = nest.stops[self.tiles.places[-1].label], extent % lanes
         if not rest or extent < lanes or stop.op != "const":
             return (vectors(ZERO, stop, loop_lanes(lanes, extent)),)
-        # what is left is a shorter vector, which may overlap: masks would take the registers
+        # the rest is a shorter vector, which may overlap, since masks would need registers
         short = 1 << (rest - 1).bit_length()
         whole = const(extent - rest, INDEX)
         left = replace(vectors(const(extent - short, INDEX), stop, short), whole=True)
         return replace(vectors(ZERO, whole, lanes), whole=True), left
 
     def _along_features(self, block: _Block, nest: _Nest, panel: Tile, tile: Tile) -> Body:
-        """A vector of the features of a panel for each of a few neighbours, summed up together."""
+        """A tile of a vector of the features of a panel for each of a few neighbours."""
         last, lane = self.tiles.places[-1].label, index("lane", panel.height)
         places = [nest.loops | {last: tile.first + n} for n in range(tile.height)]
         body = self._of_tile(block, panel, [(place, lane) for place in places])
@@ -301,7 +300,7 @@ class _Direct:
         return (For(lane, ZERO, const(panel.height, INDEX), body, lanes),)
 
     def _of_tile(self, block: _Block, panel: Tile, members: Sequence[tuple[At, Scalar]]) -> Body:
-        """The sums of places and features of a panel, and their stores."""
+        """The sums of positions and features of a panel, and their stores."""
         sums = tuple(local(self.dtype, f"sum{n}") for n in range(len(members)))
         fold = self._summed(block, panel, members, sums)
         stores = (self._store(block, place, panel.first + lane, total)
@@ -309,7 +308,7 @@ class _Direct:
         return fold, *stores
 
     def _joined(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
-        """Vectors along lines as one, whose margins are left out as they are copied."""
+        """Vectors along concatenated lines, whose margins are left out when results are copied."""
         tiles, simplify = self.tiles, self.at.simplify
         rows, columns = (axis.label for axis in tiles.places[-2:])
         vector, lane = index("vector", tiles.joined // tiles.lanes), index("lane", tiles.lanes)
@@ -352,9 +351,9 @@ class _Direct:
         sums: tuple[Scalar, ...],
         lines: Mapping[int, tuple[Scalar, Scalar]] | None = None,
     ) -> Reduce:
-        """The statement that adds up the terms of places, each with one of a panel's features.
+        """The statement that sums the terms of positions, each with one of a panel's features.
 
-        The places are the same along all axes but the last, or between the first and last ``lines``
+        The positions are equal along all axes but the last, or between the first and last ``lines``
         along some.
         """
         summed = {axis.label: index("k", axis.extent) for axis in self.tiles.summed}

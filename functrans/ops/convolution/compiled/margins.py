@@ -1,8 +1,8 @@
-"""Zero padding next to infinities or NaN: the affected results are summed again.
+"""Correction of results in which infinities or NaN are multiplied by zero padding.
 
-The fast forms multiply the zeros around ``x`` like its elements. This matters only where ``y`` is
-infinite or NaN, since the result is then NaN. Such results are computed again, element by element,
-without the padding.
+The fast forms multiply the zero padding of ``x`` like its elements. This matters only where ``y``
+is infinite or NaN, since the result is then NaN. Such results are computed again, element by
+element, without the padding.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def emit(at: Emission) -> None:
     extents = [x.extents[axis] for axis in axes]
     if not sees_margins([window for _, window in params["windows"]], extents):
         return
-    again = _summed_again(at, x, y, out)
+    again = _recomputed(at, x, y, out)
     if y.count < out.count:
-        # a few weights say that there is nothing to do
+        # a check of the few weights tells that there is nothing to do
         again = _unless_finite(y, again)
     at.call(again, work=min(y.count, out.count))
 
 
-def _summed_again(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:
+def _recomputed(at: Emission, x: Buffer, y: Buffer, out: Buffer) -> Body:
     """Loops over the results, of which the NaN ones are computed again."""
     loops = tuple(index("i", extent) for extent in out.extents)
     avals = [operand.aval for operand in at.eqn.inputs]

@@ -10,7 +10,7 @@ from functrans.ops.convolution.windows import pull_overlap
 
 
 def emit(at: Emission) -> None:
-    """The sums, as elements in loops that may fuse with those of other values."""
+    """The sums, as elements in loops that can be fused with those of other values."""
     windows, target = at.operand(0), at.result()
     loops = at.loops(target.extents)
 

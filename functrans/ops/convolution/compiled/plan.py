@@ -1,9 +1,9 @@
-"""A convolution as matrix products: what is a row, a column, a term, and a block.
+"""A convolution as matrix products: the rows, columns, terms, and blocks.
 
-The windows of ``x`` are a matrix: its rows are the images and the places of the result, its columns
-the channels and the taps, which are summed over. What of ``y`` is multiplied by it is a matrix of
-those and of the features. Axes that cannot be in one matrix, since they do not lie evenly spaced
-in memory, are gone through one by one.
+The windows of ``x`` form a matrix: its rows are the images and the positions of the result, its
+columns the channels and the taps, which are summed over. ``y`` is a matrix of these and of the
+features. Axes that cannot be part of a matrix, because they are not evenly spaced in memory, are
+outer loops.
 """
 
 from __future__ import annotations
@@ -74,23 +74,23 @@ class Convolutions(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis of one of the matrices."""
+    """A labelled axis of one of the matrices."""
 
     label: int
     extent: int
 
 
 class Cut(NamedTuple):
-    """The rows, or the columns, of a matrix, cut into blocks.
+    """The rows, or the columns, of a matrix, divided into blocks.
 
     Parameters
     ----------
     outer : tuple of Axis
-        They are gone through one by one.
+        The axes of outer loops.
     inner : tuple of Axis
-        They are in a block, but of the first one only a stretch.
+        The axes of a block, of which the first is cut into pieces.
     length : int
-        Of that stretch; the last one may be shorter.
+        The length of a piece; the last one may be shorter.
     """
 
     outer: tuple[Axis, ...]
@@ -99,12 +99,12 @@ class Cut(NamedTuple):
 
     @property
     def pieces(self) -> int:
-        """How many stretches there are of the first axis."""
+        """The number of pieces of the first inner axis."""
         return -(-self.inner[0].extent // self.length)
 
     @property
     def number(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return prod(axis.extent for axis in self.outer) * self.pieces
 
     @property
@@ -114,12 +114,12 @@ class Cut(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a convolution is done.
+    """The blocking of a convolution that is computed by BLAS.
 
     Parameters
     ----------
     apart : tuple of Axis
-        Along these, there are products of their own: groups, and features that lie apart.
+        The axes of separate products: groups, and features that are not evenly spaced.
     rows, summed : Cut
         The windows of ``x``.
     columns : tuple of Axis
@@ -127,7 +127,7 @@ class Plan(NamedTuple):
     repacked : bool
         Whether ``y`` is copied first, in the order ``(*apart, *summed, *columns)``.
     sums : int
-        Into how many parts the sum is cut, if there are more than one.
+        The number of parts of the sum, if there are several.
     """
 
     apart: tuple[Axis, ...]
@@ -139,12 +139,12 @@ class Plan(NamedTuple):
 
     @property
     def products(self) -> int:
-        """How many blocks of the result there are."""
+        """The number of blocks of the result."""
         return prod(axis.extent for axis in self.apart) * self.rows.number
 
 
 def fits(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution is of floats, and large enough, all groups together."""
+    """Whether a convolution is of floats and, over all groups, large enough."""
     if eqn.outputs[0].aval.dtype not in ROUTINES:
         return False
     rows, columns, terms = counts(eqn)
@@ -156,14 +156,14 @@ def fits(eqn: Eqn, target: Target) -> bool:
 
 
 def _groups(eqn: Eqn) -> int:
-    """How many products of matrices a convolution is."""
+    """The number of matrix products of a convolution."""
     params = eqn.params
     found = roles(*(params[key] for key in ("x_labels", "y_labels", "out", "windows")))
     return prod(eqn.outputs[0].aval.shape[params["out"].index(label)] for label in found.groups)
 
 
 def counts(eqn: Eqn) -> tuple[int, int, int]:
-    """The rows, the columns and the terms of each product of matrices that a convolution is."""
+    """The rows, columns and terms of each matrix product of a convolution."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
@@ -178,13 +178,13 @@ def counts(eqn: Eqn) -> tuple[int, int, int]:
 
 
 def sums_are_long(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution has few results and long sums, as derivatives by kernels have."""
+    """Whether a convolution has few results and long sums, like derivatives for kernels."""
     rows, _, terms = counts(eqn)
     return rows < terms or places_are_few(eqn, target)
 
 
 def places_are_few(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution has less places than taps, or very few, and its sums are long."""
+    """Whether a convolution has fewer positions than taps, or very few, and long sums."""
     rows, _, terms = counts(eqn)
     if rows < min(terms, target[Convolutions].fewest_rows_in_tiles):
         return True
@@ -194,7 +194,7 @@ def places_are_few(eqn: Eqn, target: Target) -> bool:
 
 
 def plan(eqn: Eqn, target: Target) -> Plan | None:
-    """How a convolution is done by BLAS, or None where it is not, or where it is not worth it."""
+    """The blocking of a convolution by BLAS; None if that is impossible or does not pay."""
     if not fits(eqn, target):
         return None
     aval, limits = eqn.outputs[0].aval, target[Convolutions]
@@ -255,18 +255,18 @@ def plan(eqn: Eqn, target: Target) -> Plan | None:
 
 def _spacing(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int | None:
     axes = [labels.index(label) for label in chosen]
-    # an axis of a single element is nowhere in the way
+    # an axis of extent 1 does not matter
     return spacing(shape, [axis for axis in axes if shape[axis] != 1])
 
 
 def _spaced_from(shape: Shape, labels: Labels, chosen: Sequence[int]) -> int:
-    """From which of the labels on their axes, taken together, are evenly spaced in memory."""
+    """The first of the labels from which on their axes, taken as one, are evenly spaced."""
     starts = range(len(chosen))
     return next(i for i in starts if _spacing(shape, labels, chosen[i:]) is not None)
 
 
 def _cut(axes: Sequence[Axis], first: int, room: int) -> Cut:
-    """Blocks of a bounded number of elements, of the axes from the first one on."""
+    """Blocks of a bounded number of elements, of the axes from ``first`` on."""
     start, size = len(axes), 1
     while start > first and size * axes[start - 1].extent <= room:
         start -= 1

@@ -18,11 +18,11 @@ _WAYS: tuple[tuple[Callable[[Eqn, Target], Any], Callable[[Emission, Any], None]
     (accumulation, accumulated.emit),
     (plan, blocks.emit),
 )
-"""How a convolution may be done, and what does it: the first one that can be is taken."""
+"""The forms of a convolution, and their rules; the first applicable one is used."""
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
-    """Whether a convolution is worth more than being pulled, element by element."""
+    """Whether a convolution is large enough not to be pulled element by element."""
     return any(way(eqn, target) is not None for way, _ in _WAYS)
 
 

@@ -15,7 +15,7 @@ At = dict[int, Scalar]
 
 
 def numbers(number: Scalar, axes: Sequence[Axis]) -> At:
-    """The indices along axes of the element of a number, row by row."""
+    """The indices along axes of a row-major number."""
     found: At = {}
     for axis in reversed(axes):
         found[axis.label] = irem(number, axis.extent)
@@ -42,14 +42,14 @@ def share(part: Scalar, number: int, body: Callable[[Scalar], Body]) -> Body:
 
 
 def loop_lanes(lanes: int, extent: int) -> int:
-    """The lanes of a loop, the last vector of which may not be full."""
+    """The lanes of a loop, whose last vector may be partial."""
     while lanes // 2 >= max(extent, 1):
         lanes //= 2
     return max(lanes, 1)
 
 
 def of_images(axes: Sequence[Axis], images: int) -> tuple[Axis, ...]:
-    """Axes of which the last one has so many in each block."""
+    """The axes of blocks, with the last axis divided into blocks of ``images``."""
     if images == 1:
         return tuple(axes)
     *others, last = axes
@@ -57,7 +57,7 @@ def of_images(axes: Sequence[Axis], images: int) -> tuple[Axis, ...]:
 
 
 def first_image(outer: At, axes: Sequence[Axis], images: int) -> At:
-    """Where a block is along the axes, by its number."""
+    """The position of a block along the axes."""
     if images == 1:
         return outer
     return outer | {axes[-1].label: outer[axes[-1].label] * images}
@@ -66,7 +66,7 @@ def first_image(outer: At, axes: Sequence[Axis], images: int) -> At:
 def each_image(
     outer: At, axes: Sequence[Axis], images: int, body: Callable[[At, Scalar], Body]
 ) -> Body:
-    """A loop over the images of a block: where each is, and which of them it is."""
+    """A loop over the images of a block, with the position and number of each."""
     if images == 1:
         return body(outer, ZERO)
     image, label = index("image", images), axes[-1].label

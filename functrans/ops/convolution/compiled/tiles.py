@@ -1,8 +1,8 @@
 """Register tiles of convolutions: the axis of the vectors, and the size of a tile.
 
-A tile is a vector of results along one axis, for each of a few neighbours along another one: all of
-them are summed up at once, in registers. Of the images, the part that a block of places sees is
-copied first, with the zeros around it, so that a sum has no conditions.
+A tile consists of vectors of results along one axis, for a few neighbours along another axis, which
+are summed together in registers. The input region of a block of positions is copied first, with
+zero padding, so that sums need no conditions.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from functrans.ops.convolution.windows import Window
 
 
 class Tiles(NamedTuple):
-    """How a convolution is done by tiles.
+    """The blocking of a convolution that is computed by tiles.
 
     Parameters
     ----------
     outer : tuple of Axis
-        Groups, images, and features that lie apart: these are gone through one by one.
+        The axes of outer loops: groups, images, and features that are not evenly spaced.
     places : tuple of Axis
-        The positions of windows, in the order of the result. They are in a block, but of the first
-        axis only a stretch.
+        The positions of windows, in the order of the result. They form a block, with the first axis
+        cut into pieces.
     length : int
-        Of that stretch; the last one may be shorter.
+        The length of a piece; the last one may be shorter.
     column : Axis
         The features.
     summed : tuple of Axis
-        Channels and taps, in the order of what a block sees: what vectors go along is last.
+        Channels and taps, in the order of the copied input: the axis of vectors is last.
     lanes : int
         The length of vectors.
     height : int
-        So many vectors are a tile.
+        The number of vectors of a tile.
     along_features : bool
-        Whether vectors go along the features, and neighbouring places are a tile. Else it is the
-        other way around.
+        Whether vectors go along the features, and a tile has neighbouring positions; otherwise the
+        roles are exchanged.
     pitch : int
-        If it is not 0, vectors go along the last two axes of places as one: by so much are rows
-        apart in what a block sees, zeros of their margins included.
+        If it is not 0, vectors go along the last two axes of positions as one: the distance of rows
+        in the copied input, including zero padding.
     images : int
-        So many along the last of the outer axes are in a block.
+        The number of images of a block, along the last outer axis.
     """
 
     outer: tuple[Axis, ...]
@@ -73,43 +73,43 @@ class Tiles(NamedTuple):
     images: int = 1
 
     def step(self, window: Window) -> int:
-        """How many phases there are of what a window sees: vectors of places go along each."""
+        """The number of phases of a window's input, along each of which vectors of positions go."""
         return 1 if self.along_features else window.stride
 
     @property
     def pieces(self) -> int:
-        """How many stretches there are of the first axis."""
+        """The number of pieces of the first axis."""
         return -(-self.places[0].extent // self.length)
 
     @property
     def number(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return prod(axis.extent for axis in self.outer) * self.pieces // self.images
 
     @property
     def block(self) -> Shape:
-        """The extents of a block of places."""
+        """The extents of a block of positions."""
         return (self.length, *(axis.extent for axis in self.places[1:]))
 
     @property
     def side(self) -> int:
-        """How many features are in a panel."""
+        """The number of features of a panel."""
         return self.lanes if self.along_features else self.height
 
     @property
     def rows(self) -> int:
-        """How many lines of images are in a block, if vectors go along them as one."""
+        """The number of lines of a block, if vectors go along them as one."""
         return self.block[-2]
 
     @property
     def joined(self) -> int:
-        """How long these lines are as one, in whole vectors."""
+        """The length of these lines as one, in whole vectors."""
         extent = (self.rows - 1) * self.pitch + self.places[-1].extent
         return -(-extent // self.lanes) * self.lanes
 
 
 def tiles(eqn: Eqn, target: Target) -> Tiles | None:
-    """How a convolution is done by tiles, or None where it cannot be, or other ways are better."""
+    """The blocking of a convolution by tiles; None if impossible, or if another form is better."""
     if not fits(eqn, target) or "vectorise" not in target.stages:
         return None
     if places_are_few(eqn, target):
@@ -126,7 +126,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     if not places:
         return None
     if not columns:
-        # a filter is one feature
+        # a single filter is one feature
         columns = [1 + max(sizes)]
         sizes[columns[0]] = 1
     column, last = columns[-1], places[-1]
@@ -140,7 +140,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
     )
     if length is None:
         return None
-    # neighbours of a tile are counted before
+    # neighbours of a tile are chosen first
     across_lines = len(places) > 1 or sizes[last] % length == 0
     along_lines = _have_phases(windows.values(), target)
     if out[-1] == column:
@@ -167,7 +167,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         flat = (rows - 1) * apart + along
         by_lines = rows * _registers(along, lanes, registers)
         if lanes > registers:
-            # pairs of registers already, for each of which fewer weights are loaded
+            # these are pairs of registers already, which need fewer loads of weights
             by_lines *= 1 - limits.terms_of_a_copy / term_count
         if _registers(flat, widest, registers) <= by_lines:
             lanes, pitch = widest, apart
@@ -190,10 +190,10 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
 def _suits_features(
     features: int, channels: int, window: Window, dtype: np.dtype[Any], target: Target
 ) -> bool:
-    """Whether vectors of features, of channels copied side by side, are better than of places.
+    """Whether vectors of features, with channels copied side by side, are better than of positions.
 
-    These are as good where lines fill them, and the elements that one place sees are few: vectors
-    of places are not aligned, and those of two channels lie far apart.
+    The latter are as good if lines fill them, and a position sees few elements: vectors of
+    positions are not aligned, and those of two channels are far apart.
     """
     limits, pair = target[Convolutions], 2 * target.lanes(dtype.itemsize)
     if features < pair or channels < limits.fewest_channels_last:
@@ -205,7 +205,7 @@ def _suits_features(
 
 
 def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
-    """How many images are in a block, so that weights beyond the nearest caches are read less."""
+    """The number of images of a block, so that weights outside the nearest caches are read less."""
     limits, itemsize = target[Convolutions], eqn.outputs[0].aval.dtype.itemsize
     windows = dict(eqn.params["windows"])
     x, y = (operand.aval.shape for operand in eqn.inputs)
@@ -221,26 +221,26 @@ def _images(eqn: Eqn, found: Roles, length: int, target: Target) -> int:
 
 
 def images_of(extent: int, most: int, limits: Convolutions) -> int:
-    """How many images are in a block: a divisor, so that there are enough blocks, or one."""
+    """The number of images of a block: a divisor that leaves enough blocks, or one."""
     most = min(most, extent // limits.fewest_blocks)
     return next((n for n in range(most, 1, -1) if extent % n == 0), 1)
 
 
 def _have_phases(windows: Iterable[Window], target: Target) -> bool:
-    """Whether what windows step over is copied apart: forwards, and of not too many kinds."""
+    """Whether strided input is copied in phases: strides are positive, and phases are few."""
     strides = [window.stride for window in windows]
     return min(strides) > 0 and prod(strides) <= target[Convolutions].most_phases
 
 
 def _registers(extent: int, lanes: int, registers: int) -> float:
-    """How many registers the vectors of an axis take, whether they are full or not."""
+    """The number of registers of an axis's vectors, full or not."""
     return -(-extent // lanes) * -(-lanes // registers)
 
 
 def pitch_of(window: Window, extent: int) -> int:
-    """By how much lines are apart, if the margin behind one is the margin before the next.
+    """The distance of lines, if the padding after one is the padding before the next.
 
-    Where a window steps over elements, each of their phases has margins of its own.
+    If a window is strided, each phase has its own padding.
     """
     if window.stride > 1:
         return -(-region(window, window.places)[1] // window.stride)
@@ -250,7 +250,7 @@ def pitch_of(window: Window, extent: int) -> int:
 
 
 def lanes_of(extent: int, widest: int, limits: Convolutions) -> int:
-    """The length of vectors: the greatest one, if there are enough elements."""
+    """The length of vectors: the greatest possible, if there are enough elements."""
     whole = widest
     while whole > 1 and extent < limits.filled * whole:
         whole //= 2
@@ -258,18 +258,18 @@ def lanes_of(extent: int, widest: int, limits: Convolutions) -> int:
 
 
 def registers_of_sums(target: Target) -> int:
-    """How many registers are for sums: operands need some beside them."""
+    """The number of registers for sums; the others are for operands."""
     return 3 * target.registers // 4
 
 
 def most_sums(target: Target, itemsize: int, lanes: int) -> int:
-    """How many vectors are summed up at once at most, each in one register or a pair."""
+    """The most vectors that are summed at once, each in one register or a pair."""
     fitting = registers_of_sums(target) // -(-lanes // target.lanes(itemsize))
     return min(target[Convolutions].most_sums_in_registers, fitting)
 
 
 def height_of(extent: int, most: int) -> int:
-    """The height of tiles, that has a limit: one that leaves no rest, if it is not too small."""
+    """The height of tiles, up to a limit: a divisor of the extent, if that is not too small."""
     for height in range(min(extent, most), most // 2 - 1, -1):
         if extent % height == 0:
             return height
@@ -277,13 +277,13 @@ def height_of(extent: int, most: int) -> int:
 
 
 def region(window: Window, places: int) -> tuple[int, int]:
-    """Where the region that some places of a window see begins, and how long it is."""
+    """The start and length of the input region of some positions of a window."""
     low, high = window._replace(places=places, offset=0).reach()
     return low, high - low + 1
 
 
 def length_of(windows: list[Window], channels: int, room: int) -> int | None:
-    """How long a block may be along the first axis, if it may be as long as needed."""
+    """The greatest length of a block along the first axis, if that is sufficient."""
     first, *rest = windows
     fixed = channels * int(
         np.prod([region(window, window.places)[1] for window in rest], dtype=np.int64)
@@ -298,7 +298,7 @@ def length_of(windows: list[Window], channels: int, room: int) -> int | None:
 
 
 class Tile(NamedTuple):
-    """The neighbours of a tile: which of all tiles they are, the first one, and their number."""
+    """The neighbours of a tile: the tile's number, the first neighbour, and their count."""
 
     number: Scalar
     first: Scalar
@@ -306,7 +306,7 @@ class Tile(NamedTuple):
 
 
 def in_tiles(extent: int, height: int, body: Callable[[Tile], Body]) -> Body:
-    """Loops over the tiles of an axis: the whole ones, and the rest."""
+    """Loops over the tiles of an axis: whole ones, and the rest."""
     whole, rest = divmod(extent, height)
     found: Body = ()
     if whole == 1:

@@ -1,6 +1,6 @@
 """Arithmetic, comparisons and choices of complex numbers, as formulas on their parts.
 
-They are those that NumPy computes by, so that infinities, NaN and signed zeros come out as there.
+The formulas are NumPy's, so that infinities, NaN and signed zeros agree with NumPy's.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def square(x: Pair) -> Pair:
 
 
 def _larger_first(x: Pair) -> tuple[Any, Any, Any]:
-    """Whether the real part is the larger one, and both, the larger one first."""
+    """Whether the real part is larger in absolute value, and both parts, the larger one first."""
     real_is_larger = abs(x.re) >= abs(x.im)
     return real_is_larger, select(real_is_larger, x.re, x.im), select(real_is_larger, x.im, x.re)
 
 
 def divide(x: Pair, y: Pair) -> Pair:
-    """Smith's algorithm (1962): nothing as large as the square of the divisor is computed."""
+    """Division by Smith's algorithm (1962), without the square of the divisor."""
     straight, large, small = _larger_first(y)
     nothing = straight & (large == 0)
     ratio = small / large
@@ -106,7 +106,7 @@ def absolute(x: Pair) -> Any:
 
 
 def direction(x: Pair) -> Pair:
-    """An infinite part is the only one that counts; two have no direction."""
+    """``z / abs(z)``: if one part is infinite, the other is ignored; if both are, NaN."""
     size = absolute(x)
     divisor = select(size == 0, 1, size)
     infinite = isinf(x)
@@ -206,7 +206,7 @@ def minimum(x: Pair, y: Pair) -> Pair:
 
 
 def clip(x: Pair, low: Pair, high: Pair) -> Pair:
-    """As NumPy's own comparison has it here, which does not look for NaN in the second number."""
+    """Clip by NumPy's comparison for clip, which ignores NaN in the second operand."""
 
     def stays(beyond: Primitive, a: Pair, b: Pair) -> Any:
         return isnan(a) | select(a.re == b.re, beyond(a.im, b.im), beyond(a.re, b.re))

@@ -29,7 +29,7 @@ def _times(x: Pair, factor: float) -> Pair:
 
 
 def _number(like: Pair, x: Any) -> Any:
-    """A choice of constants, in the dtype of the parts."""
+    """Cast a selection of constants to the dtype of the parts."""
     return cast(x, dtype=like.dtype)
 
 
@@ -44,7 +44,7 @@ def _turned_back(x: Pair) -> Pair:
 
 
 def _largest_exponent(x: Any) -> float:
-    """Beyond this number, the exponential is infinite, or nearly."""
+    """A number beyond which the exponential overflows, or nearly does."""
     return math.floor(math.log(float(np.finfo(x.dtype).max)))
 
 
@@ -56,7 +56,7 @@ def exp(x: Pair) -> Pair:
     beyond = x.re > limit
     size = exponential.exp(select(beyond, x.re - limit, x.re))
     rest = _number(x, select(beyond, math.exp(limit), 1.0))
-    # where the size is 0 or infinite, the angle may be anything
+    # for absolute value 0 or infinity the angle is arbitrary
     angle = select(isinf(x.re) & ~isfinite(x.im), 0, x.im)
     across = size * trigonometric.sin(angle) * rest
     known = ~((x.re == np.inf) & ~isfinite(x.im))
@@ -82,9 +82,9 @@ def expm1(x: Pair) -> Pair:
 
 
 def _log_of_size(x: Pair, excess: Any) -> Any:
-    """The logarithm of the absolute value, of which the square less 1 is also given.
+    """The logarithm of the absolute value, given also the ``excess`` of its square over 1.
 
-    That is where the absolute value is nearly 1; elsewhere nothing is squared that is large.
+    The excess is used where the absolute value is nearly 1; elsewhere no large number is squared.
     """
     a, b = abs(x.re), abs(x.im)
     larger, smaller = select(a >= b, a, b), select(a >= b, b, a)
@@ -122,7 +122,7 @@ def log1p(x: Pair) -> Pair:
 
 
 def sqrt(x: Pair) -> Pair:
-    """The root with a real part that is not negative."""
+    """The square root with nonnegative real part."""
     huge, tiny = _scales(x)
     by = _number(x, select(huge, 0.25, select(tiny, 4.0**27, 1.0)))
     back = _number(x, select(huge, 2.0, select(tiny, 2.0**-27, 1.0)))
@@ -142,7 +142,7 @@ def sqrt(x: Pair) -> Pair:
 
 
 def _scales(x: Pair) -> tuple[Any, Any]:
-    """Whether the absolute value might be infinite, and whether it might lose digits."""
+    """Whether the absolute value might overflow, and whether it might lose digits."""
     limits = np.finfo(x.dtype)
     a, b = abs(x.re), abs(x.im)
     larger = select(a >= b, a, b)
@@ -150,7 +150,7 @@ def _scales(x: Pair) -> tuple[Any, Any]:
 
 
 def power(x: Pair, y: Pair) -> Pair:
-    """``exp(y log(x))``; 0 to what has a positive real part is 0, and anything to 0 is 1."""
+    """``exp(y log(x))``; ``0**y`` is 0 if the real part of y is positive, and ``x**0`` is 1."""
     nothing = (x.re == 0) & (x.im == 0)
     safe = Pair(select(nothing, 1, x.re), x.im)
     found = exp(multiply(y, log(safe)))
@@ -164,7 +164,7 @@ def power(x: Pair, y: Pair) -> Pair:
 
 
 def _hyperbolic(x: Any) -> tuple[Any, Any, Any]:
-    """Of a real number the hyperbolic sine and cosine, both to be multiplied by a third number."""
+    """Scaled hyperbolic sine and cosine of a real number, and the factor that both lack."""
     limit = _largest_exponent(x)
     inside = select(x > limit, limit, select(x < -limit, -limit, x))
     rest = exponential.exp(abs(x) - abs(inside))
@@ -172,7 +172,7 @@ def _hyperbolic(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _angle(x: Pair) -> Any:
-    """The imaginary part, or any number where one that is none does not matter."""
+    """The imaginary part, with an arbitrary number in place of a NaN that does not matter."""
     return select((isinf(x.re) | (x.re == 0)) & ~isfinite(x.im), 0, x.im)
 
 
@@ -189,7 +189,7 @@ def sinh(x: Pair) -> Pair:
 
 
 def _infinite_without_angle(found: Any, size: Any, angle: Any) -> Any:
-    """An infinity without a direction: it has, by C's libraries, the positive sign."""
+    """An infinity with an unknown angle: as in C's libraries, with positive sign."""
     return select(isinf(size) & ~isfinite(angle), np.inf, found)
 
 
@@ -220,7 +220,7 @@ def tanh(x: Pair) -> Pair:
 
 
 def sech_squared(x: Pair) -> Pair:
-    """``4 e / (1 + e)**2`` with ``e`` that is not above 1 in absolute value."""
+    """``4 e / (1 + e)**2`` with ``abs(e) <= 1``."""
     ahead = x.re >= 0
     e = exp(Pair(-2 * abs(x.re), select(ahead, -2 * x.im, 2 * x.im)))
     size = Pair(1 + e.re, e.im)
@@ -285,10 +285,10 @@ def arccosh(x: Pair) -> Pair:
 def arctanh(x: Pair) -> Pair:
     a = abs(x.re)
     far = 1 - a
-    # of such numbers, multiples are infinite, and results those of infinity
+    # multiples of such numbers overflow: their results are those of infinity
     most = float(np.finfo(x.dtype).max) / 4
     infinite = (a > most) | (abs(x.im) > most)
-    # at 1 the square of a small distance is 0, where the distance is not
+    # near 1, the square of a small distance underflows to 0
     at_one = (far == 0) & (abs(x.im) < math.sqrt(float(np.finfo(x.dtype).tiny)))
     along = 0.25 * exponential.log1p(4 * a / (far * far + x.im * x.im))
     along = select(at_one, 0.5 * (LN2 - exponential.log(abs(x.im))), along)

@@ -1,8 +1,8 @@
-"""The incomplete beta function in compiled programs: a loop for each element, of its own length.
+"""The incomplete beta function in compiled programs, by a convergence loop for each element.
 
-The continued fraction of the side on which the argument is below the mean ``a / (a + b)`` (DiDonato
-and Morris, 1992), or, where the argument is so near to 1 that this takes long, the power series of
-the other side.
+By symmetry the argument is at most the mean ``a / (a + b)``. There the continued fraction is
+evaluated (DiDonato and Morris, 1992); if the argument is so near to 1 that this converges slowly,
+the power series of the complement.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from functrans.vecmath.polynomial import two_sum
 Statements = tuple[Statement, ...]
 
 RESOLVED = 2.0**-56
-"""The share of a sum that a term has which is not worth adding."""
+"""The relative size of a term at which a sum has converged."""
 
 MOST_STEPS = 2.0**22
 
 NORMAL = 1e-305
-"""Arguments below it are taken for it: logarithms are of normal numbers."""
+"""Smaller arguments are replaced by this one, so that logarithms are of normal numbers."""
 
 LARGEST, LEAST = 1e120, 1e-290
-"""Between which parameters are; beyond, only their ratio counts, or that they are small."""
+"""The bounds of the parameters; beyond them only their ratio, or their smallness, matters."""
 
 NEAREST = 2.0**-6
-"""How near to the end the fraction is taken: its terms become many there."""
+"""The distance from the end down to which the fraction is used: it converges slowly there."""
 
 WORK = 400
-"""About the operations for one number."""
+"""The estimated operations for one element."""
 
 
 def betainc(at: Emission) -> None:
@@ -44,7 +44,7 @@ def betainc(at: Emission) -> None:
 
 
 def betaincc(at: Emission) -> None:
-    """Its complement."""
+    """The complement of the regularised incomplete beta function."""
     _emit(at, 1)
 
 
@@ -61,10 +61,10 @@ def _emit(at: Emission, number: int) -> None:
 
 
 class Numbers:
-    """Parameters and argument, turned so that the lower function is the smaller; the results.
+    """Parameters, argument and results, reflected so that the lower function is the smaller one.
 
-    The fraction is taken at ``x + x_low`` and ``y + y_low``, which are 1 together; ``rest`` is what
-    is nearer to the end than that.
+    The fraction is evaluated at ``x + x_low`` and ``y + y_low``, whose sum is 1; ``rest`` is the
+    remaining distance to the end.
     """
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class Numbers:
         self.is_turned, self.front, self.lower, self.upper = numbers[7:]
 
     def found(self, a: Scalar, b: Scalar, x: Scalar) -> Statements:
-        """What finds the results, of any numbers; those that are not inside have known ones."""
+        """Statements that compute the results, which are constants outside of the domain."""
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & (a < np.inf) & (b < np.inf)
         a, b, x = (where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5))
-        # squares of parameters, and their products with the argument, are numbers then
+        # then squares of parameters, and their products with the argument, are finite
         scale = LARGEST / maximum(maximum(a, b), LARGEST)
         a, b, x = maximum(a * scale, LEAST), maximum(b * scale, LEAST), maximum(x, NORMAL)
         y, y_low = two_sum(const(1.0, DOUBLE), -x)
-        # all but a little lies at an end whose parameter is small: what is little is computed
+        # nearly all mass lies at an end whose parameter is small: the small remainder is computed
         at_one = (b < 1.0) & (a * y < 1.0) & (b * log(y) > -0.7)
         at_zero = (a < 1.0) & (b * x < 1.0) & (a * log(x) > -0.7)
         turned = where(at_one, at_zero & (a < b), at_zero | (x * b > y * a))
@@ -105,7 +105,7 @@ class Numbers:
         )
 
     def fraction(self) -> Statements:
-        """The function is the front over the fraction, by its numerators and denominators."""
+        """The function as a prefactor divided by the continued fraction."""
         names = ("step", "p", "q", "last_p", "last_q")
         changing = step, p, q, last_p, last_q = tuple(local(DOUBLE, name) for name in names)
         a, b, x = self.a, self.b, self.x
@@ -125,7 +125,7 @@ class Numbers:
         first = a * (gap + 1.0) / (a + 1.0)
         return (
             Let(changing, (one, first, one, one, zero)),
-            # the first convergent has none before it
+            # the first convergent has no predecessor
             Assign(changing, following),
             While((), goes_on & (step < MOST_STEPS), (Assign(changing, following),)),
             Let((value,), (self.front * (q / p),)),
@@ -133,9 +133,9 @@ class Numbers:
         )
 
     def series(self) -> Statements:
-        """The complement to the end, and what is between, by ``sum (1 - a)_n y**n / (n! (b + n))``.
+        """The complement at the end, and the rest, by ``sum (1 - a)_n y**n / (n! (b + n))``.
 
-        Both are sums of what does not cancel.
+        Neither power series cancels.
         """
         names = ("step", "far", "near", "far_sum", "near_sum")
         changing = step, far, near, far_sum, near_sum = tuple(local(DOUBLE, n) for n in names)
@@ -145,7 +145,7 @@ class Numbers:
         place = self.b + step
         sums = far_sum + next_far / place, near_sum + next_near / place
         scale, share, logarithm = (local(DOUBLE, n) for n in ("scale", "share", "logarithm"))
-        # the front has a power of x that the series has not
+        # the prefactor has a power of x that the series lacks
         of_series = self.front / power(self.x, self.a) * exp(-self.a * (self.x_low / self.x))
         between = -expm1(logarithm) / self.b + (far_sum - share * near_sum)
         return (

@@ -1,8 +1,8 @@
-"""The inverses of the incomplete beta function in compiled programs: Newton, in a bracket.
+"""The inverses of the incomplete beta function in compiled programs, by bracketed Newton steps.
 
-The unknown is the odds ``x / (1 - x)``. In their logarithm the density is log-concave, and so are
-the function and its complement; the smaller of the two is solved for, by its logarithm. Where a
-step leads out of the bracket, since a value underflowed, the middle of it is next.
+The unknown is the logarithm of the odds ``x / (1 - x)``, in which the density is log-concave, and
+so are the function and its complement. The equation is solved for the logarithm of the smaller of
+the two. If a step leaves the bracket, because a value underflowed, bisection replaces it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from functrans.vecmath.polynomial import two_sum
 
 MOST_STEPS = 100
 NEAR = 2.0**-36
-"""A step of the logarithm of the odds that is the last: the next one would be of its square."""
+"""The step of the log odds at which the iteration stops, which converges quadratically."""
 
 SLACK = 2.0**-30
 
 LEAST, MOST = 1e-307, 2.0**53
-"""Between which the odds are."""
+"""The bounds of the odds."""
 
 
 def betaincinv(at: Emission) -> None:
-    """The argument of a value of the function."""
+    """The argument at which the incomplete beta function has a value."""
     _emit(at, of_complement=False)
 
 
 def betainccinv(at: Emission) -> None:
-    """The argument of a value of the complement."""
+    """The argument at which the complement has a value."""
     _emit(at, of_complement=True)
 
 
@@ -61,7 +61,7 @@ def _emit(at: Emission, of_complement: bool) -> None:
 def _solved(
     x: Scalar, parameters: tuple[Scalar, Scalar], lower: Scalar, upper: Scalar
 ) -> Statements:
-    """Newton's method, for positive parameters and shares between 0 and 1."""
+    """Newton's method, for positive parameters and probabilities between 0 and 1."""
     names = ("first", "second", "p", "q", "odds", "least", "most", "step", "count")
     a, b, p, q, odds, least, most, step, count = (local(DOUBLE, name) for name in names)
     below, above, density, own = (local(DOUBLE, n) for n in ("below", "above", "density", "own"))
@@ -75,7 +75,7 @@ def _solved(
     moved = own * exp(minimum(maximum(where(p <= q, by_lower, by_upper), -300.0), 300.0))
     is_low = where(p <= q, below < p, above > q)
     now_least, now_most = where(is_low, own, least), where(is_low, most, own)
-    # near the root the ends are as far off as values are rounded
+    # near the root the ends of the bracket are only as accurate as rounded values
     inside = (moved > now_least * (1.0 - SLACK)) & (moved < now_most * (1.0 + SLACK))
     following_odds = where(inside, moved, sqrt(now_least) * sqrt(now_most))
     normal = where(p <= q, ndtri(p), -ndtri(q))

@@ -1,8 +1,8 @@
-"""The incomplete gamma functions in compiled programs: a loop for each number, of its own length.
+"""The incomplete gamma functions in compiled programs, by a convergence loop for each element.
 
-Of the lower and the upper function, P and Q, the greater one may be one less the other. By where
-order and argument are, they are the uniform expansion, without a loop, a power series of P or of Q,
-or the continued fraction of Q (DiDonato and Morris, 1986).
+The greater one of the lower and the upper function, P and Q, may be 1 minus the other. Depending on
+order and argument they are computed by the uniform expansion, without a loop, by a power series of
+P or Q, or by the continued fraction of Q (DiDonato and Morris, 1986).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from functrans.vecmath.incomplete_gamma import (
 Statements = tuple[Statement, ...]
 
 RESOLVED = 2.0**-56
-"""The share of a sum that a term has which is not worth adding."""
+"""The relative size of a term at which a sum has converged."""
 
 SHORT = 1.1
-"""Arguments to here have power series of a few terms."""
+"""The largest argument whose power series has few terms."""
 
 WORK = 200
-"""About the operations for one number."""
+"""The estimated operations for one element."""
 
 
 def gammainc(at: Emission) -> None:
@@ -58,7 +58,7 @@ def _emit(at: Emission, number: int) -> None:
 
 
 class Numbers:
-    """Order and argument, where both are positive and finite, and the results, as locals."""
+    """Positive finite order and argument, and the results, as locals."""
 
     def __init__(self) -> None:
         self.a, self.x, self.lower, self.upper, self.front = (
@@ -69,7 +69,7 @@ class Numbers:
         return Assign((self.lower, self.upper), (lower, upper))
 
     def fronted(self) -> Statements:
-        """What both functions are proportional to."""
+        """Compute the prefactor of both functions."""
         small, large = (
             Assign((self.front,), (of(self.a, self.x),)) for of in (front_of_small, front_of_large)
         )
@@ -79,7 +79,7 @@ class Numbers:
         )
 
     def series(self) -> Statements:
-        """P is the front times ``1 + x / (a + 1) (1 + x / (a + 2) (1 + ...))``."""
+        """P as the prefactor times ``1 + x / (a + 1) (1 + x / (a + 2) (1 + ...))``."""
         place, term, total, value = (
             local(DOUBLE, name) for name in ("place", "term", "total", "value")
         )
@@ -97,7 +97,7 @@ class Numbers:
         )
 
     def fraction(self) -> Statements:
-        """Q by its continued fraction: numerators and denominators, by their recurrence."""
+        """Q by its continued fraction, with numerators and denominators by recurrence."""
         names = ("step", "rising", "divisor", "p", "q", "last_p", "last_q")
         changing = tuple(local(DOUBLE, name) for name in names)
         step, rising, divisor, p, q, last_p, last_q = changing
@@ -124,7 +124,7 @@ class Numbers:
         )
 
     def complement(self) -> Statements:
-        """Q by its power series, where it may be much less than one."""
+        """Q by its power series, where it may be much less than 1."""
         changing = step, power, term, total = tuple(
             local(DOUBLE, n) for n in ("step", "power", "term", "total")
         )
@@ -143,14 +143,14 @@ class Numbers:
         )
 
     def is_small_complement(self) -> Scalar:
-        """Whether one less P would lose digits of Q."""
+        """Whether ``1 - P`` would lose digits of Q."""
         limit = where(self.x <= 0.5, -0.4 / log(self.x), self.x * SHORT)
         return (self.x <= SHORT) & (self.a <= limit)
 
     def found(self, a: Scalar, x: Scalar, with_front: bool = False) -> Statements:
-        """What finds the results, of any numbers; those that are not inside have known ones.
+        """Statements that compute the results; arguments outside the domain have constant results.
 
-        They are found without the front where the uniform expansion holds, unless it is wanted.
+        The uniform expansion needs no prefactor, which is then computed only for ``with_front``.
         """
         inside = (a > 0) & (x > 0) & (a < np.inf) & (x < np.inf)
         zero = const(0.0, DOUBLE)

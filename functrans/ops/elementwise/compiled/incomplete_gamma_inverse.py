@@ -1,8 +1,8 @@
 """The inverses of the incomplete gamma functions in compiled programs, by Newton's method.
 
-What is solved for is the logarithm of the smaller function: of P in the logarithm of the argument,
-in which it is concave, or of Q in the argument, in which it is concave or convex. So all steps but
-the first go in one direction, and where the functions are tiny they are almost lines.
+The equation is solved for the logarithm of the smaller function: of P as a function of the
+argument's logarithm, which is concave, or of Q as a function of the argument, which is concave or
+convex. So all steps but the first have the same direction, and tiny values are almost linear.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from functrans.vecmath import exp, gamma, log, ndtri, power
 MOST_STEPS = 100
 
 LARGE_FACTORIAL = 150.0
-"""Of orders to here the gamma function is finite."""
+"""The largest order whose gamma function is finite."""
 
 NEAR = 2.0**-28
-"""A step of this share of the argument is the last: the next one would be of its square."""
+"""The relative step at which the iteration stops: it converges quadratically."""
 
 
 def gammaincinv(at: Emission) -> None:
-    """The argument of a value of P."""
+    """The argument at which P has a value."""
     _emit(at, of_upper=False)
 
 
 def gammainccinv(at: Emission) -> None:
-    """The argument of a value of Q."""
+    """The argument at which Q has a value."""
     _emit(at, of_upper=True)
 
 
@@ -52,7 +52,7 @@ def _emit(at: Emission, of_upper: bool) -> None:
 
 
 def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statements:
-    """Newton's method, for a positive order and shares between 0 and 1."""
+    """Newton's method, for a positive order and probabilities between 0 and 1."""
     names = ("order", "p", "q", "least", "step", "count")
     a, p, q, least, step, count = (local(DOUBLE, name) for name in names)
     following, numbers = local(DOUBLE, "next"), Numbers()
@@ -60,7 +60,7 @@ def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statement
     of_lower = log(p / numbers.lower) * (numbers.lower / slope)
     of_upper = log(numbers.upper / q) * (numbers.upper / slope)
     further = minimum(maximum(x + of_upper * x, x * 0.25), x * 4.0 + 50.0)
-    # near zero Q is a line in the logarithm of the argument
+    # near 0, Q is linear in the logarithm of the argument
     by_power = _is_power(a, least)
     in_logarithm = where(p <= q, of_lower, (numbers.upper - q) / slope)
     nearer = x * exp(minimum(maximum(in_logarithm, -3.0), 3.0))
@@ -84,12 +84,12 @@ def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statement
 
 
 def _is_power(a: Scalar, least: Scalar) -> Scalar:
-    """Whether P is about its first term, a power of the argument, where Q is the smaller."""
+    """Whether P is nearly its first term, a power of the argument, although Q is the smaller."""
     return (a < 1.0) & (least < 0.05)
 
 
 def _start(a: Scalar, p: Scalar, q: Scalar, least: Scalar) -> Scalar:
-    """Wilson and Hilferty's cube of a normal number; for small shares P's first term, or Q's."""
+    """Wilson and Hilferty's initial value; for small P or Q, the inverse of its first term."""
     normal = where(p <= q, ndtri(p), -ndtri(q))
     root = 1.0 - 1.0 / (a * 9.0) + normal / (sqrt(a) * 3.0)
     cube = a * (root * root * root)

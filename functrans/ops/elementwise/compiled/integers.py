@@ -18,10 +18,10 @@ from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest
 
 Made = tuple[tuple[Statement, ...], Scalar]
-"""Statements, and the number that they make."""
+"""Statements, and the number that they compute."""
 
 STEPS = 10
-"""About the turns of such a loop."""
+"""The estimated iterations of such a loop."""
 
 
 def gcd(at: Emission) -> None:
@@ -49,7 +49,7 @@ def _emit(at: Emission, made: Callable[[Scalar, Scalar], Made]) -> None:
 
 
 def _size(x: Scalar) -> Scalar:
-    """The absolute value, unsigned: that of the least integer, too."""
+    """The absolute value as an unsigned integer, which exists for the least integer too."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     return x if x.dtype.kind == "u" else convert(where(x < 0, -x, x), unsigned)
 

@@ -1,4 +1,4 @@
-"""Operands of functions whose numbers take loops: their elements in loops over the result."""
+"""Operands of functions that need a loop for each element."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Butterflies: Fourier transforms of a few numbers, written out.
+"""Butterflies: unrolled Fourier transforms of a few numbers.
 
-They are written in ``+``, ``-`` and ``*``, so the numbers may be scalars of the loop language or
-arrays of the IR.
+They use only ``+``, ``-`` and ``*``, so the numbers may be scalars of the loop language or arrays
+of the IR.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def butterfly(x: Sequence[Pair]) -> list[Pair]:
     n = len(x)
     if n <= 2:
         return _two(*x) if n == 2 else list(x)
-    # of eight, two times four are less work than four times two
+    # for eight numbers, two times four is less work than four times two
     radix = 4 if n % 4 == 0 and n != 8 else factors(n)[0]
     if radix == n:
         return _four(*x) if n == 4 else _odd(x)
@@ -50,7 +50,7 @@ def _four(a: Pair, b: Pair, c: Pair, d: Pair) -> list[Pair]:
 
 
 def _odd(x: Sequence[Pair]) -> list[Pair]:
-    """The transform of a prime number of elements, by those that are even and odd in ``j``."""
+    """The transform of a prime number of elements, by their even and odd parts in ``j``."""
     n = len(x)
     half = range(1, n // 2 + 1)
     pairs = [_two(x[j], x[n - j]) for j in half]
@@ -75,7 +75,7 @@ def _parts(numerators: Any, steps: int) -> tuple[list[float], ...]:
 
 
 def turned(x: Pair, numerator: int, steps: int) -> Pair:
-    """``x * exp(-2i pi numerator / steps)``, for a known angle."""
+    """``x * exp(-2i pi numerator / steps)``, for a constant angle."""
     quarter, rest = divmod(numerator % steps * 4, steps)
     for _ in range(quarter):
         x = Pair(x.im, -x.re)

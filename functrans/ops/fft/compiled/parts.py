@@ -1,8 +1,9 @@
-"""Fourier transforms of pairs of real numbers: what complex and real transforms are made of.
+"""Fourier transforms of complex numbers as pairs of real ones, and of real numbers.
 
-A transform of real numbers is one of half as many complex ones, of which the even and the odd ones
-are the parts (Cooley, Lewis and Welch, "The fast Fourier transform algorithm: programming
-considerations in the calculation of sine, cosine and Laplace transforms", 1970).
+A transform of real numbers is computed by one of half as many complex numbers, whose real and
+imaginary parts are the even and the odd elements (Cooley, Lewis and Welch, "The fast Fourier
+transform algorithm: programming considerations in the calculation of sine, cosine and Laplace
+transforms", 1970).
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from functrans.ops.fft.split import has_form, is_made, padded, split_fft_p
 from functrans.ops.fft.turns import COSINE, SINE, chirp_p, turns_p
 
 WRITTEN_OUT = 8
-"""Transforms of at most this many points are expressions, which fuse with what is around them."""
+"""The most points of a transform by expressions, which fuse with other operations."""
 
 Transform = Callable[[Pair], Pair]
 
 
 class Spectrum(Pair):
-    """A transform of real numbers, along some axes: half of it is known from the other half.
+    """A transform of real numbers along some axes, stored as one of its two symmetric halves.
 
     Parameters
     ----------
     half : Pair
-        What has been transformed: along the first of the axes, up to the middle.
+        The stored half: along the first of the axes, up to the middle.
     axes : tuple of int
     points : int
         The extent of the whole along the first axis.
@@ -84,10 +85,10 @@ def irfft(x: Pair, *, axis: int, points: int, norm: str) -> Any:
 
 
 def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
-    """The real part of a transform along axes, which that of half of the numbers is enough for.
+    """The real part of a transform along axes, computed from half of the numbers.
 
-    It is the transform of the mean of the numbers and of the conjugates of those that are opposite
-    to them: of this, what comes before the middle of the last of the axes says all.
+    It is the transform of the mean of the numbers and of the conjugates of their mirror images;
+    of this mean, the first half along the last of the axes determines all.
     """
     *others, last = axes
     points = x.re.shape[last]
@@ -113,7 +114,7 @@ def _each(function: Any, x: Pair) -> Pair:
 
 
 def _of_real(x: Any, axis: int, scale: float) -> Pair:
-    """The transform of real numbers, up to the middle, times a number."""
+    """The scaled transform of real numbers, up to the middle."""
     points = x.shape[axis]
     if points % 2 or points <= WRITTEN_OUT:
         full = _transform(Pair(x, zeros(x.shape, x.dtype)), axis, scale)
@@ -131,7 +132,7 @@ def _of_real(x: Any, axis: int, scale: float) -> Pair:
 
 
 def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
-    """The whole transform of real numbers: in each place the conjugate of what is opposite."""
+    """The whole transform of real numbers, completed by conjugates of mirror images."""
     first, *others = axes
 
     def opposite(part: Any) -> Any:
@@ -145,7 +146,7 @@ def _with_conjugates(x: Pair, axes: tuple[int, ...], points: int) -> Pair:
 
 
 def _opposite(x: Any, axes: Sequence[int]) -> Any:
-    """The numbers that are as far from the first ones along axes, but the other way around."""
+    """The mirror images of numbers along axes: the elements at negated indices."""
     for axis in axes:
         first, rest = read_along(x, axis, 0, 1), read_along(x, axis, 1, x.shape[axis] - 1)
         x = concatenate([first, flip(rest, axes=(axis,))], axis=axis)
@@ -153,7 +154,7 @@ def _opposite(x: Any, axes: Sequence[int]) -> Any:
 
 
 def _to_real(x: Pair, axis: int, points: int, scale: float) -> Any:
-    """The real numbers that the first half of an inverse transform is given of, times a number."""
+    """The scaled inverse transform to real numbers, from the first half."""
     if points % 2 or points <= WRITTEN_OUT:
         rest = _each(lambda part: read_along(part, axis, 1, (points - 1) // 2), x)
         rest = _each(lambda part: flip(part, axes=(axis,)), Pair(rest.re, -rest.im))
@@ -176,7 +177,7 @@ def _inverse(x: Pair, axis: int, scale: float) -> Pair:
 
 
 def _transform(x: Pair, axis: int, scale: float) -> Pair:
-    """The transform with a minus in the exponent, times a number."""
+    """The scaled transform with a negative exponent."""
     points = x.re.shape[axis]
     if not is_made(points):
         return _by_convolution(x, axis, scale)
@@ -191,7 +192,7 @@ def _transform(x: Pair, axis: int, scale: float) -> Pair:
 def _by_convolution(x: Pair, axis: int, scale: float) -> Pair:
     """Bluestein's algorithm: ``2 j k = j^2 + k^2 - (k - j)^2`` in the exponent.
 
-    So a transform is a convolution with a chirp, which transforms of another length do.
+    So a transform is a convolution with a chirp, computed by transforms of another length.
     """
     points, dtype = x.re.shape[axis], x.re.dtype
     length = padded(points)
@@ -226,12 +227,12 @@ def _product(x: Pair, y: Pair) -> Pair:
 
 
 def _along(x: Any, axis: int, ndim: int) -> Any:
-    """A vector along one of a number of axes."""
+    """A vector reshaped to lie along one of ``ndim`` axes."""
     return reshape(x, shape=tuple(x.shape[0] if i == axis else 1 for i in range(ndim)))
 
 
 def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
-    """Cosines and sines of the multiples of a turn by a number of points, up to a half of it."""
+    """Cosines and sines of the multiples of a turn divided by ``points``, up to half a turn."""
     shape = tuple(half(points) if i == axis else 1 for i in range(like.re.ndim))
     cosine, sine = (
         reshape(
@@ -243,7 +244,7 @@ def _turns(points: int, axis: int, like: Pair) -> tuple[Any, Any]:
 
 
 def _without_ends(x: Any, axis: int, points: int) -> Any:
-    """Imaginary parts, of which the first is taken for zero, and the last of an even number."""
+    """Imaginary parts with zero for the first, and for the last if the number is even."""
     count = (points - 1) // 2
     if count == 0:
         return zeros(x.shape, x.dtype)

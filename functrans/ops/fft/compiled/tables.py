@@ -16,11 +16,11 @@ from functrans.ops.fft.compiled.lines import Body, Parts, Stored, stored, vector
 from functrans.vecmath.turns import turn
 
 WORK = 50
-"""About the operations for one point."""
+"""The estimated operations for one point."""
 
 
 class Tables:
-    """Makes tables for transforms of a dtype."""
+    """Generates tables for transforms of a dtype."""
 
     def __init__(self, at: Emission, dtype: np.dtype[Any]) -> None:
         self.at = at
@@ -28,7 +28,7 @@ class Tables:
         self.lanes = at.target.lanes(dtype.itemsize)
 
     def multiples(self, points: int) -> Parts:
-        """Of a turn by a number of points: ``[k]``."""
+        """The table ``[k]`` of multiples k of a turn divided by ``points``."""
 
         def make() -> Parts:
             table = self._memory("turns", (points,))
@@ -41,7 +41,7 @@ class Tables:
         return self.at.shared((Tables, self.dtype, points), make)
 
     def products(self, rows: int, columns: int) -> Parts:
-        """Of a turn by the product of two numbers, the multiples by products: ``[j, k]``."""
+        """The table ``[j, k]`` of multiples j k of a turn divided by ``rows * columns``."""
 
         def make() -> Parts:
             table = self._memory("products", (rows, columns))
@@ -58,8 +58,8 @@ class Tables:
         return self.at.shared((Tables, self.dtype, rows, columns), make)
 
     def number(self, value: float) -> Scalar:
-        """A number, from memory: transforms that differ in it are one kernel, compiled once."""
-        if self.at.target.lanes_are_threads:  # where that would be a launch
+        """A number read from memory, so that transforms that differ in it share a kernel."""
+        if self.at.target.lanes_are_threads:  # if that would need a launch
             return const(value, self.dtype)
 
         def make() -> Buffer:
@@ -71,7 +71,7 @@ class Tables:
         return load(self.at.shared((Tables, self.dtype, value), make), ())
 
     def _shared(self, body: Body) -> Body:
-        """A loop over points, each a thread's where lanes are threads."""
+        """A loop over points, one for each thread if lanes are threads."""
         if not self.at.target.lanes_are_threads:
             return body
         return tuple(replace(one, parallel=True) if isinstance(one, For) else one for one in body)

@@ -1,8 +1,7 @@
-"""Fourier transforms by a library, of complex numbers whose parts alternate in memory: not scaled.
+"""Unscaled Fourier transforms by a library, of complex numbers with interleaved parts.
 
-Where a target has such a library, these take the places of the transforms in
-`functrans.ops.fft.fourier` (`functrans.optimise.grid.library_transforms`), when all derivatives
-have been made.
+For targets with such a library, these replace the transforms of `functrans.ops.fft.fourier`
+(`functrans.optimise.grid.library_transforms`), after all derivatives have been taken.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from functrans.ops.fft.fourier import half, with_extent
 from functrans.ops.samples import cases
 
 Sort = Literal["c2c", "r2c", "c2r"]
-"""Complex to complex, real to complex, or back: the first half is all of what real numbers give."""
+"""Complex to complex, real to complex, or complex to real, with the first half of the spectrum."""
 
 
 def _infer(x: Aval, *, sort: Sort, axis: int, points: int, inverse: bool) -> Aval:
@@ -52,7 +51,7 @@ def _numpy(x: Any, *, sort: Sort, axis: int, points: int, inverse: bool) -> Any:
 
 
 def _operations(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
-    return 0  # (those of a library are not counted)
+    return 0  # a library's operations are not counted
 
 
 def _how(sort: Sort, axis: int, points: int, inverse: bool = False) -> dict[str, Any]:

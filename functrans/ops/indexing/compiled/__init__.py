@@ -1,1 +1,1 @@
-"""The compiled form of what writes elements at indices."""
+"""The compiled form of scatters."""

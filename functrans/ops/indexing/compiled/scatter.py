@@ -1,4 +1,4 @@
-"""Scatters: updates are written to a copy of the array, one after the other."""
+"""Scatters: updates are written to a copy of the array, in order."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from functrans.ops.indexing.positions import index_shape, pull_indices
 
 
 class Scatter(NamedTuple):
-    """A scatter: its updates, where they go, and how they are combined.
+    """A scatter: its updates, and their positions.
 
     Parameters
     ----------
     at : Emission
     x, updates : Aval
     axes : tuple of int
-        Those of ``x`` that are indexed.
+        The indexed axes of ``x``.
     shape : tuple of int
-        How many positions there are.
+        The shape of the index arrays.
     """
 
     at: Emission
@@ -39,12 +39,12 @@ class Scatter(NamedTuple):
         return tuple(index("u", n) for n in self.updates.shape)
 
     def pointed_at(self, loops: Position) -> list[Scalar]:
-        """Where the index arrays point, along each of the axes."""
+        """The positions in the index arrays, along each indexed axis."""
         indices = [operand.aval for operand in self.at.eqn.inputs[2:]]
         return pull_indices(self.at.element, 2, loops, self.x, indices, self.axes)
 
     def position(self, loops: Position) -> Position:
-        """The element that an update is for."""
+        """The position of the element that an update changes."""
         ndim = len(self.shape)
         own = dict(zip(self.axes, self.pointed_at(loops[:ndim]), strict=True))
         rest = iter(loops[ndim:])
@@ -62,19 +62,19 @@ def scatter_of(at: Emission) -> Scatter:
 
 
 def emit(combine: str | None, at: Emission) -> None:
-    """Each update is combined with what is there by a scalar operation; None takes its place.
+    """Combine each update with the element by a scalar operation; None replaces the element.
 
-    Where an element is set twice, the last one wins.
+    If an element is set twice, the last update wins.
     """
     own = scatter_of(at)
     loops = own.loops
     before, store = store_of(own, combine, loops)
     ndim = len(own.shape)
-    if _inside(own):  # one part of the array after the other; in each, updates keep their order
+    if _inside(own):  # loop over parts of the array; in each, updates keep their order
         statements = nest((*loops[ndim:], *loops[:ndim]), (*before, store))
     elif before or own.updates.size == 0 or ndim == len(loops):
         statements = nest(loops, (*before, store))
-    else:  # the numbers of a row go to places of their own: their order does not matter
+    else:  # the elements of one row have different positions: their order does not matter
         statements = nest(loops[:-1], vectorised(loops[-1], store, at.target))
     at.call(statements, work=own.work)
 
@@ -82,14 +82,14 @@ def emit(combine: str | None, at: Emission) -> None:
 def store_of(
     own: Scatter, combine: str | None, loops: Position, atomic: bool = False
 ) -> tuple[list[Statement], Store]:
-    """The store of an update in the copy, and the statements before it."""
+    """The statements that compute an update, and its store."""
     target = own.at.copied(0)
     before, value, position = update_of(own, loops)
     return before, Store(target, position, value, combine, atomic)
 
 
 def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, Position]:
-    """An update, and where it goes, and the statements before that."""
+    """The statements that compute an update, its value, and its position."""
     at = own.at
     values = [at.element(1, loops), *own.position(loops)]
     before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
@@ -97,5 +97,5 @@ def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, P
 
 
 def _inside(own: Scatter) -> bool:
-    """Whether the index arrays say where along the last axis, too."""
+    """Whether the last axis is one of the indexed axes."""
     return own.x.ndim - 1 in own.axes

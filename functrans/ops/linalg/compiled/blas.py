@@ -1,8 +1,8 @@
-"""Library calls of BLAS: the contractions that are BLAS products, and the flags of the call.
+"""BLAS calls for contractions: which contractions are BLAS products, and the arguments of the call.
 
-Row-major matrices are what BLAS takes for their transposes, so ``C = X Y`` is asked for as
-``C' = Y' X'``; a transposed operand is a flag. An operand fits if its rows and columns, each
-perhaps several axes, are evenly spaced in memory and one of them is dense.
+To BLAS, a row-major matrix is its transpose, so ``C = X Y`` is computed as ``C' = Y' X'``; a
+transposed operand is a flag. An operand fits if its rows and columns, each possibly several axes,
+are evenly spaced in memory, and one of them is contiguous.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from functrans.ops.compiled.statements import nest
 
 
 class Products(NamedTuple):
-    """Contractions: which go to BLAS, and which of these are shared by threads. Not measured."""
+    """Thresholds for BLAS calls, and for sharing them among threads. Not measured."""
 
     smallest_side: int = 8
-    """A contraction with a side shorter than this is done by loops."""
+    """The shortest side of a contraction for BLAS; shorter ones use loops."""
     smallest_work: int = 8192
-    """Multiplications, below which calling BLAS costs more than it saves."""
+    """The fewest multiplications for which calling BLAS pays."""
     worth_splitting: int = 1 << 20
-    """Multiplications of one contraction that are worth the waking of threads."""
+    """The fewest multiplications of a contraction that threads share."""
 
 
 ONE = const(1, INDEX)
@@ -47,7 +47,7 @@ ROUTINES = {DOUBLE: "dgemm", SINGLE: "sgemm"}
 
 @dataclass(frozen=True)
 class Matrix:
-    """One operand as BLAS sees it.
+    """An operand as a BLAS argument.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Matrix:
 
 
 class Sides(NamedTuple):
-    """The axes of an operand of a contraction, by what becomes of them."""
+    """The axes of an operand of a contraction, by their role."""
 
     batch: tuple[int, ...]
     free: tuple[int, ...]
@@ -80,7 +80,7 @@ def sides(eqn: Eqn) -> tuple[Sides, Sides]:
 
 
 class Counts(NamedTuple):
-    """How large a contraction is, for each index of the batch."""
+    """The extents of a contraction, for each index of the batch."""
 
     rows: int
     columns: int
@@ -92,7 +92,7 @@ class Counts(NamedTuple):
 
 
 def counts(eqn: Eqn) -> Counts:
-    """How large a contraction is."""
+    """The extents of a contraction."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
     return Counts(
@@ -103,7 +103,7 @@ def counts(eqn: Eqn) -> Counts:
 
 
 def fits_blas(eqn: Eqn, target: Target) -> bool:
-    """Whether BLAS has a routine for the numbers of a contraction, and for a stack like its."""
+    """Whether BLAS has a routine for the dtype and the batch of a contraction."""
     if target.libraries:
         fits: bool = _fits_library(eqn)
         return fits
@@ -112,7 +112,7 @@ def fits_blas(eqn: Eqn, target: Target) -> bool:
 
 
 def is_large(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is worth a call of BLAS."""
+    """Whether a contraction is large enough for a BLAS call."""
     size = counts(eqn)
     limits = target[Products]
     return (
@@ -123,21 +123,21 @@ def is_large(eqn: Eqn, target: Target) -> bool:
 
 
 def is_laid_out(eqn: Eqn) -> bool:
-    """Whether both operands lie in memory as BLAS can be told of them."""
+    """Whether BLAS can describe the memory layout of both operands."""
     axes = zip(eqn.inputs, sides(eqn), strict=True)
     return all(matrix(x.aval.shape, own.free, own.contract) is not None for x, own in axes)
 
 
 def is_called(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is a call of BLAS: large, and laid out for it.
+    """Whether a contraction is a BLAS call: it is large, and laid out for BLAS.
 
-    `functrans.optimise.machine.contraction_layout` lays out those that are large.
+    `functrans.optimise.machine.contraction_layout` transposes the operands of large contractions.
     """
     return is_large(eqn, target) and is_laid_out(eqn)
 
 
 def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
-    """How BLAS is told of the transpose of a (rows, columns) matrix in a C-contiguous array."""
+    """BLAS's description of the transpose of a (rows, columns) matrix in a C-contiguous array."""
     row, column = spacing(shape, rows), spacing(shape, columns)
     if row is None or column is None:
         return None
@@ -151,7 +151,7 @@ def matrix(shape: Shape, rows: Sequence[int], columns: Sequence[int]) -> Matrix 
 
 
 def spacing(shape: Shape, axes: Sequence[int]) -> int | None:
-    """The distance in memory between neighbours along axes taken together, if it is constant."""
+    """The constant memory stride along several axes taken as one; None if it varies."""
     strides = [prod(shape[axis + 1 :]) for axis in axes]
     for i in range(len(axes) - 1):
         if strides[i] != strides[i + 1] * shape[axes[i + 1]]:
@@ -160,9 +160,9 @@ def spacing(shape: Shape, axes: Sequence[int]) -> int | None:
 
 
 class _Call:
-    """One call of BLAS, and the loops around it: over a stack, over parts of the sum, over blocks.
+    """A BLAS call, and the loops around it: over a stack, over parts of the sum, over blocks.
 
-    Corners are the positions of the first elements that a call is given.
+    Corners are the positions of the first elements of the call's matrices.
     """
 
     def __init__(self, at: Emission) -> None:
@@ -181,7 +181,7 @@ class _Call:
         self.mirror: tuple[Statement, ...] = ()
 
     def split_sum(self, parts: int) -> None:
-        """Add up a part of the terms: the result has an axis for these in front."""
+        """Sum the terms in parts, which form a new first axis of the result."""
         part = index("part", parts)
         start, self.summed = _share(part, self.size.summed)
         self.x_at[self.x_sides.contract[-1]] = start
@@ -190,7 +190,7 @@ class _Call:
         self.loops = [part]
 
     def halve(self) -> None:
-        """Compute a band of rows up to the diagonal, and copy it to above the diagonal."""
+        """Compute a band of rows up to the diagonal, and mirror it to above the diagonal."""
         first = len(self.loops)
         band = index("band", blocks(self.size.rows))
         start, self.rows = _share(band, self.size.rows)
@@ -214,7 +214,7 @@ class _Call:
         self.loops = [block]
 
     def statements(self) -> tuple[Statement, ...]:
-        """The call in its loops, of which threads share the outermost one."""
+        """The call in its loops, of which the outermost is divided among threads."""
         left, right = matrices(self.eqn)
         dtype = self.target.dtype
         arguments = (
@@ -243,11 +243,11 @@ class _Call:
 
 
 def calls(at: Emission) -> tuple[Statement, ...]:
-    """A contraction as calls of BLAS.
+    """A contraction as BLAS calls.
 
-    BLAS is called for blocks of rows or of columns, for parts of what is summed, or for the
-    matrices of a batch, of which threads take their share. The blocks do not depend on the number
-    of threads, so neither do the bits of the result.
+    BLAS is called for blocks of rows or of columns, for parts of the sum, or for the matrices of a
+    batch, which are divided among threads. The blocks do not depend on the number of threads, so
+    neither do the bits of the result.
     """
     call, params = _Call(at), at.eqn.params
     if params.get("parts") is not None:
@@ -260,7 +260,7 @@ def calls(at: Emission) -> tuple[Statement, ...]:
 
 
 def matrices(eqn: Eqn) -> tuple[Matrix, Matrix]:
-    """Both operands of a contraction that is laid out for BLAS, as BLAS sees them."""
+    """Both operands of a contraction as BLAS arguments."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     x_sides, y_sides = sides(eqn)
     left, right = (
@@ -274,7 +274,7 @@ def matrices(eqn: Eqn) -> tuple[Matrix, Matrix]:
 def _mirrored(
     target: Buffer, before: Sequence[Scalar], start: Scalar, stop: Scalar
 ) -> tuple[Statement, ...]:
-    """Loops that put a band of rows, up to the diagonal, above the diagonal as well."""
+    """Loops that mirror a band of rows, up to the diagonal, to above the diagonal."""
     size = int(target.shape[-1].attribute)
     row, column = index("row", size), index("column", size)
     below = load(target, (*before, row, column))
@@ -284,13 +284,13 @@ def _mirrored(
 
 
 def work_of(eqn: Eqn) -> int:
-    """Roughly as many operations of a loop as take the time of a contraction."""
+    """The estimated time of a contraction, in operations of a loop."""
     x, y = (operand.aval.shape for operand in eqn.inputs)
     return prod(x) * prod(y[i] for i in sides(eqn)[1].free) // 8
 
 
 def blocks(extent: int) -> int:
-    """How many blocks to cut rows or columns into: a power of two."""
+    """The number of blocks of rows or columns, a power of two."""
     count = 1
     while count < 16 and extent // (2 * count) >= (32 if count < 4 else 96):
         count *= 2
@@ -298,11 +298,11 @@ def blocks(extent: int) -> int:
 
 
 def _share(block: Scalar, extent: int) -> tuple[Scalar, Scalar]:
-    """Where a block starts, and how long it is."""
+    """The start and the length of a block."""
     count = block.attribute[2]
     length = -(-extent // count)
     start = Scalar("mul", (block, const(length, INDEX)), INDEX)
-    if (count - 1) * length > extent:  # the last blocks are empty
+    if (count - 1) * length > extent:  # the last blocks may be empty
         start = Scalar("min", (start, const(extent, INDEX)), INDEX)
     left = Scalar("sub", (const(extent, INDEX), start), INDEX)
     return start, Scalar("min", (const(length, INDEX), left), INDEX)
@@ -313,7 +313,7 @@ def int32(value: int) -> Scalar:
 
 
 def _corner(shape: Shape, batch: Sequence[int], loops: Sequence[Scalar]) -> list[Scalar]:
-    """The first element of the matrix of a batch."""
+    """The position of the first element of a matrix of the batch."""
     position = [ZERO] * len(shape)
     for axis, loop in zip(batch, loops, strict=True):
         position[axis] = loop

@@ -1,8 +1,8 @@
-"""Library calls of LAPACK on column-major copies: complex matrices, and LU with its permutation.
+"""LAPACK calls on column-major copies: complex matrices, and LU with its permutation.
 
-A complex matrix is given as two arrays, of its real and of its imaginary parts, which alternate in
-the copy. Complex numbers have double precision there whatever they are given in, as NumPy has it,
-and so have eigenvalues of real matrices.
+A complex matrix is given as two arrays, of its real and imaginary parts, which are interleaved in
+the copy. As in NumPy, complex matrices are always computed in double precision, and so are
+eigenvalues of real matrices.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from functrans.ops.linalg.compiled.lapack import INT, PREFIXES, Factors, Stateme
 OF_COMPLEX = {DOUBLE: "z", np.dtype(np.float32): "c"}
 
 Parts = tuple[Buffer, ...]
-"""An array of real numbers, or those of the real and of the imaginary parts of complex ones."""
+"""A real array, or the arrays of real and imaginary parts of a complex one."""
 
 Number = tuple[Scalar, ...]
-"""The same, of one number."""
+"""A real number, or the real and imaginary part of a complex one."""
 
 Element = Callable[[Scalar, Scalar], Number]
 """A number by its row and its column."""
@@ -122,7 +122,7 @@ class Copies(Decompositions):
         )
 
     def sign_and_logarithm(self, factors: Factors) -> tuple[Statements, Number, Scalar]:
-        """Of the determinant, as NumPy has them: the product of the pivots might overflow."""
+        """Sign and logarithm of the determinant, whose product of pivots might overflow."""
         i, minus, one = index("i", self.n), const(-1, DOUBLE), const(1, DOUBLE)
         re, im = (load(factors.lower_upper, (*self.at, i, i, const(p, INDEX))) for p in (0, 1))
         length = local(DOUBLE, "length")
@@ -172,7 +172,7 @@ class Copies(Decompositions):
         )
 
     def svd(self, *, full: bool = False) -> Statements:
-        """All factors, or the singular values alone."""
+        """All factors, or only the singular values."""
         m, n = self.n, self.columns
         k, has_vectors = min(m, n), len(self.results) > 1
         a, s = self.matrix("a", m, n), self.numbers("s", DOUBLE, k)
@@ -203,7 +203,7 @@ class Copies(Decompositions):
         )
 
     def qr(self, *, complete: bool = False) -> Statements:
-        """Both factors, or R alone."""
+        """Both factors, or only R."""
         m, n = self.n, self.columns
         k, high = min(m, n), self.results[-1].extents[-2]
         wide = high if len(self.results) > 2 else 0
@@ -229,7 +229,7 @@ class Copies(Decompositions):
         return (*before, ungqr, self.handed(self.results[:2], m, wide, self.of(a)))
 
     def lu(self) -> Statements:
-        """Both factors in one, which rows changed places, and the order that this makes."""
+        """Both factors in one matrix, the row exchanges, and the resulting permutation."""
         m, n, (*factors, pivots, order) = self.n, self.columns, self.results
         k, a = min(m, n), self.matrix("a", m, n)
         exchanges = self.numbers("pivots", INT, k)
@@ -238,7 +238,7 @@ class Copies(Decompositions):
         )
         i, step, place = index("i", m), index("k", k), local(INDEX, "place")
         last = k - 1 - step
-        # the row that comes to a place: exchanges are undone, the last one first
+        # the row that arrives at a position: undo the exchanges, from the last one on
         other = convert(load(exchanges, (*self._place(exchanges), last)), INDEX) - 1
         before = where(eq(place, last), other, where(eq(place, other), last, place))
         found = (
@@ -263,7 +263,7 @@ class Copies(Decompositions):
         return OF_COMPLEX[self.dtype] if self.pair else PREFIXES[self.dtype]
 
     def matrix(self, name: str, rows: int, columns: int) -> Buffer:
-        """Memory for a matrix, column by column."""
+        """Memory for a column-major matrix."""
         return self._work(self.results[0], name, self.dtype, columns, rows, *self.pair)
 
     def numbers(self, name: str, dtype: np.dtype[Any], size: int) -> Buffer:
@@ -271,19 +271,19 @@ class Copies(Decompositions):
         return self._work(self.results[0], name, dtype, size)
 
     def room(self, size: int) -> Buffer:
-        """Working memory for numbers like those of the matrices."""
+        """Workspace in the dtype of the matrices."""
         return self._work(self.results[0], "room", self.dtype, size, *self.pair)
 
     def element(self, row: Scalar, column: Scalar) -> Number:
-        """A number of the matrix that is given."""
+        """An element of the given matrix."""
         return self.at_given(self.given)(row, column)
 
     def at_given(self, parts: Parts) -> Element:
-        """The numbers of a matrix among operands."""
+        """The elements of an operand."""
         return lambda i, j: tuple(load(part, (*self.at, i, j)) for part in parts)
 
     def of(self, memory: Buffer) -> Element:
-        """The numbers of a copy."""
+        """The elements of a copy."""
 
         def element(i: Scalar, j: Scalar) -> Number:
             place = (*self._place(memory), j, i)
@@ -293,16 +293,16 @@ class Copies(Decompositions):
         return element
 
     def of_vector(self, memory: Buffer) -> Callable[[Scalar], Number]:
-        """The numbers of a vector of real ones."""
+        """The elements of a real vector."""
         return lambda i: (load(memory, (*self._place(memory), i)),)
 
     def unit(self, row: Scalar, column: Scalar) -> Number:
-        """A number of the identity."""
+        """An element of the identity matrix."""
         one, zero = const(1, self.dtype), const(0, self.dtype)
         return (where(eq(row, column), one, zero), zero)[: 1 + len(self.pair)]
 
     def triangle(self, element: Element, *, lower: bool) -> Element:
-        """The numbers of a matrix, but zeros outside of a triangle."""
+        """The elements of a matrix, with zeros outside of a triangle."""
 
         def inside(i: Scalar, j: Scalar) -> Number:
             keeps = i >= j if lower else i <= j
@@ -333,7 +333,7 @@ class Copies(Decompositions):
         return For(i, ZERO, as_index(size), self._stores(results, (i,), number(i)))
 
     def handed_number(self, results: Parts, number: Number) -> Statements:
-        """The stores of results of which there is one for each matrix."""
+        """The stores of results with one number for each matrix."""
         return self._stores(results, (), number)
 
     def _stores(self, results: Parts, at: Number, number: Number) -> Statements:
@@ -343,5 +343,5 @@ class Copies(Decompositions):
         )
 
     def succeeded(self, status: int) -> Statement:
-        """Fail unless a routine says that all is well."""
+        """Fail unless a routine reports success."""
         return self._require(eq(load(self.info, (*self._place(self.info), ZERO)), 0), status)

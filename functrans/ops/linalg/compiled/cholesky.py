@@ -2,8 +2,8 @@
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 4.2, and I. Murray,
 "Differentiation of the Cholesky decomposition" (2016), section 4. Both are substitutions
-(`functrans.ops.linalg.compiled.elimination`) whose blocks on the diagonal are found on the way, by
-one thread; threads share what is beside such a block.
+(`functrans.ops.linalg.compiled.elimination`) in which one thread computes each block on the
+diagonal, and threads share the blocks beside it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Rows = list[list[Scalar]]
 
 
 def factor(at: Emission) -> None:
-    """Triangular factors of positive definite matrices: the upper ones, block by block of rows.
+    """Upper triangular factors of positive definite matrices, by blocks of rows.
 
-    In panels, there is what is left of the matrix, and then the factor.
+    The panels contain the remaining matrix, which the factor overwrites.
     """
     a, result = at.operand(0), at.result()
     *leading, n, _ = a.extents
@@ -158,7 +158,7 @@ def _factor_of_tile(rows: Rows) -> tuple[Body, Rows]:
         for j, x in enumerate(row):
             for k in range(j):
                 x = x - found[i][k] * found[j][k]
-            # a NaN is let through, as LAPACK does
+            # as in LAPACK, NaN does not count as a failure
             x = x / found[j][j] if j < i else sqrt(required(~(x <= 0), x, NOT_POSITIVE_DEFINITE))
             found[i].append(local(x.dtype, "x"))
             lets.append(let(found[i][j], x))
@@ -166,7 +166,7 @@ def _factor_of_tile(rows: Rows) -> tuple[Body, Rows]:
 
 
 def _factor_from(panels: Panels, result: Buffer) -> For:
-    """A parallel loop that takes the rows of the lower factor out of panels."""
+    """A parallel loop that copies the rows of the lower factor from panels."""
     n = result.extents[-1]
     (panel, lane), j = panels.indices, index("j", n)
     row = panels.column(panel, lane)
@@ -256,7 +256,7 @@ def _cotangent_of_tile(lower: Rows, left: Rows) -> tuple[Body, Rows]:
 
 
 def _mirrored(strip: Panels, block: Panels) -> Body:
-    """Loops that copy a block of rows, transposed, into its own panels."""
+    """Loops that copy the transpose of a block of rows into its own panels."""
     (panel, lane), (number, _) = strip.indices, block.indices
     column = strip.column(panel, lane)
     rows = [block.column(number, const(i, INDEX)) for i in range(block.width)]

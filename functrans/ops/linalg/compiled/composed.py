@@ -1,6 +1,6 @@
 """Pseudo-inverses, least squares and cofactors by singular values, as graphs.
 
-Those of real matrices are inlined. Those of complex ones are taken apart: the rules `parts`.
+Those of real matrices are inlined; those of complex matrices are `parts` rules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _cofactors(a: Any) -> list[Any]:
 
 
 def _products_of_others(s: Any) -> Any:
-    """For each number of a vector the product of all others."""
+    """For each element of a vector, the product of all others."""
     n = s.shape[-1]
     own, shape = cast(identity(n, s.dtype), dtype=np.dtype(bool)), (*s.shape, n)
     each = select(broadcast_to(own, shape=shape), 1, broadcast_to(on_columns(s), shape=shape))

@@ -1,9 +1,9 @@
-"""Library calls of LAPACK: eigenvalues, singular values and QR factors of stacks of matrices.
+"""LAPACK calls: eigenvalues, singular values and QR factors of stacks of matrices.
 
-The signs of the vectors are LAPACK's choice, and NumPy's are kept: the routines are given the
-matrices column by column, as NumPy does it. Only for QR they are given the transposes, as
-`functrans.ops.linalg.compiled.lapack` does: an LQ decomposition of theirs is our QR, by the same
-reflections.
+The signs of vectors are LAPACK's choice. To agree with NumPy's, the routines receive column-major
+matrices, as in NumPy. Only for QR they receive the transposes, as in
+`functrans.ops.linalg.compiled.lapack`: LAPACK's LQ decomposition of the transpose is the QR
+decomposition, by the same reflections.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def qr(at: Emission) -> None:
 
 
 def r(at: Emission) -> None:
-    """The upper triangles alone."""
+    """Only the upper triangles."""
     factor = at.result()
     _emit(at, _Reflections, lambda calls: calls.qr(None, factor), 0.25)
 
@@ -65,10 +65,10 @@ def _emit(at: Emission, kind: Any, make: Callable[[Any], Statements], times: flo
 def emit_for_each(
     at: Emission, kind: Callable[[bool], Any], make: Callable[[Any], Statements], times: float
 ) -> None:
-    """Do statements for each matrix; the time is given in operations for each product.
+    """Execute statements for each matrix; the time is given in operations for each multiplication.
 
-    Working memory is on the stack of each thread if there is room: it would be that of all matrices
-    of a stack otherwise, several times as much as these.
+    Workspace is on the stack of each thread if it fits: otherwise there would be one for each
+    matrix of a stack, several times as much memory as the matrices.
     """
     calls = kind(True)
     body = make(calls)
@@ -84,12 +84,12 @@ DOUBLE = np.dtype(np.float64)
 
 
 def block(n: int) -> int:
-    """How many columns a routine has room to treat at once: smaller matrices it does not cut."""
+    """The block size for which workspace is provided; smaller matrices are not blocked."""
     return BLOCK if n > BLOCK // 2 else 1
 
 
 class Decompositions(LibraryCalls):
-    """The statements for the matrix at an index of the leading axes; it has a number of columns."""
+    """The statements for the matrix at an index of the leading axes, with its number of columns."""
 
     def __init__(self, a: Buffer, on_stack: bool) -> None:
         super().__init__(a)
@@ -109,7 +109,7 @@ class Decompositions(LibraryCalls):
 
 
 class _InDouble(Decompositions):
-    """Spectra and singular values, in double precision whatever the matrices are in, as NumPy's."""
+    """Spectra and singular values, always in double precision, as in NumPy."""
 
     def __init__(self, a: Buffer, on_stack: bool) -> None:
         super().__init__(a, on_stack)

@@ -1,12 +1,11 @@
 """Blocked forward substitution: subtract the product of solved rows, then solve the next block.
 
-After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 3.1. Then the block
-itself is solved. So nearly all of the work is products, by tiles of sums in registers like those of
-`functrans.lower.product.kernel`. Columns are independent of each other: they lie in packed panels,
-strips of which threads share.
+After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 3.1. Nearly all of the
+work is in products, by tiles of sums in registers like those of `functrans.lower.product.kernel`.
+Columns are independent: they lie in packed panels, strips of which are divided among threads.
 
-A system with an upper triangular matrix is solved as the lower triangular one that it is with its
-rows and columns in the other order.
+A system with an upper triangular matrix is solved as a lower triangular one, with rows and columns
+in reverse order.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from functrans.ops.linalg.compiled.panels import (
 
 
 class Elimination(NamedTuple):
-    """The sizes of blocks of substitution and of factorisations.
+    """Block sizes of substitution and factorisations.
 
     Measured: all of them, on systems of 64 to 2048 equations. Half and twice as much took up to 10
     % longer, or as long.
@@ -56,15 +55,15 @@ class Elimination(NamedTuple):
     largest_pivoted: int = 1 << 24
     """Those of matrices of more bytes, too: on one thread, 2000 x 2000 takes 0.83 of the time."""
     height: int = 8
-    """Rows of a tile at most: neither more than columns of a panel, nor more than fit registers."""
+    """The most rows of a tile: limited by the columns of a panel, and by registers."""
     block: int = 64
     """Rows of a block."""
     depth_bytes: int = 4096
-    """Bytes of the terms of a row that are subtracted together."""
+    """The bytes of a row's terms that are subtracted together."""
     panels: int = 4
-    """Panels of a strip at most."""
+    """The most panels of a strip."""
     fewest_strips: int = 8
-    """Strips that keep threads busy, where there are columns for them."""
+    """The number of strips that keeps threads busy, if there are enough columns."""
 
 
 class Tile(NamedTuple):
@@ -112,11 +111,11 @@ class Substitution:
 
     @property
     def blocks(self) -> int:
-        """How many blocks of rows there are."""
+        """The number of blocks of rows."""
         return -(-self.n // self.limits.block)
 
     def solved(self, first: Scalar, panels: Panels) -> Body:
-        """Solve a block of rows, those before it being solved."""
+        """Solve a block of rows, after those before it."""
         depth = self.limits.depth_bytes // self.itemsize
         stretch = index("stretch", -(-self.n // depth))
         start = stretch * depth
@@ -136,7 +135,7 @@ class Substitution:
     def subtracted(
         self, own: Tile, panels: Panels, panel: Scalar, base: Scalar, start: Scalar, stop: Scalar
     ) -> For:
-        """Subtract some terms of the rows that are solved from a tile."""
+        """Subtract some terms of solved rows from a tile."""
         _, lane = panels.indices
         fold, sums = self.sums(own, panels, panel, lane, start, stop)
         stores = [panels.store(panel, base + i, lane, -x, "add") for i, x in enumerate(sums)]
@@ -145,7 +144,7 @@ class Substitution:
     def solved_tile(
         self, own: Tile, panels: Panels, panel: Scalar, lane: Scalar, base: Scalar, start: Scalar
     ) -> Body:
-        """Solve a tile, in registers, from which rows before a first one have been subtracted."""
+        """Solve a tile, in registers, from which all rows before ``first`` have been subtracted."""
         fold, sums = self.sums(own, panels, panel, lane, start, base)
         right = [panels.element(panel, base + i, lane) - x for i, x in enumerate(sums)]
         return (fold, *self.triangle(own, right, panels, panel, lane, base))
@@ -159,7 +158,7 @@ class Substitution:
         lane: Scalar,
         base: Scalar,
     ) -> Body:
-        """Forward substitution in a tile, and stores of what is found."""
+        """Forward substitution in a tile, and stores of the solution."""
         steps: list[Statement] = []
         found: list[Scalar] = []
         for i, x in enumerate(right):
@@ -192,7 +191,7 @@ class Substitution:
         return For(tile, ZERO, self.tile_count(first), body)
 
     def tile_count(self, first: Scalar) -> Scalar:
-        """How many tiles a block has."""
+        """The number of tiles of a block."""
         left = idiv(self.n - first + (self.height - 1), self.height)
         return self.simplify(minimum(left, self.limits.block // self.height))
 
@@ -308,7 +307,7 @@ def packed(panels: Panels, b: Buffer, line: Line) -> Body:
 
 
 def unpacked(panels: Panels, x: Buffer, line: Line) -> Body:
-    """Loops that copy solutions out of panels."""
+    """Loops that copy solutions from panels."""
     *_, n, columns = x.extents
     (panel, lane), row = panels.indices, index("row", n)
     place = (*panels.batch, panels.simplify(line(row)), panels.column(panel, lane))

@@ -38,7 +38,7 @@ NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 
 
 class Forms(NamedTuple):
-    """Which contractions have a kernel of our own.
+    """Thresholds for blocked kernels of contractions.
 
     Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700).
     """

@@ -1,7 +1,7 @@
-"""Library calls of LAPACK: eigenvalues, eigenvectors and Schur form of any square matrices.
+"""LAPACK calls: eigenvalues, eigenvectors and Schur form of general square matrices.
 
-Eigenvectors of a real matrix come from LAPACK in pairs: the real parts in one column, the imaginary
-ones in the next, for an eigenvalue and its conjugate.
+LAPACK returns conjugate eigenvectors of a real matrix as pairs of columns: the real parts in one,
+the imaginary parts in the next.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
 
 
 class _Spectra(Copies):
-    """What both functions are made of."""
+    """Common statements of eigenvectors and Schur form."""
 
     def _finite(self, a: Buffer, status: int) -> Statements:
-        """Copy the matrix, and fail if there is a number that is not finite.
+        """Copy the matrix, and fail if it has a non-finite element.
 
-        Zeros are copied then: LAPACK might go on for ever.
+        Zeros are copied in that case, since LAPACK might not terminate.
         """
         n = self.n
         i, j = index("i", n), index("j", n)
@@ -47,7 +47,7 @@ class _Spectra(Copies):
         )
 
     def _values(self) -> Parts:
-        """Memory for eigenvalues: in pairs, or real and imaginary parts by themselves."""
+        """Memory for eigenvalues: interleaved, or separate real and imaginary parts."""
         if self.pair:
             return (self.matrix("w", self.n, 1),)
         return tuple(self.numbers(name, self.dtype, self.n) for name in ("real", "imaginary"))
@@ -69,7 +69,7 @@ class Eigenvectors(_Spectra):
         self.dtype = DOUBLE
 
     def eig(self) -> Statements:
-        """Eigenvalues, and vectors if there are results for them."""
+        """Eigenvalues, and eigenvectors if requested."""
         n, vectors = self.n, self.results[2:]
         w = self._values()
         right = self.matrix("right", n, n) if vectors else self.matrix("right", 1, 1)
@@ -91,7 +91,7 @@ class Eigenvectors(_Spectra):
         )
 
     def _paired(self, imaginary: Buffer, element: Element) -> Element:
-        """Eigenvectors whose parts are in columns next to each other."""
+        """Eigenvectors whose parts are in adjacent columns."""
 
         def number(i: Scalar, j: Scalar) -> Number:
             before, after = maximum(j - 1, ZERO), minimum(j + 1, const(self.n - 1, INDEX))
@@ -115,7 +115,7 @@ class SchurForm(_Spectra):
         w, size = self._values(), (BLOCK + 3) * n
         room, reals = self.room(size), self._reals(n)
         count, chosen = self.numbers("count", INT, 1), self.numbers("chosen", INT, n)
-        # nothing is sorted, and so no function called that would choose
+        # eigenvalues are not sorted, so the selection function is never called
         gees = self._call(
             "gees", b"V", b"N", chosen, n, a, n, count, *w, vectors, n, room, size, *reals, chosen,
             self.info, reads=(a,), writes=(a, count, *w, vectors, room, *reals, self.info),

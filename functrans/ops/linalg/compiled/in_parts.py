@@ -1,4 +1,4 @@
-"""Instruction selection for complex matrices, and for complex results: calls of LAPACK."""
+"""Instruction selection for complex matrices, and complex results, by LAPACK calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ MADE: dict[str, tuple[type[Copies], Make, float]] = {
 
 
 def emit(at: Emission) -> None:
-    """An operation on matrices that are taken apart."""
+    """An operation on complex matrices as pairs of real ones."""
     if any(0 in x.aval.shape for x in at.eqn.outputs):
         return
     _emit(at, at.eqn.params["of"])

@@ -1,8 +1,8 @@
-"""Library calls of LAPACK and BLAS: linear algebra on larger matrices.
+"""LAPACK and BLAS calls: linear algebra on larger matrices.
 
-Row-major matrices are what the routines take for their transposes: the lower triangle of ours is
-the upper one of theirs, and the factors of theirs solve with ours if they are asked to transpose.
-Working copies have the leading axes, too: threads share the matrices of a stack.
+To the routines, row-major matrices are their transposes: a lower triangle is an upper one to them,
+and with their factors they solve for the original matrix if they are told to transpose. Workspaces
+have the leading axes, too: threads share the matrices of a stack.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INT = np.dtype(np.int32)
 PREFIXES = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
 BLOCK = 64
-"""Columns that ``getri`` has room to treat at once."""
+"""The block size for which ``getri`` has workspace."""
 
 Statements = tuple[Statement, ...]
 
@@ -50,9 +50,9 @@ class Factors(NamedTuple):
     Parameters
     ----------
     lower_upper : Buffer
-        Both factors of each matrix in one, as ``getrf`` gives them.
+        Both factors of each matrix in one matrix, as ``getrf`` returns them.
     pivots : Buffer
-        Which row changed places with each, counted from 1.
+        The row with which each was exchanged, counted from 1.
     info : Buffer
         Not 0 where a matrix is singular.
     """
@@ -118,7 +118,7 @@ def cofactor(at: Emission) -> None:
 
 
 def _call(at: Emission, calls: Calls, body: Statements, result: Buffer, times: int = 1) -> None:
-    """Do statements for each matrix; they take about the time of a product."""
+    """Execute statements for each matrix; they take about the time of a matrix product."""
     columns = result.extents[-1]
     at.call(calls.for_each(body), work=times * calls.count * columns // 8)
 
@@ -128,7 +128,7 @@ def _work_of_determinants(a: Buffer) -> int:
 
 
 def _factors(at: Emission, a: Buffer) -> Factors:
-    """The factors of the transposes of matrices, computed once for all that ask for them."""
+    """The factors of the transposes of matrices, shared by all operations that need them."""
 
     def make() -> Factors:
         *leading, n, _ = a.extents
@@ -149,7 +149,7 @@ def _factors(at: Emission, a: Buffer) -> Factors:
 
 
 class LibraryCalls:
-    """What all statements for the matrix at an index of the leading axes are made of."""
+    """Common statements for the matrix at an index of the leading axes."""
 
     def __init__(self, a: Buffer) -> None:
         *leading, self.n = a.extents[:-1]
@@ -195,7 +195,7 @@ class LibraryCalls:
         return For(i, ZERO, const(rows, INDEX), (inner,))
 
     def _place(self, memory: Buffer) -> Position:
-        """Where in memory what belongs to the matrix begins."""
+        """The position of the matrix's data in a buffer with leading axes."""
         return self.at
 
     def _work(self, result: Buffer, name: str, dtype: np.dtype[np.generic], *shape: int) -> Buffer:
@@ -281,7 +281,7 @@ class Calls(LibraryCalls):
     ) -> Statements:
         n, columns = b.extents[-2:]
         uplo, diag = b"U" if lower else b"L", b"U" if unit_diagonal else b"N"
-        # our matrix on the left is theirs, its transpose, on the right
+        # a matrix on the left is its transpose on the right to BLAS
         left, right = (b"N", b"T") if transpose_a else (b"T", b"N")
         if columns == 1:
             solve = self._call(
@@ -304,17 +304,17 @@ class Calls(LibraryCalls):
         return (before, Store(sign, self.at, values[0]), Store(logarithm, self.at, values[1]))
 
     def cofactor(self, target: Buffer) -> Statements:
-        """From the inverse, where that is exact enough; else from the singular values.
+        """From the inverse, if that is accurate enough; otherwise from the singular values.
 
-        These need no exception for singular matrices, and take ten times as long.
+        The latter work for singular matrices, and take ten times as long.
         """
         before, is_exact = self._from_inverse(target)
         return (*before, If(is_exact, (), self._from_singular_values(target)))
 
     def _from_inverse(self, target: Buffer) -> tuple[Statements, Scalar]:
-        """Determinants times transposed inverses, and whether that is exact.
+        """Determinants times transposed inverses, and whether that is accurate.
 
-        It is if the condition of the matrix leaves three quarters of the digits.
+        It is if the condition number of the matrix leaves three quarters of the digits.
         """
         n, dtype = self.n, self.dtype
         factors, info = self._factors_of(target, "own"), self._work(target, "solved", INT, 1)
@@ -390,7 +390,7 @@ class Calls(LibraryCalls):
         )
 
     def _times_others(self, u: Buffer, s: Buffer, sign: Scalar) -> Statement:
-        """Multiply each row by all singular values but its own."""
+        """Multiply each row by all other singular values."""
         i, j, k = (index(label, self.n) for label in "ijk")
         factor = local(self.dtype, "others")
         one, stop = const(1, self.dtype), const(self.n, INDEX)

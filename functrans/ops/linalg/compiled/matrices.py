@@ -1,4 +1,4 @@
-"""Instruction selection for linear algebra: unrolled, blocked over tiles, or calls of LAPACK."""
+"""Instruction selection for linear algebra: unrolled, blocked over tiles, or by LAPACK calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rule = Callable[[Emission], None]
 
 
 def of_something(rule: Rule) -> Rule:
-    """A rule, where there is something to compute."""
+    """A rule, applied only if there are elements to compute."""
 
     def checked(at: Emission) -> None:
         if not all(0 in x.aval.shape for x in at.eqn.outputs):
@@ -32,7 +32,7 @@ def of_something(rule: Rule) -> Rule:
 def by_size(
     small: Rule, large: Rule, largest: Callable[[Matrices], int] = lambda limits: limits.largest
 ) -> Rule:
-    """One rule for matrices up to a number of rows, and another one for all that are larger."""
+    """One rule for matrices up to a number of rows, and another for larger ones."""
 
     def rule(at: Emission) -> None:
         if any(0 in x.aval.shape for x in at.eqn.outputs):
@@ -46,7 +46,7 @@ def by_size(
 def blocked(
     ours: Rule, library: Rule, applies: Callable[[Emission], bool] = lambda at: True
 ) -> Rule:
-    """A rule of our own, outside of loops, where products have kernels; else a call of LAPACK."""
+    """A blocked rule, outside of loops and where products have kernels; otherwise a LAPACK call."""
 
     def rule(at: Emission) -> None:
         has_kernels = "block_products" in at.target.stages and not at.target.in_loop
@@ -56,17 +56,17 @@ def blocked(
 
 
 def _has_columns(at: Emission) -> bool:
-    """Whether there are several right sides: of one, the matrix is read, and that is all."""
+    """Whether there are several right-hand sides: one takes the time of reading the matrix."""
     return at.eqn.inputs[1].aval.shape[-1] > 1
 
 
 def _has_panels(at: Emission) -> bool:
-    """Whether a matrix has rows enough for panels."""
+    """Whether a matrix has enough rows for panels."""
     return at.eqn.inputs[0].aval.shape[-1] >= at.target[elimination.Elimination].fewest_rows
 
 
 def _is_reflected(at: Emission) -> bool:
-    """Whether QR factors take long enough, of matrices that have rows enough if they are wide."""
+    """Whether a QR factorisation is large enough, with enough rows if the matrix is wide."""
     a, limits = at.eqn.inputs[0].aval, at.target[elimination.Elimination]
     *_, rows, columns = a.shape
     if rows < min(columns, limits.fewest_rows_of_wide):

@@ -16,7 +16,7 @@ from functrans.ops.compiled.emission import Emission, Position
 Body = tuple[Statement, ...]
 
 Line = Callable[[Scalar], Scalar]
-"""The number that a row, or a column, has in memory."""
+"""A function from a row or column to its number in memory."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Panels:
 
     @property
     def indices(self) -> tuple[Scalar, Scalar]:
-        """Those of a panel, and of a column in it."""
+        """The indices of a panel, and of a column in it."""
         return index("panel", self.most), index("lane", self.width)
 
     def part(self, first: Scalar, most: int, stop: Scalar) -> Panels:
-        """So many of the panels at most, before some number."""
+        """The panels from ``first`` to before ``stop``, at most ``most`` of them."""
         count = self.simplify(maximum(minimum(stop - first, most), 0))
         return replace(self, first=self.simplify(first), count=count, most=most)
 
@@ -101,7 +101,7 @@ class Panels:
         return For(lane, self.simplify(start), self.simplify(stop), tuple(body), lanes, whole=whole)
 
     def inside(self, panel: Scalar, columns: int) -> Scalar:
-        """How many of the columns of a panel are among the first of all."""
+        """The number of columns of a panel that are among the first ``columns`` of all."""
         return self.simplify(minimum(columns - self.column(panel, ZERO), self.width))
 
 
@@ -133,7 +133,7 @@ def in_tiles(
 
 
 def batch_of(leading: Sequence[int]) -> Position:
-    """Indices of a stack of matrices; constants if there is but one."""
+    """Indices of a stack of matrices; constants for a single one."""
     several = prod(leading) > 1
     return tuple(index("b", extent) if several else ZERO for extent in leading)
 

@@ -38,7 +38,7 @@ from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_eac
 
 
 def pays(at: Emission, a: Buffer) -> bool:
-    """Whether the factors of matrices are found here, and not by LAPACK."""
+    """Whether this factorisation is used instead of LAPACK's."""
     target, limits, n = at.target, at.target[Elimination], a.extents[-1]
     if "block_products" not in target.stages or target.in_loop:
         return False
@@ -47,7 +47,7 @@ def pays(at: Emission, a: Buffer) -> bool:
 
 
 def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info: Buffer) -> None:
-    """Find the factors of the transposes of matrices, as ``getrf`` of LAPACK gives them."""
+    """Compute the factors of the transposes of matrices, in the form of LAPACK's ``getrf``."""
     *leading, n, _ = a.extents
     limits, batch = at.target[Elimination], batch_of(leading)
     height = min(limits.height, 2 * at.target.lanes(a.dtype.itemsize))
@@ -134,7 +134,7 @@ def _factors_of_panel(
     )
     place, other = local(INDEX, "place"), local(INDEX, "other")
     loop = (row, diagonal, stop)
-    # of NaNs none is the largest, and the last row is as good as any
+    # among NaNs there is no largest element: any row will do
     number = where(eq(abs(x), largest), row, n)
     status = (*own.batch, ZERO)
     limits = np.finfo(dtype)
@@ -153,7 +153,7 @@ def _factors_of_panel(
         let(pivot, own.element(ZERO, diagonal, j)),
         If(eq(pivot, 0) & eq(load(info, status), 0),
            (Store(info, status, convert(diagonal + 1, info.dtype)),)),
-        # the inverse of a subnormal number is too large
+        # the reciprocal of a subnormal number overflows
         let(zoom, where(abs(pivot) < float(limits.tiny), 2.0 ** (limits.nmant + 2), one)),
         let(scale, where(eq(pivot, 0), zero, 1 / (pivot * zoom))),
         own.vectors(lane, (

@@ -48,10 +48,10 @@ from functrans.ops.linalg.compiled.panels import Body, Panels, batch_of, for_eac
 
 
 class _Rows(NamedTuple):
-    """What is known of the columns of a panel while one of them is reflected."""
+    """The rows of factors of a panel's columns, for one reflection."""
 
     head: Buffer
-    """The row of the diagonal, as it was."""
+    """The row of the diagonal before the reflection."""
     products: Buffer
     """The products of the column, below the diagonal, with all columns."""
     factors: Buffer
@@ -117,7 +117,7 @@ class Reflections:
     # -- finding them ------------------------------------------------------------------------------
 
     def found(self, block: Scalar, rows: _Rows) -> Body:
-        """Find the reflections of a panel, one by one.
+        """Compute the reflections of a panel, one by one.
 
         A column is zero above the diagonal, and on it while it is multiplied, so that all loops go
         over whole groups of rows.

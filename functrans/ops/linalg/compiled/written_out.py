@@ -1,10 +1,9 @@
 """Unrolled linear algebra on small matrices: one expression for each element of the result.
 
 A matrix is a list of rows, each a list of Scalars: Gaussian elimination with partial pivoting,
-Cholesky factors, substitution. Rows change places by selecting and not by branching. The leading
-axes are loops, which fuse with those of what makes the matrices and of what uses them, and whose
-iterations are done in the lanes of vectors. Larger matrices are LAPACK's
-(`functrans.ops.linalg.compiled.lapack`).
+Cholesky factors, substitution. Rows are exchanged by selects, not by branches. The leading axes are
+loops, which can be fused with those of the producers and consumers of the matrices, and vectorised.
+LAPACK computes larger matrices (`functrans.ops.linalg.compiled.lapack`).
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def triangular_solve(at: Emission) -> None:
 
 
 def _by_rows(at: Emission, *makers: Callable[[Rows], Elements]) -> None:
-    """Each result from the rows of the one operand."""
+    """Compute each result from the rows of the only operand."""
     writer = _Writer(at)
     for number, make in enumerate(makers):
         writer.compute(at.result(number), partial(_of_rows, make, writer))
@@ -118,7 +117,7 @@ def _of_rows(make: Callable[[Rows], Elements], writer: _Writer, position: Positi
 
 
 class _Writer:
-    """Writes out values that are made of small matrices."""
+    """Unrolls values computed from small matrices."""
 
     def __init__(self, at: Emission) -> None:
         *leading, _, self.n = at.eqn.inputs[0].aval.shape
@@ -138,11 +137,11 @@ class _Writer:
         return [load(self.operands[1], (*position, const(i, INDEX), column)) for i in range(self.n)]
 
     def columns_fit(self) -> bool:
-        """Whether all columns of the right-hand side are written out."""
+        """Whether all columns of the right-hand side are unrolled."""
         return self.n * self.columns <= self.at.target[Matrices].most_elements
 
     def compute(self, target: Buffer, make: Callable[[Position], Elements]) -> None:
-        """A value that is made of the matrices at each index of the leading axes."""
+        """Compute a value from the matrices at each index of the leading axes."""
         work = self.n**2 * max(self.n, self.columns)
         if prod(self.leading) * work <= self.at.target[Matrices].most_multiplications:
             indices: Position = ()
@@ -158,7 +157,7 @@ class _Writer:
         self.at.compute(target, indices, range(len(indices)), elements)
 
     def solutions(self, solver: Callable[[Rows], Solver]) -> None:
-        """All columns of the solution, written out."""
+        """All columns of the solution, unrolled."""
 
         def make(position: Position) -> Elements:
             solve = solver(self.rows(position))
@@ -181,7 +180,7 @@ class _Writer:
 
 
 def logarithm(x: Scalar) -> Scalar:
-    """The natural logarithm, as the primitive has it."""
+    """The natural logarithm, as in the primitive."""
     function = function_of(log, (x.dtype,), ())
     assert function is not None
     return function((x,))
@@ -228,7 +227,7 @@ class Factors(NamedTuple):
     Parameters
     ----------
     upper : list of list of Scalar
-        The upper triangle that is left; below it, how much of a row was subtracted from another.
+        The upper triangular factor; below its diagonal, the multipliers of the elimination.
     swaps : dict
         Before step ``k``, rows ``k`` and ``i`` changed places if ``swaps[k, i]`` holds: for one
         ``i > k`` after the other, so that the largest element comes to the diagonal.
@@ -244,7 +243,7 @@ class Factors(NamedTuple):
 
     @property
     def sign(self) -> Scalar:
-        """1, or -1 if an odd number of rows changed places."""
+        """1, or -1 for an odd number of row exchanges."""
         dtype = self.upper[0][0].dtype
         signs = [where(swap, const(-1, dtype), 1) for swap in self.swaps.values()]
         return prod(signs, start=const(1, dtype))
@@ -273,7 +272,7 @@ def factors(matrix: Rows) -> Factors:
 
 
 def invertible(found: Factors) -> Factors:
-    """The factors, whose use fails if the matrix is singular."""
+    """The factors, with a failure if the matrix is singular."""
     upper = [list(row) for row in found.upper]
     # every solution divides by the last pivot
     upper[-1][-1] = required(found.regular, upper[-1][-1], SINGULAR)
@@ -365,7 +364,7 @@ def cholesky_factor(matrix: Rows) -> Rows:
 
 
 def determinant(matrix: Rows) -> Scalar:
-    """Up to three rows a polynomial, so that no pivot is divided by; else by elimination."""
+    """The determinant: a polynomial for up to three rows, without division; else by elimination."""
     if len(matrix) == 1:
         return matrix[0][0]
     if len(matrix) == 2:
@@ -380,7 +379,7 @@ def determinant(matrix: Rows) -> Scalar:
 
 
 def cofactors(matrix: Rows) -> Rows:
-    """By minors, up to four rows: beyond that, each row more loses as many more digits."""
+    """Cofactors by minors, for up to four rows: each further row would lose more digits."""
     n = range(len(matrix))
 
     def cofactor(i: int, j: int) -> Scalar:
@@ -409,17 +408,17 @@ def _minor(first: Sequence[Scalar], second: Sequence[Scalar]) -> Scalar:
     (a, b), (c, d) = first, second
     product = b * c
     error = fma(-b, c, product)
-    # infinities have no error
+    # infinities have no rounding error
     return fma(a, d, -product) + where(eq(error, error), error, 0)
 
 
 def _exchanged(swap: Scalar, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
-    """Two numbers, the other way round if a condition holds."""
+    """Two numbers, exchanged if a condition holds."""
     return where(swap, y, x), where(swap, x, y)
 
 
 def transposed(rows: Rows) -> Rows:
-    """Columns become rows."""
+    """The transposed matrix."""
     return [list(column) for column in zip(*rows, strict=True)]
 
 

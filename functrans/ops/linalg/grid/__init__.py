@@ -1,1 +1,1 @@
-"""Linear algebra that only a grid of threads has as operations of its own."""
+"""Linear algebra primitives that exist only on a grid of threads."""

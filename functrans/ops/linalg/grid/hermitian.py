@@ -1,4 +1,4 @@
-"""Spectra of Hermitian matrices whose real and imaginary parts are arrays of their own.
+"""Spectra of Hermitian matrices with separate arrays of real and imaginary parts.
 
 On a grid, where there are no complex numbers, these take the places of the operations in
 `functrans.ops.linalg.eigen` (`functrans.optimise.machine.complex_parts`), when all derivatives have

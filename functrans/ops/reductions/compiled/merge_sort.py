@@ -1,11 +1,11 @@
-"""Merge sort on a CPU: runs of eight by a network, and then pairs of runs, without a branch.
+"""Merge sort on a CPU: networks sort runs of eight, then branch-free merges combine pairs of runs.
 
-A network sorts a short row as a whole, and as many rows at once as a vector has lanes. Longer
-rows are cut into runs, which are merged from one half of a scratch buffer to the other. A select
-chooses each element that is written, since a branch here would be unpredictable.
+A network sorts short rows, as many at once as a vector has lanes. Longer rows are cut into runs,
+which are merged from one half of a scratch buffer to the other. A select chooses each element that
+is written, since a branch would be mispredicted.
 
-Keys (`sort_keys.py`) have the order of the elements. In a network, equal keys lose their order, so
-the index of an element follows its key and breaks ties; a merge prefers the first of its runs.
+Keys (`sort_keys.py`) have the order of the elements. A network is not stable, so the index of an
+element follows its key and breaks ties; a merge prefers its first run.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
 Body = tuple[Statement, ...]
 
 Rows = tuple[Buffer, ...]
-"""Memory for keys: a buffer for each of their words."""
+"""Memory for keys: a buffer for each word of a key."""
 
 Stores = Callable[[Scalar, Words], Body]
-"""The statements that store a key at a place of a line."""
+"""The statements that store a key at a position of a line."""
 
 
 class Sorts(NamedTuple):
-    """Which rows are sorted by compiled code, and not by NumPy. Measured: all (sorts of rows)."""
+    """Limits up to which compiled code sorts rows, and NumPy beyond; all are measured."""
 
     network: int = 16
-    """Rows up to this are sorted by a network as a whole."""
+    """The longest row that a network sorts as a whole."""
     elements: int = 1024
-    """Longer ones are merged if all have no more elements: to call NumPy takes as long."""
+    """The largest array whose longer rows are merge sorted: calling NumPy takes as long."""
     numbered: int = 2048
-    """Rows up to this are merged however many there are, where the order itself is asked for."""
+    """The longest row that an argsort merge sorts in arrays of any size."""
 
 
 RUN = 8
-"""Keys that a network sorts at first, in registers."""
+"""The length of the runs that a network sorts first, in registers."""
 
 
 def sort(at: Emission) -> None:
-    """The elements along an axis in their order."""
+    """The sorted elements along an axis."""
     _emit(at, numbered=False)
 
 
 def argsort(at: Emission) -> None:
-    """Where along an axis the elements come from, in their order."""
+    """The indices that sort the elements along an axis."""
     _emit(at, numbered=True)
 
 
@@ -125,7 +125,7 @@ class _Sort(NamedTuple):
         return (*line[: self.axis], place, *line[self.axis :])
 
     def network(self, line: Position, start: Scalar, count: int, stores: Stores) -> Body:
-        """A few elements of a line in their order, in registers."""
+        """Sort a few elements of a line in registers."""
         places = [self.at.simplify(start + number) for number in range(count)]
         keys = [self.keys.of(load(self.source, self.position(line, n)), n) for n in places]
         found, statements = through(keys, sorting(count))
@@ -141,7 +141,7 @@ class _Sort(NamedTuple):
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:
-    """Loops of independent iterations, of which the innermost one is that of vectors."""
+    """Loops of independent iterations, of which the innermost is vectorised."""
     if not loops:
         return body
     *outer, inner = loops
@@ -154,7 +154,7 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
 
 
 def _shared(loops: Sequence[Scalar], body: Body) -> Body:
-    """Loops of independent iterations, of which threads share those of the outermost."""
+    """Loops of independent iterations, of which the outermost is divided among threads."""
     return nest(loops[:1], nest(loops[1:], body), parallel=True)
 
 
@@ -166,21 +166,22 @@ def _to_rows(rows: Rows) -> Stores:
 
 
 def _merges(rows: Rows, width: int, extent: int, stores: Stores) -> Body:
-    """Each two runs of a width become one; the last ones may be shorter, or alone."""
+    """Merge pairs of runs of a width; the last run may be shorter, or have no partner."""
     pairs, rest = divmod(extent, 2 * width)
     pair = index("pair", pairs)
-    body = nest((pair,), _merge_alike(rows, pair * (2 * width), width, stores))
+    body = nest((pair,), _merge_equal(rows, pair * (2 * width), width, stores))
     start = as_index(pairs * 2 * width)
     return body + _merge(rows, start, min(width, rest), rest, stores)
 
 
-def _merge_alike(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
-    """Two runs of a width, a power of two: from both ends at once, neither of which gets past one.
+def _merge_equal(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
+    """Merge two runs of equal width, a power of two, from both ends at once.
 
-    So none asks whether a run is over, and one is at work while the other one waits for its keys.
+    Neither merge can run past the end of a run, so there are no bounds checks; and their loads
+    overlap.
     """
     place = index("place", width)
-    low, high = local(INDEX, "low"), local(INDEX, "high")  # how many are the first run's
+    low, high = local(INDEX, "low"), local(INDEX, "high")  # how many keys come from the first run
     middle, last = start + width, start + (2 * width - 1)
 
     def inside(number: Scalar) -> Scalar:
@@ -202,12 +203,12 @@ def _merge_alike(rows: Rows, start: Scalar, width: int, stores: Stores) -> Body:
 
 
 def _merge(rows: Rows, start: Scalar, width: int, count: int, stores: Stores) -> Body:
-    """Two runs become one: the first one has ``width`` of the ``count`` keys."""
+    """Merge two runs, of which the first has ``width`` of the ``count`` keys."""
     place = index("place", count)
     first, second = local(INDEX, "first"), local(INDEX, "second")
     middle, stop = start + width, start + count
 
-    def key(at: Scalar) -> Words:  # behind the end, some other one
+    def key(at: Scalar) -> Words:  # past the end, any other key
         bounded = maximum(minimum(at, rows[0].extents[0] - 1), ZERO)
         return tuple(load(row, (bounded,)) for row in rows)
 

@@ -1,7 +1,7 @@
-"""Batcher's sorting networks: which keys are compared, whatever they are.
+"""Batcher's sorting networks: sequences of comparisons that do not depend on the keys.
 
-A network that merges even and odd keys ("Sorting networks and their applications", 1968) has fewer
-comparisons than a bitonic one. Nothing in it branches, so lanes of vectors sort as many rows.
+Odd-even merging ("Sorting networks and their applications", 1968) needs fewer comparisons than
+bitonic merging. There are no branches, so the lanes of a vector sort as many rows at once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Comparison = tuple[int, int]
 
 
 def sorting(count: int) -> list[Comparison]:
-    """The comparisons that sort so many keys, the lesser one always to the lower number."""
+    """The comparisons that sort ``count`` keys; the lesser key always goes to the lower number."""
     length = 1 << max(count - 1, 0).bit_length()
     return [pair for pair in _sorting(0, length) if pair[1] < count]
 
 
 def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[Words]:
-    """Keys, of which pairs have been put in order."""
+    """Keys after a sequence of comparisons and exchanges."""
     found = list(keys)
     for i, j in comparisons:
         found[i], found[j] = in_order(found[i], found[j])
@@ -31,14 +31,14 @@ def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[W
 def through(
     values: Sequence[Words], network: Sequence[Comparison]
 ) -> tuple[list[Words], tuple[Statement, ...]]:
-    """Keys that have been through a network, and the statements for that."""
+    """Keys sorted by a network, and the statements that sort them."""
     given, take = named(values)
     found, compare = named(compared(given, network))
     return found, (take, compare)
 
 
 def named(values: Sequence[Words]) -> tuple[list[Words], Let]:
-    """Keys in locals of a thread."""
+    """Bind keys to locals."""
     names = [tuple(local(word.dtype, "key") for word in key) for key in values]
     targets, words = ([word for key in keys for word in key] for keys in (names, values))
     return names, Let(tuple(targets), tuple(words))
@@ -54,7 +54,7 @@ def _sorting(start: int, count: int) -> Iterator[Comparison]:
 
 
 def _merging(start: int, count: int, step: int) -> Iterator[Comparison]:
-    """Merge every ``step``-th of so many keys, whose halves are in order."""
+    """Merge every ``step``-th of ``count`` keys, whose two halves are sorted."""
     if 2 * step >= count:
         yield start, start + step
         return

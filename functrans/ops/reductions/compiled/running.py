@@ -1,4 +1,4 @@
-"""Running sums, products and extremes: one pass in order, with a total, or row after row.
+"""Running sums, products and extremes on a CPU: a sequential scan with a total, or by rows.
 
 On a grid, see `functrans.ops.reductions.compiled.grid.blocked_scan`.
 """
@@ -19,7 +19,7 @@ from functrans.ops.compiled.statements import nest
 
 
 class _Pass(NamedTuple):
-    """A pass over all elements: what is done at each, and where."""
+    """A scan: the operation, the loops over all elements, and the value at each."""
 
     op: str
     target: Buffer
@@ -31,7 +31,7 @@ class _Pass(NamedTuple):
 
 
 def emit(op: str, at: Emission) -> None:
-    """Combine each element with all before it along an axis, by a scalar operation."""
+    """Combine each element with all preceding ones along an axis, by a scalar operation."""
     aval = at.eqn.outputs[0].aval
     target = at.result()
     if aval.size == 0:
@@ -49,14 +49,14 @@ def emit(op: str, at: Emission) -> None:
 
 
 def carried(own: _Pass) -> tuple[Statement, ...]:
-    """Along the last axis, with a total in a local."""
+    """A scan along the last axis, with the total in a local."""
     dtype = own.target.dtype
     total = local(dtype, "total")
     new = Scalar(own.op, (total, own.value), dtype)
     step = (*own.before, Assign((total,), (new,)), Store(own.target, own.position, total))
     start = Let((total,), (const(identity(own.op, dtype), dtype),))
     rows = nest(own.loops[:-1], (start, *nest(own.loops[-1:], step)))
-    # threads share the rows
+    # rows are divided among threads
     return tuple(
         replace(each, parallel=True) if isinstance(each, For) and len(own.loops) > 1 else each
         for each in rows
@@ -64,7 +64,7 @@ def carried(own: _Pass) -> tuple[Statement, ...]:
 
 
 def row_by_row(own: _Pass, simplify: Simplifier) -> tuple[Statement, ...]:
-    """Along another axis: each row is the one before, combined with its own."""
+    """A scan along another axis: each row is combined with the preceding result row."""
     before, loop = own.loops[: own.axis], own.loops[own.axis]
     after = own.loops[own.axis + 1 :]
     later = index("r", max(loop.attribute[2] - 1, 0))

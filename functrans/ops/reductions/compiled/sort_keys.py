@@ -1,9 +1,9 @@
 """Sort keys: unsigned integers in the order of the elements, which may contain their indices.
 
-A key has all bits of its element, so that the element is made of it again. Of floats, the bits are
-put in order as usual (Herf, "Radix tricks", 2001), and rotated so that NaN of either sign comes
-last. Where elements are numbered, no two keys are equal: the number of an element, in the lower
-bits or in a word of its own, keeps in order what is equal, so that any sort of them is stable.
+A key has all bits of its element, which is recovered from it. The bits of floats are mapped to
+ordered integers (Herf, "Radix tricks", 2001), and rotated so that NaN of either sign comes last. If
+elements are numbered, no two keys are equal: an element's index, in the lower bits or in a word of
+its own, breaks ties, so that any sorting algorithm is stable.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functrans.loop.scalar import BOOL, Scalar, bitcast, const, convert, eq, max
 from functrans.loop.target import Target
 
 Words = tuple[Scalar, ...]
-"""A key: an unsigned integer, or two, of which the second orders what is equal in the first."""
+"""A key: an unsigned integer, or two, of which the second breaks ties."""
 
 _WORD, _LONG = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """How keys are made of elements.
+    """The conversion of elements to keys, and back.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Keys:
     extent : int
         How many elements are sorted together.
     numbered : bool
-        Whether keys stand for the numbers of the elements, and not for themselves.
+        Whether keys contain, and are converted back to, the indices of the elements.
     """
 
     dtype: np.dtype[np.generic]
@@ -48,19 +48,19 @@ class Keys:
 
     @cached_property
     def bits(self) -> int:
-        """How many bits of a key are used without a number."""
+        """The number of bits of a key without an index."""
         if self.dtype == BOOL:
             return 1
         return 32 if self.dtype == np.float16 else 8 * self.dtype.itemsize
 
     @cached_property
     def number_bits(self) -> int:
-        """How many bits the number of an element takes; all ones is none's."""
+        """The number of bits of an element's index; all ones is the index of no element."""
         return self.extent.bit_length() if self.numbered else 0
 
     @cached_property
     def dtypes(self) -> tuple[np.dtype[np.generic], ...]:
-        """Those of the words."""
+        """The dtypes of the words of a key."""
         total = self.bits + self.number_bits
         if total <= 64:
             return (_WORD if total <= 32 else _LONG,)
@@ -75,13 +75,13 @@ class Keys:
         return target.lanes(self.dtypes[0].itemsize)
 
     def last(self) -> Words:
-        """A key that none comes after."""
+        """A key that is not less than any other."""
         return tuple(const(-1, dtype) for dtype in self.dtypes)
 
     # -- of elements, and back ------------------------------------------------------------------
 
     def of(self, value: Scalar, number: Scalar) -> Words:
-        """The key of an element that has a number."""
+        """The key of an element and its index."""
         key = self._of_float(value) if is_float(self.dtype) else self._of_integer(value)
         if not self.numbered:
             return (key,)
@@ -91,7 +91,7 @@ class Keys:
         return ((convert(key, first) << self.number_bits) | convert(number, first),)
 
     def result(self, key: Words, dtype: np.dtype[np.generic]) -> Scalar:
-        """What a key stands for."""
+        """The element or index of a key."""
         word = key[-1]
         if self.numbered:
             if len(key) == 1:
@@ -103,7 +103,7 @@ class Keys:
         if self.dtype.kind != "i":
             return convert(value, self.plain)
         shifted = convert(convert(value, f"i{self.plain.itemsize}"), self.plain)
-        # (a narrow one has its sign on all bits above its own)
+        # a narrow integer has its sign in all higher bits
         return (shifted ^ self._sign) & const((1 << self.bits) - 1, self.plain)
 
     def _as_integer(self, key: Scalar) -> Scalar:
@@ -124,14 +124,14 @@ class Keys:
         return int(np.asarray(np.inf, wide).view(self.plain))
 
     def _ordered(self, bits: Scalar) -> Scalar:
-        """The bits of floats in their order, from -inf on."""
+        """The bits of floats as ordered integers, with -inf as 0."""
         signed = f"i{self.plain.itemsize}"
         negative = bitcast(bitcast(bits, signed) >> (8 * self.plain.itemsize - 1), self.plain)
         return (bits ^ (negative | self._sign)) - self._least
 
     @cached_property
     def _least(self) -> int:
-        """What -inf would be without the rotation: so many NaN with a sign would come before it."""
+        """The integer of -inf before the rotation: the number of NaN that would come before it."""
         return self._sign - 1 - self._infinite
 
     def _of_float(self, value: Scalar) -> Scalar:
@@ -153,7 +153,7 @@ class Keys:
 
 
 def comes_before(x: Words, y: Words) -> Scalar:
-    """Whether a key is less than another one."""
+    """Whether a key is less than another."""
     less = x[0] < y[0]
     for first, second in zip(x[1:], y[1:], strict=True):
         less = less | (eq(x[0], y[0]) & (first < second))
@@ -161,7 +161,7 @@ def comes_before(x: Words, y: Words) -> Scalar:
 
 
 def in_order(x: Words, y: Words) -> tuple[Words, Words]:
-    """Two keys, the lesser one first."""
+    """Two keys, the lesser first."""
     if len(x) == 1:
         lesser = minimum(x[0], y[0])
         # a long one is compared in several instructions: its bits are those that are left over
@@ -176,5 +176,5 @@ def in_order(x: Words, y: Words) -> tuple[Words, Words]:
 
 
 def chosen(condition: Scalar, x: Words, y: Words) -> Words:
-    """The one key or the other."""
+    """Select one of two keys."""
     return tuple(where(condition, a, b) for a, b in zip(x, y, strict=True))

@@ -1,7 +1,7 @@
-"""Scatters on a grid: all updates at once, in atomic operations, in any order.
+"""Scatters on a grid: all updates in parallel, by atomic operations, in any order.
 
-Where an element is set more than once, the updates first contend for it by their numbers, and it is
-then taken from the one that has won.
+Where an element may be set more than once, an atomic maximum of the updates' numbers first finds
+the last update of each element, which is then stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functrans.ops.indexing.compiled.scatter import Scatter, scatter_of, store_o
 
 
 def emit(combine: str | None, at: Emission) -> None:
-    """Each update is combined with what is there by a scalar operation; None takes its place."""
+    """Combine each update with the element by a scalar operation; None replaces the element."""
     own = scatter_of(at)
     if combine is not None or at.eqn.params["unique"] or prod(own.shape) <= 1:
         at_once(own, combine)
@@ -31,7 +31,7 @@ def emit(combine: str | None, at: Emission) -> None:
 
 
 def at_once(own: Scatter, combine: str | None) -> None:
-    """All updates at the same time, in atomic operations: those that meet combine alike."""
+    """All updates in parallel, by atomic operations, whose order does not matter."""
     loops = own.loops
     grid = own.at.target.grid
     assert grid is not None
@@ -47,21 +47,21 @@ def at_once(own: Scatter, combine: str | None) -> None:
 
 
 def _blocks(own: Scatter, grid: Grid) -> int:
-    """How many teams have elements of their own, which each of them adds to the result."""
+    """The number of teams that combine updates in private copies, which are then merged."""
     enough = own.updates.size // max(grid.updates, 2 * own.x.size)
     return min(enough, grid.threads // grid.largest_team, *own.updates.shape[:1])
 
 
 _NATIVE = 4
-"""Bytes of the integers that shared memory combines by itself: for others, threads compute and
-exchange, and do so again if another one was there in between."""
+"""Bytes of the integers with native atomic operations in shared memory: for others, threads
+compute, and repeat a compare-and-exchange until no other thread has intervened."""
 
 
 def _combined_in(own: Scatter, combine: str, updates: int) -> np.dtype[Any]:
-    """The dtype in which a team combines so many updates.
+    """The dtype in which a team combines a number of updates.
 
-    Fewer bits wrap around alike. More of them may be left out where the same small number is added
-    with all updates, as in counts.
+    Shorter integers may be combined in 4 bytes, since they wrap around equally. So may longer ones
+    if all updates add the same small number, as in counts.
     """
     dtype = own.x.dtype
     if dtype.kind not in "iu" or dtype.itemsize == _NATIVE:
@@ -73,14 +73,14 @@ def _combined_in(own: Scatter, combine: str, updates: int) -> np.dtype[Any]:
 
 
 def in_shared_memory(own: Scatter, combine: str, blocks: int, dtype: np.dtype[Any]) -> None:
-    """Privatisation: each team combines a block of the updates first, then all that it has."""
+    """Privatisation: teams combine blocks of updates in shared memory, then merge the results."""
     at, first = own.at, own.updates.shape[0]
     length = _aligned(first // blocks)
     left = first - blocks * length
     more = -(-left // blocks)
     block, one, behind = index("block", blocks), index("u", length), index("u", more)
     number = blocks * length + block * more + behind
-    # a position that is not read for nothing: of an update that there is not, the last one's
+    # in place of a missing update, the position of the last one is read, which is in bounds
     last = minimum(number, as_index(first - 1))
     private, target = at.scratch("private", dtype, own.x.shape), at.copied(0)
     start = const(identity(combine, own.x.dtype), dtype)
@@ -104,9 +104,9 @@ def _updates(
     number: Scalar,
     there: Scalar | None = None,
 ) -> tuple[Statement, ...]:
-    """A team's updates of its own elements, those with a number that are ``there``.
+    """A team's updates of its private copy, where the condition ``there`` holds.
 
-    Where an update goes, and what it is, have names: threads with several read all at once.
+    Positions and values are locals, so that a thread with several updates overlaps their loads.
     """
     loops = (number, *(index("u", n) for n in own.updates.shape[1:]))
     before, added, position = update_of(own, loops)
@@ -120,13 +120,13 @@ def _updates(
 
 
 def _aligned(length: int) -> int:
-    """A bit less than a length, so that blocks of it begin at multiples of many elements."""
+    """A length rounded down, so that blocks of it start at multiples of many elements."""
     unit = 1 << max(length.bit_length() - 6, 0)
     return length // unit * unit
 
 
 def last_of_each(own: Scatter) -> None:
-    """Each element from the last update for it, found by an atomic maximum of their numbers."""
+    """Set each element by its last update, found by an atomic maximum of the updates' numbers."""
     at, count = own.at, prod(own.shape)
     number_dtype = np.dtype(np.int32 if count <= np.iinfo(np.int32).max else INDEX)
     winners = at.scratch("winners", number_dtype, [own.x.shape[a] for a in own.axes])

@@ -1,8 +1,8 @@
 """QR factors by Householder reflections: on a GPU, one team of threads for each matrix.
 
-A reflection takes what is below the diagonal of one column away; the columns behind it are a
-thread's each meanwhile. The signs are those of LAPACK's ``geqrf``: an element on the diagonal of R
-has the sign opposite to that which it replaces, and a column with nothing to be taken away stays.
+A reflection eliminates the elements below the diagonal of one column; each thread then applies it
+to one of the later columns. The signs are those of LAPACK's ``geqrf``: a diagonal element of R has
+the opposite sign of the element that it replaces, and a column with nothing to eliminate is kept.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Reflections(Team):
         return diagonal, scales
 
     def triangular(self, rows: Buffer, diagonal: Buffer, scales: Buffer) -> For:
-        """Clear the elements below the diagonal: the vectors of reflections are there then."""
+        """Eliminate the elements below the diagonal, which then hold the reflections' vectors."""
         step = index("k", self.steps)
         body = self._step(rows, diagonal, scales, step)
         return For(step, ZERO, as_index(self.steps), body)
 
     def _step(self, rows: Buffer, diagonal: Buffer, scales: Buffer, step: Scalar) -> Body:
-        """A reflection, and the columns behind it reflected."""
+        """Compute a reflection, and apply it to the later columns."""
         dtype = self.dtype
         before, *values = self._reflection(rows, step)
         replaced, scale, unit, divisor = (
@@ -86,9 +86,8 @@ class Reflections(Team):
     def _reflection(self, rows: Buffer, step: Scalar) -> tuple[Body, *tuple[Scalar, ...]]:
         """The new diagonal element, the reflection's scale, and the divisor of its vector.
 
-        Squares of what is divided by the largest element neither overflow nor vanish, and all is
-        said in its units: numbers that are too small to have all digits, as they are left of
-        columns that depend on each other, make a reflection as well.
+        Elements are divided by the largest one, so that squares neither overflow nor underflow. So
+        subnormal remainders of linearly dependent columns also give a reflection.
         """
         n, dtype, lanes = self.n, self.dtype, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
@@ -124,7 +123,7 @@ class Reflections(Team):
         target: View,
         column: Scalar,
     ) -> Body:
-        """One thread reflects one column: its part along the vector, twice, is taken away."""
+        """One thread reflects one column: twice its component along the vector is subtracted."""
         i, k = index("i", self.n), index("k", self.n)
         along, part = new_local(self.dtype, "along"), new_local(self.dtype, "part")
         value = load(rows, (k, step)) * target.load(k, column)
@@ -141,7 +140,7 @@ class Reflections(Team):
     def triangle(self, rows: Buffer, diagonal: Buffer, r: Buffer) -> Body:
         """The upper triangle."""
         i, j = index("i", r.extents[-2]), index("j", self.columns)
-        # there is no diagonal, and nothing but zeros, where a complete R has more rows
+        # the additional rows of a complete R are zeros
         above = load(rows, (i, j))
         zero = const(0, self.dtype)
         stored = Store(r, (*self.at, i, j), where(j > i, above, zero))
@@ -153,7 +152,7 @@ class Reflections(Team):
         )
 
     def orthonormal(self, rows: Buffer, scales: Buffer, q: Buffer) -> For:
-        """Each thread reflects a column of ones and zeros."""
+        """Each thread reflects a column of the identity matrix."""
         i, column, target = index("i", self.n), index("j", q.extents[-1]), View(q, self.at)
         one, zero = const(1, self.dtype), const(0, self.dtype)
         given = target.store(i, column, where(eq(i, column), one, zero))
@@ -164,7 +163,7 @@ class Reflections(Team):
         return self.shared(column, 0, q.extents[-1], body)
 
     def reflected(self, rows: Buffer, scales: Buffer, target: View, column: Scalar) -> For:
-        """One thread reflects a column by all reflections, by the last one first."""
+        """One thread applies all reflections to a column, from the last one on."""
         step = index("k", self.steps)
         last = self.steps - 1 - step
         body = self._reflected(rows, last, load(scales, (last,)), target, column)

@@ -1,11 +1,11 @@
 """Spectra of Hermitian matrices by Jacobi's method: on a GPU, one team of threads for each matrix.
 
-In a round, all rows are in pairs, each with a rotation that makes the element between the two
-vanish. A thread applies the rotations of two pairs to the four elements where these meet, from the
-left and from the right, so that threads wait twice in a round. After each pass over all pairs, what
-is left beside the diagonal is looked at (Golub and Van Loan, Matrix Computations, 8.5). An element
-is as good as zero beside the elements of the diagonal in its row and in its column, so that small
-eigenvalues of their own block keep their digits.
+In a round, the rows are divided into pairs, each with a rotation that annihilates the element
+between the two. A thread applies the rotations of two pairs to the four elements at their
+intersection, from the left and from the right, so that threads wait twice in a round. After each
+sweep over all pairs, convergence is tested (Golub and Van Loan, Matrix Computations, 8.5). An
+element is negligible relative to the diagonal elements of its row and column, so that small
+eigenvalues of a separate block keep their digits.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Spectrum(Spectrum):
     def __init__(self, emission: Emission) -> None:
         super().__init__(emission)
         self.lanes = emission.target.lanes(1)
-        # with an odd number of rows, one more, of zeros
+        # an odd number of rows is padded with a row of zeros
         self.pairing = Tournament(self.n + self.n % 2)
 
     def decompose(self, values: Buffer, vectors: tuple[Buffer, ...]) -> None:
@@ -115,7 +115,7 @@ class _Spectrum(Spectrum):
         sines: tuple[Buffer, ...],
         scale: Scale,
     ) -> Body:
-        """Rotations until nothing is left beside the diagonal."""
+        """Sweeps of rotations until all off-diagonal elements are negligible."""
         left, rest = new_local(self.dtype, "left"), new_local(self.dtype, "rest")
         sweep, round_ = new_local(INDEX, "sweep"), index("r", self.pairing.rounds)
         least = new_local(self.dtype, "least")
@@ -129,7 +129,7 @@ class _Spectrum(Spectrum):
                 *self._turned_vectors(turned, less, sines, round_),
             ),
         )
-        # a NaN is no zero
+        # NaN is not negligible
         well = eq(rest, 0) | ~scale.finite
         return (
             Let((sweep, rest), (ZERO, const(0, self.dtype))),
@@ -146,7 +146,7 @@ class _Spectrum(Spectrum):
         )
 
     def _left(self, rows: Matrix, left: Scalar) -> Reduce:
-        """The largest element beside the diagonal, but for those that are as good as zero."""
+        """The largest off-diagonal element that is not negligible."""
         i, j = index("i", self.n), index("j", self.n)
         share = self.share(rows.load(i, i)[0], rows.load(j, j)[0], rows.load(i, j))
         value = where(eq(i, j), const(0, self.dtype), share)
@@ -156,7 +156,7 @@ class _Spectrum(Spectrum):
     def _angles(
         self, rows: Matrix, less: Buffer, sines: tuple[Buffer, ...], round_: Scalar, least: Scalar
     ) -> For:
-        """The rotation of each pair, and its own elements."""
+        """The rotation of each pair, and the update of the pair's own elements."""
         number = index("k", self.pairing.pairs)
         p, q = self.pairing.pair(round_, number)
         first, second, value = rows.load(p, p)[0], rows.load(q, q)[0], rows.load(p, q)
@@ -185,9 +185,9 @@ class _Spectrum(Spectrum):
     def _turned_rows(
         self, rows: Matrix, less: Buffer, sines: tuple[Buffer, ...], round_: Scalar
     ) -> Body:
-        """Each two pairs meet in four elements above the diagonal, and in as many below.
+        """Rotate the four elements of each two pairs above the diagonal, and those below.
 
-        A pair meets those that come up to half of all places after it: all, once.
+        Each pair is combined with the next half of all pairs, so that each two pairs meet once.
         """
         pairs = self.pairing.pairs
         apart, number = index("d", pairs // 2), index("k", pairs)

@@ -1,4 +1,4 @@
-"""Library calls for contractions on a GPU: one call for all matrices of a stack."""
+"""Library calls for contractions on a GPU, one for all matrices of a stack."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ROUTINES = {
     (HALF, HALF): "hgemm_batch_strided",
     (HALF, SINGLE): "shgemm_batch_strided",
 }
-"""By the dtypes of operands and of the result; those that differ are named as in OpenBLAS."""
+"""Routines by the dtypes of operands and result; mixed ones have the names of OpenBLAS."""
 
 
 def fits(eqn: Eqn) -> bool:
-    """Whether the library has a routine for the numbers of a contraction, and for its stack."""
+    """Whether the library has a routine for the dtypes and the stack of a contraction."""
     return _routine(eqn) is not None and _strides(eqn) is not None
 
 
@@ -47,7 +47,7 @@ def _routine(eqn: Eqn) -> str | None:
 
 
 def _strides(eqn: Eqn) -> tuple[int, int] | None:
-    """Distances between the matrices of a stack in both operands; None if they are not constant."""
+    """The strides between the matrices of a stack in both operands; None if not constant."""
     x, y = (
         spacing(operand.aval.shape, axes.batch)
         for operand, axes in zip(eqn.inputs, sides(eqn), strict=True)

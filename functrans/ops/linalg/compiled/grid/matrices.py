@@ -1,7 +1,7 @@
-"""Instruction selection for linear algebra on a grid: threads, teams of them, or a library.
+"""Instruction selection for linear algebra on a grid: threads, teams of threads, or a library.
 
-Small matrices are one thread's, written out. Larger ones are a team's each, and cuSOLVER has the
-largest if there are few of them.
+A thread computes a small matrix, unrolled. A team computes a larger one, and cuSOLVER the largest
+ones if there are few of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functrans.ops.linalg.compiled.matrices import Rule, by_size, largest_invert
 
 
 def by_teams(eqn: Eqn, target: Target, largest: int) -> bool:
-    """Whether matrices are a team's each: all but the large ones of a short stack."""
+    """Whether a team computes each matrix: all matrices but the large ones of a short stack."""
     *leading, rows, columns = eqn.inputs[0].aval.shape
     large = max(rows, columns) > largest
     few = prod(leading) <= target[Teams].most_in_turn

@@ -42,7 +42,7 @@ from functrans.ops.linalg.compiled.grid.teams import Body
 from functrans.ops.linalg.compiled.grid.views import View
 
 STRETCH = 8
-"""The terms of the product of two columns that are a thread's."""
+"""The terms of the product of two columns that each thread sums."""
 
 
 def svd(at: Emission) -> None:
@@ -56,7 +56,7 @@ def svdvals(at: Emission) -> None:
 
 
 class _Rows:
-    """The memory of a team.
+    """The shared memory of a team.
 
     ``rows`` has the vectors of reflections, and then the basis that columns are filled from.
     ``products`` are the columns that are rotated, ``turned`` is what all rotations make.
@@ -89,11 +89,11 @@ class _Singular(Reflections):
         self.wide = m < n
         self.limits = Limits.of(self.dtype)
         self.lanes = emission.target.lanes(1)
-        # with an odd number of columns, one more, of zeros
+        # an odd number of columns is padded with a column of zeros
         self.pairing = Tournament(self.columns + self.columns % 2)
         self.stretches = -(-self.columns // STRETCH)
         self.orthogonal = self.columns**0.5 * self.limits.rounding
-        """Columns are so, as far as rounding lets them, if the cosine between them is no more."""
+        """The cosine up to which columns count as orthogonal."""
 
     def decompose(self, values: Buffer, u: Buffer | None = None, vh: Buffer | None = None) -> None:
         memory = _Rows(self, vectors=u is not None)
@@ -122,7 +122,7 @@ class _Singular(Reflections):
     # -- before -------------------------------------------------------------------------------
 
     def _transposed(self, memory: _Rows) -> Body:
-        """The columns that are rotated are the rows of the triangle."""
+        """Copy the rows of the triangle to the columns that are rotated."""
         n, members = self.columns, self.pairing.members
         i, j = index("i", n), index("j", members)
         zero = const(0, self.dtype)
@@ -137,7 +137,7 @@ class _Singular(Reflections):
     # -- rotations ----------------------------------------------------------------------------
 
     def _rotated(self, memory: _Rows, scale: Scale) -> Body:
-        """Rotations until all columns are orthogonal."""
+        """Sweeps of rotations until all columns are orthogonal."""
         sweep, largest = new_local(INDEX, "sweep"), new_local(self.dtype, "largest")
         found, round_ = new_local(self.dtype, "found"), index("r", self.pairing.rounds)
         least = new_local(self.dtype, "least")
@@ -150,9 +150,9 @@ class _Singular(Reflections):
         )
         cosine = load(memory.cosines, (each,))
         loop = (each, ZERO, as_index(self.pairing.pairs))
-        # those that were a little more have been rotated
+        # columns slightly above the tolerance have been rotated
         enough = 8 * self.orthogonal
-        # a NaN is no less than anything
+        # comparisons with NaN are false
         well = (largest <= enough) | ~scale.finite
         return (
             Let((sweep, largest), (ZERO, const(1, self.dtype))),
@@ -170,7 +170,7 @@ class _Singular(Reflections):
         )
 
     def _products(self, memory: _Rows, round_: Scalar) -> Body:
-        """The products of the columns of each pair, in stretches."""
+        """The inner products of the columns of each pair, in parts."""
         pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
         i = index("i", STRETCH)
         p, q = self.pairing.pair(round_, pair)
@@ -186,7 +186,7 @@ class _Singular(Reflections):
         return self.dealt((pair, stretch), (sums, *stores))
 
     def _angles(self, memory: _Rows, round_: Scalar, least: Scalar) -> For:
-        """The rotation of each pair; those that are orthogonal stay."""
+        """The rotation of each pair; orthogonal columns are kept."""
         pair, stretch = index("k", self.pairing.pairs), index("l", self.stretches)
         targets = tuple(new_local(self.dtype, name) for name in ("first", "second", "both"))
         parts = tuple(
@@ -215,7 +215,7 @@ class _Singular(Reflections):
         )
 
     def _turned(self, memory: _Rows, round_: Scalar) -> Body:
-        """Both columns of each pair rotated."""
+        """Rotate both columns of each pair."""
         pair, row = index("k", self.pairing.pairs), index("i", self.columns)
         p, q = self.pairing.pair(round_, pair)
         made = Rotation(load(memory.less, (pair,)), (load(memory.sines, (pair,)),))
@@ -251,7 +251,7 @@ class _Singular(Reflections):
         )
 
     def _place(self, memory: _Rows, number: Scalar) -> Scalar:
-        """Which of the columns comes at some place."""
+        """The column at a position of the descending order."""
         return bounded(load(memory.order, (number,)), self.columns, "clip")
 
     def _left(self, memory: _Rows, left: View, width: int) -> For:

@@ -1,7 +1,7 @@
 """Jacobi rotations of disjoint pairs of rows in parallel, in the order of a tournament.
 
-Numbers are tuples of their parts: real ones have one, complex ones two. So a rule is written once
-for symmetric and for Hermitian matrices.
+A number is a tuple of its parts: one for a real number, two for a complex one. So rules serve both
+symmetric and Hermitian matrices.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from functrans.ops.compiled.emission import Position
 Body = tuple[Statement, ...]
 
 SWEEPS = 60
-"""Passes over all pairs at most: six to ten are enough, or 25 for matrices of rank 30 of 60."""
+"""The most sweeps over all pairs: six to ten usually suffice, 25 for rank 30 of 60 rows."""
 
 THOROUGH = 8
-"""The number of passes in which all pairs are rotated."""
+"""The number of first sweeps in which all pairs are rotated."""
 
 NEGLECTED = 1e-3
-"""Later, those are not that have less of what is to be rotated than this part of the largest."""
+"""In later sweeps, pairs are skipped whose element is less than this fraction of the largest."""
 
 Number = tuple[Scalar, ...]
 """The real part, and the imaginary one of a complex number."""
@@ -65,7 +65,7 @@ def conjugate(x: Number) -> Number:
 
 
 def size(x: Number) -> Scalar:
-    """The absolute value, without squares that overflow or vanish."""
+    """The absolute value, without overflow or underflow of squares."""
     if len(x) == 1:
         return abs(x[0])
     re, im = map(abs, x)
@@ -75,7 +75,7 @@ def size(x: Number) -> Scalar:
 
 
 def named(values: Sequence[Scalar]) -> tuple[tuple[Scalar, ...], Let]:
-    """Numbers that are computed once, and their names."""
+    """Bind numbers to locals."""
     names = tuple(local(x.dtype, "x") for x in values)
     return names, Let(names, tuple(values))
 
@@ -87,7 +87,7 @@ class Matrix(NamedTuple):
     ----------
     parts : tuple of Buffer
     at : tuple of Scalar
-        Where in memory its rows begin.
+        The position of its rows in memory.
     """
 
     parts: tuple[Buffer, ...]
@@ -104,16 +104,16 @@ class Matrix(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Tolerances: numbers as good as zero beside numbers of size 1.
+    """Tolerances below which numbers are negligible relative to 1.
 
     Parameters
     ----------
     rounding : float
-        Of the product of two vectors, beside the product of their lengths.
+        For the product of two vectors, relative to the product of their lengths.
     tiny : float
-        In any case: quotients of smaller numbers would be inexact.
+        Absolute: quotients of smaller numbers would be inexact.
     short : float
-        Squares of smaller numbers would be.
+        Absolute: squares of smaller numbers would be inexact.
     """
 
     rounding: float
@@ -137,9 +137,9 @@ class Rotation(NamedTuple):
     sine: Number
 
     def __call__(self, p: Number, q: Number) -> tuple[Number, Number]:
-        """Two numbers of a row, which the rotation is applied to from the right.
+        """Apply the rotation to two numbers of a row, from the right.
 
-        As Rutishauser has it, what is added is small where the angle is, and so is its rounding.
+        By Rutishauser's formula, the update is small for small angles, like its rounding error.
         """
         less, sine = self
         first = plus(scaled(p, less), times(conjugate(sine), q))
@@ -148,15 +148,15 @@ class Rotation(NamedTuple):
 
     @property
     def from_left(self) -> Rotation:
-        """The one that is applied to two numbers of a column."""
+        """The rotation to be applied to two numbers of a column, from the left."""
         return Rotation(self.less, conjugate(self.sine))
 
 
 def rotation(first: Scalar, second: Scalar, between: Number) -> tuple[Rotation, Scalar]:
-    """The rotation for two elements of a diagonal and the one between them; what they change by.
+    """The rotation that annihilates the element between two diagonal ones, and their change.
 
-    The angle is 45 degrees at the most (Golub and Van Loan, Matrix Computations, 8.5.2): of the
-    first element, the change is taken away, to the second it is added.
+    The angle is at most 45 degrees (Golub and Van Loan, Matrix Computations, 8.5.2). The change is
+    subtracted from the first diagonal element, and added to the second.
     """
     dtype = first.dtype
     length = size(between)
@@ -174,19 +174,19 @@ def rotation(first: Scalar, second: Scalar, between: Number) -> tuple[Rotation, 
 
 
 def threshold(sweep: Scalar, largest: Scalar) -> Scalar:
-    """The threshold of a pass: an element of a pair that is no larger stays for another one.
+    """The threshold of a sweep: pairs with smaller elements are skipped.
 
-    Of equal eigenvalues any vectors will do. They are what rounding makes them, anew in each pass,
-    and as long as they are turned among each other, what is between them and others is not done.
+    Eigenvectors of equal eigenvalues are arbitrary, and change with rounding in each sweep.
+    Rotating them among each other would delay convergence of the elements between them and others.
     """
     zero = const(0, largest.dtype)
     return where(sweep < THOROUGH, zero, largest * NEGLECTED)
 
 
 class Tournament(NamedTuple):
-    """The order of pairs: in each round all of an even number meet, in all rounds each other once.
+    """Round-robin ordering: each round pairs all of an even number of rows, all rounds all pairs.
 
-    One stays in its place, and the others go round (Brent and Luk, "The solution of
+    One row keeps its position, and the others rotate (Brent and Luk, "The solution of
     singular-value and symmetric eigenvalue problems on multiprocessor arrays", 1985).
     """
 
@@ -201,7 +201,7 @@ class Tournament(NamedTuple):
         return self.members // 2
 
     def pair(self, round_: Scalar, number: Scalar) -> tuple[Scalar, Scalar]:
-        """Who are the pair of some number in a round."""
+        """The rows of a pair in a round."""
         rounds = self.rounds
         ahead, behind = round_ + number, round_ - number
         return (
@@ -211,15 +211,15 @@ class Tournament(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Scaling of matrices to size 1, by powers of two: exact.
+    """Exact scaling of matrices to size 1, by powers of two.
 
     Parameters
     ----------
     power, reciprocal : Scalar
-        About the largest absolute value of an element, and what it is multiplied by. If there is an
-        infinity, as LAPACK has it, everything is NaN.
+        Approximately the largest absolute value of an element, and the factor of the elements. As
+        in LAPACK, everything becomes NaN if there is an infinity.
     finite : Scalar
-        Whether there is none.
+        Whether all elements are finite.
     """
 
     power: Scalar
@@ -231,7 +231,7 @@ class Scale(NamedTuple):
         about = np.finfo(largest.dtype)
         integer = np.dtype(f"i{largest.dtype.itemsize}")
         fraction, bias = int(about.nmant), int(about.maxexp) - 1
-        # of both, the exponents are those of normal numbers, with room for sums of squares
+        # the exponents of both are normal, with room for sums of squares
         furthest = 2.0 ** (bias - fraction - 2)
         inside = minimum(maximum(largest, 1 / furthest), furthest)
         exponent = bitcast(inside, integer) & const(-1 << fraction, integer)
@@ -241,7 +241,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(size: Scalar, indices: Sequence[Scalar], lanes: int) -> tuple[Scale, Body]:
-    """The scale of matrices with elements of this size."""
+    """The scale of matrices with elements of a size."""
     largest = local(size.dtype, "largest")
     loops = tuple((each, ZERO, as_index(each.attribute[2])) for each in indices)
     made = Scale.of(largest)

@@ -1,8 +1,8 @@
 """Spectra of small Hermitian matrices by Jacobi's method, unrolled in one thread's registers.
 
-Pairs come one after another, row by row (Golub and Van Loan, Matrix Computations, 8.5.3): all that
-is said of an element, of a pair and of a pass is what `functrans.ops.linalg.compiled.grid.jacobi`
-has of it. In the end values and vectors are brought into order by exchanging neighbours.
+Pairs are rotated in row order (Golub and Van Loan, Matrix Computations, 8.5.3), with the tolerances
+and convergence test of `functrans.ops.linalg.compiled.grid.jacobi`. Finally values and vectors are
+sorted by exchanging neighbours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from functrans.ops.linalg.matrices import Matrices
 
 
 def fits(at: Emission) -> bool:
-    """Whether a thread has registers for matrices, and for their vectors if these are asked for."""
+    """Whether a thread has registers for a matrix, and for its eigenvectors if requested."""
     n, dtype = at.eqn.inputs[0].aval.shape[-1], at.eqn.inputs[0].aval.dtype
     numbers = n * (n + 1) // 2 * len(at.eqn.inputs) + n * n * (len(at.eqn.outputs) - 1)
     room = at.target[Teams].most_in_registers
@@ -73,14 +73,14 @@ class _Unrolled(Spectrum):
         self.call(tuple(self.body), 12 * self.n**3)
 
     def _let(self, label: str, values: Sequence[Number]) -> list[Number]:
-        """Locals with first values."""
+        """Locals with initial values."""
         names = [tuple(new_local(part.dtype, label) for part in value) for value in values]
         flat = [part for value in values for part in value]
         self.body.append(Let(tuple(name for own in names for name in own), tuple(flat)))
         return names
 
     def _scaled(self) -> Scale:
-        """The upper triangle in locals, of size 1, but for the element of a single one."""
+        """The upper triangle in locals, scaled to size 1, except for 1 x 1 matrices."""
         triangle = [(i, j) for i in range(self.n) for j in range(i, self.n)]
         given = [self.element(self.places[i], self.places[j]) for i, j in triangle]
         elements = self._let("a", [tuple(map(self.emission.simplify, x)) for x in given])
@@ -146,7 +146,7 @@ class _Unrolled(Spectrum):
         return declared, Assign(targets, tuple(x for _, new in changed for x in new))
 
     def _sort(self) -> None:
-        """Neighbours change places, as many times as there may be need."""
+        """Sort by exchanges of neighbours."""
         values = [(x[0],) for x in self._diagonal()]
         for turn in range(self.n):
             for i in range(turn % 2, self.n - 1, 2):

@@ -1,4 +1,4 @@
-"""Common parts of both forms of Jacobi's method: elements, and tolerances."""
+"""Common parts of both forms of Jacobi's method: elements and tolerances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functrans.ops.linalg.compiled.grid.teams import Team
 
 
 class Spectrum(Team):
-    """The Hermitian matrix at an index of the leading axes, of which a triangle is given."""
+    """The Hermitian matrix at an index of the leading axes, given by a triangle."""
 
     def __init__(self, emission: Emission) -> None:
         super().__init__(emission)
@@ -29,7 +29,7 @@ class Spectrum(Team):
         return re, where(eq(row, column), const(0, self.dtype), part)
 
     def share(self, first: Scalar, second: Scalar, value: Number) -> Scalar:
-        """How large an element is beside those of the diagonal; 0 if it is as good as zero."""
+        """The size of an element relative to the diagonal; 0 if it is negligible."""
         length, among = size(value), between(first, second)
         tiny, one = const(self.limits.tiny, self.dtype), const(1, self.dtype)
         nothing = length <= maximum(among * self.limits.rounding, tiny)
@@ -38,14 +38,14 @@ class Spectrum(Team):
 
 
 def between(first: Scalar, second: Scalar) -> Scalar:
-    """The geometric mean of what two elements of the diagonal are in size."""
+    """The geometric mean of the absolute values of two diagonal elements."""
     return sqrt(abs(first)) * sqrt(abs(second))
 
 
 def rotated_or_kept(
     first: Scalar, second: Scalar, value: Number, least: Scalar
 ) -> tuple[Number, Number]:
-    """The part of an element that a rotation takes away, and that which stays: one is zero."""
+    """The part of an element that a rotation annihilates, and the kept part: one is zero."""
     stays, zero = size(value) <= least * between(first, second), const(0, first.dtype)
     given = tuple(where(stays, zero, part) for part in value)
     return given, tuple(where(stays, part, zero) for part in value)

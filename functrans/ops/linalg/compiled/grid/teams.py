@@ -1,10 +1,10 @@
 """Linear algebra by teams of threads: on a GPU, one team factors one matrix, in its shared memory.
 
-Cholesky factors come column by column, as Cholesky and Banachiewicz have them, and those of
-Gaussian elimination by Crout's order of it: each element is one inner product, made by one thread,
-of what is there already, so that threads wait for each other only between columns. Rows in shared
-memory are one number longer than they need be: neighbours in a column are then in different banks.
-Matrices too large for it are in the device's memory instead, and are as right, but slower.
+Cholesky factors are computed by columns (Cholesky-Banachiewicz), and LU factors in Crout's order:
+each element is an inner product of earlier elements, computed by one thread, so that threads wait
+for each other only between columns. Rows in shared memory are padded by one number, so that
+neighbours in a column are in different banks. Matrices that do not fit are in the device's memory
+instead, which is slower.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from functrans.ops.linalg.compiled.lapack import INT, Factors
 
 
 class Teams(NamedTuple):
-    """Matrices that a team of threads has, or one thread in its registers. Not measured."""
+    """Thresholds for matrices of a team of threads, or of one thread's registers. Not measured."""
 
     largest_of_team: int = 128
     """Matrices of at most this many rows are factored by a team of a grid's threads each, though
@@ -74,7 +74,7 @@ def cholesky(at: Emission) -> None:
     # a NaN is let through, as LAPACK does
     root = required(~(rest <= 0), sqrt(rest), NOT_POSITIVE_DEFINITE)
     below = Store(rows, (i, j), (load(rows, (i, j)) - product) / root)
-    # the others read what is on the diagonal meanwhile
+    # the other threads still read the diagonal element
     element = If(eq(i, j), (Store(diagonal, (j,), root),), (below,))
     column = team.shared(i, j, n, (sums, element))
 
@@ -113,21 +113,21 @@ def solve(at: Emission) -> None:
 
 
 def inv(at: Emission) -> None:
-    """Inverses, from the factors of the matrices: solutions for the columns of ones."""
+    """Inverses, from the factors of the matrices: solutions for the identity matrix."""
     team = Team(at)
     one = const(1, team.dtype)
     _solve(team, team.n, lambda i, j: where(eq(i, j), one, const(0, team.dtype)), False)
 
 
 def lu(at: Emission) -> None:
-    """Both factors in one, which rows changed places, and the order that this makes."""
+    """Both factors in one matrix, the row exchanges, and the resulting permutation."""
     team = Team(at)
     factors, pivots, order = (at.result(number) for number in range(3))
     rows = team.rows("rows", team.columns)
     i, j, member = index("i", team.n), index("j", team.columns), index("i", team.n)
     step, place = index("k", team.steps), new_local(INDEX, "place")
     last = team.steps - 1 - step
-    # the row that comes to a place: exchanges are undone, the last one first
+    # the row that arrives at a position: undo the exchanges, from the last one on
     pivot = convert(load(pivots, (*team.at, last)), INDEX)
     before = where(eq(place, last), pivot, where(eq(place, pivot), last, place))
     found = (
@@ -206,22 +206,22 @@ class Team:
     # -- what they are made of ----------------------------------------------------------------
 
     def shared(self, i: Scalar, start: Scalar | int, stop: Scalar | int, body: Body) -> For:
-        """A loop whose iterations threads share."""
+        """A loop whose iterations are divided among threads."""
         lanes = min(self.emission.target.lanes(1), int(i.attribute[2]))
         return For(i, as_index(start), as_index(stop), body, lanes=max(lanes, 2))
 
     def dealt(self, loops: tuple[Scalar, ...], body: Body) -> Body:
-        """Loops whose iterations threads share, all of them."""
+        """Loops all of whose iterations are divided among threads."""
         return dealt(loops, body, self.emission.target)
 
     def rows(self, name: str, columns: int) -> Buffer:
-        """Memory of the team for a matrix with a number of columns."""
+        """The team's memory for a matrix with a number of columns."""
         return buffer(name, self.dtype, (self.n, columns + 1))
 
     def copied(
         self, target: Buffer, columns: int, value: Callable[[Scalar, Scalar], Scalar]
     ) -> Statement:
-        """Elements are put into a matrix that the team has to itself."""
+        """Copy elements into a matrix in the team's memory."""
         i, j = index("i", self.n), index("j", columns)
         (loop,) = self.dealt((i, j), (Store(target, (i, j), value(i, j)),))
         return loop
@@ -237,7 +237,7 @@ class Team:
         stack: tuple[Buffer, ...] = (),
         writes: tuple[Buffer, ...] | None = None,
     ) -> None:
-        """Do statements for each matrix."""
+        """Execute statements for each matrix."""
         for one in reversed(self.at):
             body = (For(one, ZERO, as_index(one.attribute[2]), body, parallel=True),)
         self.emission.call(body, work=self.count * work, stack=stack, writes=writes)
@@ -252,7 +252,7 @@ class Team:
     def ordered(
         self, is_before: Scalar, pair: tuple[Scalar, Scalar], ranks: Buffer, order: Buffer
     ) -> Body:
-        """Rank sort: who comes at which place, if the second of a pair is before the first."""
+        """Rank sort: the position of each element, given the comparison of a pair."""
         (first, second), n = pair, order.extents[0]
         before, found = new_local(INDEX, "before"), new_local(INDEX, "found")
         count = where(is_before, const(1, INDEX), ZERO)
@@ -271,7 +271,7 @@ class Team:
     # -- elimination --------------------------------------------------------------------------
 
     def factors(self) -> Factors:
-        """The factors of the matrices, computed once for all that ask for them."""
+        """The factors of the matrices, shared by all operations that need them."""
 
         def make() -> Factors:
             *leading, n, _ = self.a.extents
@@ -289,7 +289,7 @@ class Team:
         return self.emission.shared((Team, self.a), make)
 
     def eliminated(self, rows: Buffer, pivots: Buffer, *, first: int) -> For:
-        """Both factors in the place of a matrix; rows are counted from a first number on."""
+        """Factorise a matrix in place; rows are counted from a first number on."""
         i, j = index("i", self.n), index("j", self.columns)
         k = index("k", self.steps)
         whole = (
@@ -329,7 +329,7 @@ class Team:
         loop: tuple[Scalar, Scalar, int],
         step: Scalar,
     ) -> For:
-        """An element less the inner product of what is left of it and what is above."""
+        """An element minus the inner product of the elements to its left and those above it."""
         k, product = index("k", self.steps), new_local(self.dtype, "product")
         value = load(rows, (row, k)) * load(rows, (k, column))
         fold = Reduce((product,), ("add",), (value,), ((k, ZERO, step),))
@@ -337,14 +337,14 @@ class Team:
         return self.shared(*loop, (fold, Store(rows, (row, column), rest)))
 
     def _pivot(self, rows: Buffer, pivots: Buffer, k: Scalar, first_row: int) -> Body:
-        """The row with the largest element of a column, from the diagonal on, comes there."""
+        """Exchange row k with the row of a column's largest element from the diagonal on."""
         n, lanes = self.n, self.emission.target.lanes(1)
         i, j = index("i", n), index("i", n)
         largest, first = new_local(self.dtype, "largest"), new_local(INDEX, "first")
         size, other = abs(load(rows, (i, k))), abs(load(rows, (j, k)))
         found = where(eq(other, largest), j, as_index(n))
         loop = (k, as_index(n))
-        # of a column with a NaN, no element is the largest
+        # a column with a NaN has no largest element
         pivot = bounded(where(first < n, first, k), n, "clip")
         column = index("j", self.columns)
         here, there = new_local(self.dtype, "here"), new_local(self.dtype, "there")
@@ -363,7 +363,7 @@ class Team:
         )
 
     def _divided(self, rows: Buffer, k: Scalar) -> For:
-        """The elements below the diagonal, divided by the pivot; if that is 0, all of them are."""
+        """Divide the elements below the diagonal by the pivot; if that is 0, all of them are 0."""
         i, pivot = index("i", self.n), load(rows, (k, k))
         value = load(rows, (i, k)) / where(eq(pivot, 0), 1, pivot)
         return self.shared(i, k + 1, self.n, (Store(rows, (i, k), value),))
@@ -379,7 +379,7 @@ class Team:
     ) -> None:
         """The solutions for right-hand sides.
 
-        Many columns are a thread's each. Of few, all threads do one row after another.
+        Of many columns, each thread solves one. Of few, all threads share each row.
         """
         result, n = self.emission.result(), self.n
         c = index("c", columns)
@@ -398,11 +398,11 @@ class Team:
         self.call(body, n * n * columns, (rows,))
 
     def substituted(self, triangle: Triangle, x: Columns) -> Body:
-        """The solutions with a triangle in the place of the right-hand sides."""
+        """Solve with a triangle, in place of the right-hand sides."""
         return self._by_columns(triangle, x) if x.apart else self._by_rows(triangle, x)
 
     def _by_columns(self, triangle: Triangle, x: Columns) -> Body:
-        """Each element of a solution less its inner product with those before it."""
+        """Substitution by inner products with the earlier elements of a solution."""
         n, lower = self.n, triangle.lower
         i, k = index("i", n), index("k", n)
         row = i if lower else n - 1 - i
@@ -416,7 +416,7 @@ class Team:
         return (For(i, ZERO, as_index(n), (fold, x.store(row, x.column, rest))),)
 
     def _by_rows(self, triangle: Triangle, x: Columns) -> Body:
-        """One element of the solutions after another is taken away from all that come after it."""
+        """Substitution by subtracting the multiples of each element from all later ones."""
         n = self.n
         step, i, c = index("k", n), index("i", n), index("j", x.extent)
         row = step if triangle.lower else n - 1 - step
@@ -433,7 +433,7 @@ class Team:
         return (loop, *self.dealt((i, c), (x.store(i, c, divided),)))
 
     def exchanged(self, factors: Factors, x: Columns, *, backwards: bool) -> Body:
-        """The rows in the order of the pivots, or back in the order from before."""
+        """Permute the rows to the order of the pivots, or back."""
         n, c = self.n, x.column
         i = index("i", n)
         row = n - 1 - i if backwards else i

@@ -11,15 +11,15 @@ from functrans.ops.compiled.emission import Position
 
 
 class Triangle(NamedTuple):
-    """A triangular matrix, whose other half is not read.
+    """A triangular matrix, whose other triangle is not read.
 
     Parameters
     ----------
     element : callable
-        Of a row and a column.
+        The element at a row and a column.
     lower : bool
     unit_diagonal : bool
-        Whether the diagonal is of ones, and not read.
+        Whether the diagonal consists of ones, and is not read.
     """
 
     element: Callable[[Scalar, Scalar], Scalar]
@@ -28,7 +28,7 @@ class Triangle(NamedTuple):
 
 
 class View(NamedTuple):
-    """A matrix in memory, or the transpose of one.
+    """A matrix in memory, or its transpose.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class View(NamedTuple):
     at : tuple of Scalar
         Where in memory its rows begin.
     turned : bool
-        Whether columns in memory are rows here.
+        Whether it is transposed.
     """
 
     memory: Buffer
@@ -54,17 +54,17 @@ class View(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Right-hand sides in memory, which become solutions in place.
+    """Right-hand sides in memory, which are overwritten with solutions.
 
     Parameters
     ----------
     memory : Buffer
     at : tuple of Scalar
-        Where in memory the rows of this matrix begin.
+        The position of the matrix's rows in memory.
     column : Scalar
         The index of a loop over the columns.
     apart : bool
-        Whether that loop is around all that is done, so that each column is one thread's.
+        Whether that loop is outermost, so that each thread solves one column.
     """
 
     memory: Buffer

@@ -1,14 +1,14 @@
 """Parallel prefix sums on a grid: block totals, a scan of these, and a scan in each block.
 
-A line is cut into blocks. What each comes to is found first; a scan of that, done in the same way,
-is what the blocks begin with. A block is one thread's where neighbouring threads go down
-neighbouring columns. Else it is a team's: each of its threads scans a chunk, and what the chunks
-come to is scanned in steps over 1, 2, 4, ... of them (Hillis and Steele, "Data parallel
-algorithms", 1986). Where lines are so many that a team each keeps the machine busy, a line is one
-block: the team goes over it tile by tile, and carries on what it has come to.
+A line is cut into blocks. The total of each block is computed first; a scan of the totals, done in
+the same way, gives the initial value of each block. A block belongs to one thread if neighbouring
+threads scan neighbouring columns. Otherwise it belongs to a team: each thread scans a chunk, and
+the totals of the chunks are scanned in steps over 1, 2, 4, ... of them (Hillis and Steele, "Data
+parallel algorithms", 1986). If one team for each line is enough to keep the machine busy, a line is
+one block: the team scans it tile by tile, and carries its total on.
 
-Which numbers are combined first follows from the shape alone. Blocks do not look back at what
-others have come to meanwhile (docs/cuda.md says why).
+The order of the operations depends on the shape alone. Blocks do not look back at the running
+totals of earlier blocks (docs/cuda.md says why).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from functrans.ops.compiled.statements import dealt, nest
 
 
 def emit(op: str, at: Emission) -> None:
-    """Combine each element with all before it along an axis, by a scalar operation."""
+    """Combine each element with all preceding ones along an axis, by a scalar operation."""
     grid = at.target.grid
     assert grid is not None
     source, target = at.operand(0), at.result()
@@ -49,7 +49,7 @@ def emit(op: str, at: Emission) -> None:
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan of a buffer along an axis, into another of the same shape.
+    """A scan of a buffer along an axis, into another buffer of the same shape.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class _Scan:
     axis : int
     source, target : Buffer
     reverse : bool
-        Whether it goes from the end to the beginning.
+        Whether it runs from the end to the beginning.
     """
 
     at: Emission
@@ -82,7 +82,7 @@ class _Scan:
 
     @cached_property
     def is_of_columns(self) -> bool:
-        """Whether neighbouring threads go down neighbouring columns, or a line is short."""
+        """Whether neighbouring threads scan neighbouring columns, or lines are short."""
         after = prod(self.target.extents[self.axis + 1 :])
         return after >= self.grid.warp or self.extent <= self.grid.shortest
 
@@ -90,7 +90,7 @@ class _Scan:
         return Scalar(self.op, (x, y), self.target.dtype)
 
     def along(self, position: Position, number: Scalar) -> Position:
-        """The element of a line that comes at a number; the line is that of a position."""
+        """The position of the element that is scanned as ``number``, on the line of a position."""
         if self.reverse:
             number = const(self.extent - 1, INDEX) - number
         return (*position[: self.axis], number, *position[self.axis + 1 :])
@@ -99,7 +99,7 @@ class _Scan:
         return load(self.source, self.along(position, number))
 
     def loops(self, count: int) -> Position:
-        """Indices of all lines, each with a number of something."""
+        """Indices of all lines, and of ``count`` blocks along the axis."""
         extents = self.target.extents
         return tuple(
             index("block", count) if axis == self.axis else index("line", extent)
@@ -133,7 +133,7 @@ class _Scan:
             self.in_teams(threads, min(chunk, -(-self.extent // threads)), 1)
 
     def most_threads(self, chunk: int) -> int:
-        """The threads of the largest team that has room for its rows."""
+        """The threads of the largest team whose rows fit into shared memory."""
         threads = self.grid.largest_team
         while threads > self.grid.warp and not self.has_room(threads, chunk):
             threads //= 2
@@ -144,7 +144,7 @@ class _Scan:
         return nbytes <= self.grid.rows
 
     def threads_of_a_line(self, chunk: int) -> int:
-        """How many threads of each line keep the machine busy; 0 if a team has no room for them."""
+        """The threads for each line that keep the machine busy; 0 if their rows do not fit."""
         grid, lines = self.grid, self.target.count // self.extent
         threads = grid.warp
         while threads * lines < grid.threads:
@@ -152,7 +152,7 @@ class _Scan:
         return threads if threads <= grid.largest_team and self.has_room(threads, chunk) else 0
 
     def before_blocks(self, length: int) -> Callable[[Position, Scalar], Scalar]:
-        """The result of all blocks before one, by the line of a position and the block."""
+        """A function that gives the combined total of all blocks before one, on a line."""
         count = -(-self.extent // length) - 1
         if not count:
             return lambda position, block: self.start
@@ -172,7 +172,7 @@ class _Scan:
         return before
 
     def sum_blocks(self, sums: Buffer, length: int) -> None:
-        """The results of all blocks but the last one: they have equally many elements."""
+        """Compute the totals of all blocks but the last; these have equally many elements."""
         loops = self.loops(sums.extents[self.axis])
         term, total = index("k", length), local(self.target.dtype, "total")
         value = self.element(loops, loops[self.axis] * length + term)
@@ -185,7 +185,7 @@ class _Scan:
     # -- a block --------------------------------------------------------------------------------
 
     def in_threads(self, length: int) -> None:
-        """Each block is one thread's, with a total in a local."""
+        """One thread scans each block, with the total in a local."""
         loops = self.loops(-(-self.extent // length))
         begin = self.before_blocks(length)(loops, loops[self.axis])
         number, total = index("r", self.extent), local(self.target.dtype, "total")
@@ -195,11 +195,11 @@ class _Scan:
         self.call(loops, (Let((total,), (begin,)), For(number, start, stop, step)), self.target)
 
     def in_teams(self, threads: int, chunk: int, tiles: int) -> None:
-        """Each block is a team's, with its tiles of chunks."""
+        """One team scans each block, in tiles of chunks."""
         dtype, tile = self.target.dtype, threads * chunk
         before = self.before_blocks(tiles * tile)
         for part in self.parts(tile, tiles):
-            # rows of an odd length: so the threads of a warp use all banks of the memory
+            # an odd row length, so that the threads of a warp access different banks
             row = self.at.scratch("row", dtype, (threads, chunk | 1))
             ends = [self.at.scratch("ends", dtype, (threads,)) for _ in range(2)]
             loops, first = self.loops(part.blocks), local(dtype, "first")
@@ -215,30 +215,30 @@ class _Scan:
             self.call(loops, body, self.target, row, *ends)
 
     def parts(self, tile: int, tiles: int) -> list[_Part]:
-        """The blocks of a line: those of whole tiles need not ask whether an element is there."""
+        """The blocks of a line; those of whole tiles need no bounds checks."""
         whole, left = divmod(self.extent, tile)
         rest = min(left, 1)
         if tiles > 1 or not whole:
             return [_Part(0, 1, whole, rest)]
         if rest and self.target.count // self.extent * whole * tile < self.grid.threads:
-            return [_Part(0, whole + 1, 0, 1)]  # few, of which another kernel takes longer
+            return [_Part(0, whole + 1, 0, 1)]  # too few for a kernel of their own
         return [_Part(0, whole, 1, 0), *([_Part(whole, 1, 0, 1)] if rest else [])]
 
     def dealt(self, loops: Position, *body: Statement) -> tuple[Statement, ...]:
-        """Independent loops, which the threads of a team share."""
+        """Loops of independent iterations, divided among the threads of a team."""
         return dealt(loops, body, self.at.target)
 
 
 class _Part(NamedTuple):
-    """Blocks of a line that are alike: their number, and the tiles of each.
+    """Equal blocks of a line.
 
     Parameters
     ----------
     first, blocks : int
     whole : int
-        Tiles of which all is there.
+        The number of whole tiles of each block.
     rest : int
-        Whether there is one more.
+        1 if a partial tile follows, else 0.
     """
 
     first: int
@@ -249,7 +249,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class _Tile:
-    """A team's scan of a tile: chunks of it by threads, and what these come to in steps.
+    """A team's scan of a tile: each thread scans a chunk, then the chunks' totals are scanned.
 
     Parameters
     ----------
@@ -257,12 +257,12 @@ class _Tile:
     loops : tuple of Scalar
         The line.
     first : Scalar
-        A local with what comes before the tile.
+        A local with the total before the tile.
     row : Buffer
-        The chunks, each with room for one more number if their length is even.
+        Shared memory for the chunks, padded to an odd length.
     chunk : int
     ends : sequence of Buffer
-        Two rows for what chunks come to.
+        Two rows for the totals of chunks.
     keeps_on : bool
         Whether another tile follows.
     """
@@ -276,7 +276,7 @@ class _Tile:
     keeps_on: bool
 
     def statements(self, begin: Scalar, whole: bool) -> tuple[Statement, ...]:
-        """The scan of the tile that begins somewhere; all of it is there, if it is a whole one."""
+        """The scan of the tile that starts at ``begin``; a ``whole`` one needs no bounds checks."""
         scan, row, first = self.scan, self.row, self.first
         threads = row.extents[0]
         one, i, k = self.places()
@@ -304,7 +304,7 @@ class _Tile:
         return tuple(body)
 
     def places(self) -> tuple[Scalar, Scalar, Scalar]:
-        """The index of a loop over a tile, and which chunk an element is in, and where in it."""
+        """The index of a loop over a tile, the element's chunk, and its position in the chunk."""
         one = index("one", self.row.extents[0] * self.chunk)
         return one, idiv(one, self.chunk), irem(one, self.chunk)
 

@@ -1,6 +1,6 @@
-"""Merge path: the keys of two runs that make up a part of the merged run.
+"""Merge path: which keys of two sorted runs form a part of the merged run.
 
-A binary search finds how many of the keys before a place come from the first run (Odeh, Green,
+A binary search finds how many of the keys before a position come from the first run (Odeh, Green,
 Mwassi, Shmueli and Birk, "Merge path: parallel merging made simple", 2012).
 """
 
@@ -29,20 +29,20 @@ from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
 
 @dataclass(frozen=True)
 class Runs:
-    """Two runs next to each other, which become one.
+    """Two adjacent runs to be merged.
 
     Parameters
     ----------
     keys : callable
-        The key at a place of a line.
+        The key at a position of a line.
     extent : int
-        How many keys there are in all.
+        The number of keys of the line.
     start : Scalar
         Where the first run starts.
     middle : Scalar
-        Where it stops, and the second one starts.
+        Where the first run stops, and the second one starts.
     stop : Scalar
-        Where that stops.
+        Where the second run stops.
     """
 
     keys: Callable[[Scalar], Words]
@@ -55,7 +55,7 @@ class Runs:
     def around(
         cls, place: Scalar, bits: Scalar, keys: Callable[[Scalar], Words], extent: int
     ) -> tuple[Let, Runs]:
-        """The runs that a place is in, which have 2 to the power of ``bits`` keys, or fewer."""
+        """The runs around a position, which have at most 2 to the power of ``bits`` keys."""
         start, middle, stop = (local(INDEX, label) for label in ("start", "middle", "stop"))
         one = const(1, INDEX)
         first = lshr(place, bits + 1) << bits + 1
@@ -64,11 +64,11 @@ class Runs:
         return let, cls(keys, extent, start, middle, stop)
 
     def read(self, place: Scalar) -> Words:
-        """The key at a place; of one that is outside, another key."""
+        """The key at a position; some other key of the line if it is out of bounds."""
         return self.keys(convert(maximum(minimum(place, self.extent - 1), 0), INDEX))
 
     def search(self, place: Scalar) -> tuple[tuple[Statement, ...], Scalar]:
-        """How many of the keys before a place of the merged run are of the first run."""
+        """The number of keys before a position of the merged run that come from the first run."""
         taken, most = local(INDEX, "taken"), local(INDEX, "most")
         rank = place - self.start
         fewest = maximum(place - self.stop + (self.middle - self.start), ZERO)
@@ -81,7 +81,7 @@ class Runs:
         return (let, While((), taken < most, (step,))), taken
 
     def taken_before(self, begin: Scalar, count: int, target: Buffer, team: int) -> Statement:
-        """A search for either end of a part of the merged run, by two threads of a team."""
+        """Search for both ends of a part of the merged run, by two threads of a team."""
         end = index("end", 2)
         search, found = self.search(minimum(begin + end * count, self.stop))
         body = (*search, Store(target, (end,), found))
@@ -89,10 +89,10 @@ class Runs:
 
 
 class Part:
-    """A part of the merged run, as one sequence that rises and falls again.
+    """A part of the merged run, as a bitonic sequence.
 
-    The keys of the first run come first, and those of the second run last, from its end. Between
-    them there are none, if the run ends before the part does.
+    The keys of the first run come first, in order; those of the second run come last, in reverse
+    order. If the merged run ends before the part, there is a gap between them.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ class Part:
     begin : Scalar
         Where it begins.
     count : int
-        How many places there are in the sequence.
+        The number of positions of the sequence.
     taken : Buffer
-        What `Runs.taken_before` has stored.
+        The numbers that `Runs.taken_before` has stored.
     own : Scalar
-        The place that others are told from.
+        The position from which distances are counted.
     """
 
     def __init__(self, runs: Runs, begin: Scalar, count: int, taken: Buffer, own: Scalar) -> None:
@@ -125,7 +125,7 @@ class Part:
         self.let = Let(names, tuple(convert(value, dtype) for value in values))
 
     def key(self, distance: int) -> tuple[Words, Scalar]:
-        """The key so far behind the place, and whether there is one."""
+        """The key at a distance from the position, and the condition that it exists."""
         is_first = self.left > distance
         ahead, behind = self.ahead + distance, self.behind - distance
         return self.runs.read(where(is_first, ahead, behind)), is_first | (behind < self.stop)

@@ -1,13 +1,13 @@
-"""Merge sort on a grid: rows, or tiles of them, by networks in a team; then pairs of runs.
+"""Merge sort on a grid: teams sort rows, or tiles of rows, by networks; then runs are merged.
 
 A team loads keys (`sort_keys.py`), sorts them by a network, of which each thread does several steps
-in registers before keys change hands in shared memory (`sorting_network.py`), and stores what they
-stand for. A row that is longer than that is sorted in tiles, whose runs are merged, as wide as they
-have become: each tile of a merged run is a team's, which finds by a binary search how many of its
-keys come from the first run (`merge_path.py`), and merges them by the same network.
+in registers before threads exchange keys in shared memory (`sorting_network.py`), and stores the
+elements or indices of the keys. A longer row is sorted in tiles, whose sorted runs are merged in
+pairs, again and again: a team computes each tile of a merged run. It finds by binary search how
+many of the tile's keys come from the first run (`merge_path.py`), and merges them by the network.
 
-Equal elements keep their order where anybody could tell, in an argsort, and NaN comes last, as
-NumPy has it. A sort puts -0.0 before 0.0.
+As in NumPy, NaN comes last, and in an argsort equal elements keep their order. A sort puts -0.0
+before 0.0.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Rows = tuple[Buffer, ...]
 
 
 def sort(at: Emission) -> None:
-    """The elements along an axis in their order."""
+    """The sorted elements along an axis."""
     _emit(at, numbered=False)
 
 
 def argsort(at: Emission) -> None:
-    """Where along an axis the elements come from, in their order."""
+    """The indices that sort the elements along an axis."""
     _emit(at, numbered=True)
 
 
@@ -58,25 +58,25 @@ def _emit(at: Emission, numbered: bool) -> None:
 
 
 Stores = Callable[[Position, Scalar, Words], tuple[Store, ...]]
-"""Stores of a key, to a place of a line."""
+"""The statements that store a key at a position of a line."""
 
 
 class _Merge(NamedTuple):
-    """The statements that merge runs, and the rows that they need."""
+    """The statements that merge runs, and the buffers that they need."""
 
     body: Body
     stack: Rows
 
 
 class _Share(NamedTuple):
-    """What a thread loads, and stores: which places of which line."""
+    """The part of a line that a thread loads and stores."""
 
     before: Body
     line: Position
     start: Scalar
-    """The first of its places."""
+    """The first position of the share."""
     exists: Scalar | None = None
-    """Whether there is such a line; None if there is in any case."""
+    """The condition that the line exists; None if it always does."""
 
 
 Shares = Callable[[Scalar], _Share]
@@ -115,12 +115,12 @@ class _Sort:
 
     @cached_property
     def bits(self) -> int:
-        """The number of keys of a thread, as a power of two."""
+        """The binary logarithm of the number of keys of a thread."""
         return max((self.grid.sort_registers * 4 // self.keys.nbytes).bit_length() - 1, 1)
 
     @cached_property
     def top(self) -> int:
-        """The number of keys of a tile, as a power of two: of a warp's keys, if not of a line's."""
+        """The binary logarithm of a tile's keys: a whole line's if a team has room for them."""
         top = self.bits + 1
         while 1 << top < self.extent and self._fits(top + 1):
             top += 1
@@ -138,12 +138,12 @@ class _Sort:
 
     @cached_property
     def tiles(self) -> int:
-        """How many a line has."""
+        """The number of tiles of a line."""
         return -(-self.extent // self.tile)
 
     @cached_property
     def lines(self) -> int:
-        """How many a team has: a warp has several, if one of them is for fewer threads."""
+        """The number of lines of a team: a warp has several if a line needs fewer threads."""
         return max(self.grid.warp >> self.top - self.bits, 1)
 
     @cached_property
@@ -152,7 +152,7 @@ class _Sort:
 
     @cached_property
     def outermost(self) -> Window:
-        """The highest bits of places in a tile: neighbouring threads have neighbouring keys."""
+        """The highest bits of positions in a tile: neighbouring threads have neighbouring keys."""
         return Window(self.top - self.bits, self.bits)
 
     # -- where things are -----------------------------------------------------------------------
@@ -165,7 +165,7 @@ class _Sort:
         return (*line[: self.axis], number, *line[self.axis :])
 
     def memory(self, *shape: int) -> Rows:
-        """Keys of lines that lie one after the other."""
+        """Memory for the keys of consecutive lines."""
         return self.rows("runs", (*shape, *self.others, self.extent))
 
     def rows(self, name: str, shape: Sequence[int]) -> Rows:
@@ -196,7 +196,7 @@ class _Sort:
             self.sort_and_merge_tiles()
 
     def sort_and_merge_tiles(self) -> None:
-        """Runs go to and fro between two halves of memory, and become twice as long each time."""
+        """Sort tiles, then merge pairs of runs, back and forth between two halves of a buffer."""
         turns = (self.tiles - 1).bit_length() - 1
         runs = self.memory(2)
         self.sort_tiles(self.to_memory(runs, ZERO), runs)
@@ -218,7 +218,7 @@ class _Sort:
     # -- lines, or tiles of them ----------------------------------------------------------------
 
     def sort_lines_of_threads(self) -> None:
-        """A line is short enough for the registers of one thread."""
+        """Sort lines that fit into the registers of one thread."""
         line = self.loops()
         numbers = [as_index(number) for number in range(self.extent)]
         keys = [self.keys.of(load(self.source, self.place(line, n)), n) for n in numbers]
@@ -231,7 +231,7 @@ class _Sort:
         self.call(nest(line, (*sort, *stores), parallel=True), (self.target,))
 
     def sort_tiles(self, stores: Stores, writes: Rows | None = None) -> None:
-        """A team has several lines, or a tile of one."""
+        """Sort several lines, or a tile of one line, by each team."""
         around, shares = self.tiles_of_lines() if self.lines == 1 else self.several_lines()
         rows = self.rows("tile", room(self.lines * self.tile, self.bits))
         body = self.dealt(partial(self.load_and_sort, rows, shares))
@@ -248,7 +248,7 @@ class _Sort:
         return (*line, tile), lambda thread: _Share((), line, begin + self.outermost.below(thread))
 
     def several_lines(self) -> tuple[Position, Shares]:
-        """Threads next to each other have one line, if that has as many keys as they have."""
+        """The lines and shares of teams in which groups of adjacent threads sort a line each."""
         count = prod(self.others)
         group = index("lines", -(-count // self.lines))
 
@@ -263,7 +263,7 @@ class _Sort:
         return (group,), share
 
     def load_and_sort(self, rows: Rows, shares: Shares, thread: Scalar) -> Body:
-        """A thread's first run: whichever keys neighbouring threads read side by side."""
+        """Load and sort a thread's first run; neighbouring threads read adjacent keys."""
         share = shares(thread)
         keys = []
         for number in range(1 << self.bits):
@@ -278,7 +278,7 @@ class _Sort:
 
     def store(self, rows: Rows, shares: Shares, stores: Stores, thread: Scalar) -> Body:
         share = shares(thread)
-        found, take = named(_taken(rows, Pass(self.outermost, ()).positions(thread)))
+        found, take = named(_load_all(rows, Pass(self.outermost, ()).positions(thread)))
         body: list[Statement] = [*share.before, take]
         for number, key in enumerate(found):
             here = share.start + (number << self.outermost.low)
@@ -288,7 +288,7 @@ class _Sort:
         return tuple(body)
 
     def inside(self, share: _Share, place: Scalar) -> Scalar | None:
-        """Whether there is such a place; None if there is in any case."""
+        """The condition that a position is in bounds; None if it always is."""
         if self.extent % self.tile == 0:
             return share.exists
         inside = place < self.extent
@@ -297,7 +297,7 @@ class _Sort:
     # -- runs -----------------------------------------------------------------------------------
 
     def merge_runs(self, source: Rows, half: Scalar, turn: Scalar, stores: Stores) -> _Merge:
-        """Each two runs of a line become one, a tile of which is a team's."""
+        """Merge pairs of runs of a line; each team computes a tile of a merged run."""
         line, tile = self.loops(), index("tile", self.tiles)
         begin = tile * self.tile
         let, runs = Runs.around(
@@ -333,7 +333,7 @@ class _Sort:
         return (part.let, *merge, *_put_all(rows, one.positions(thread), found))
 
     def dealt(self, body: Callable[[Scalar], Body]) -> Body:
-        """What each thread of a team does, until keys change hands."""
+        """The work of each thread of a team between two exchanges of keys."""
         thread = index("thread", self.team)
         return (For(thread, ZERO, as_index(self.team), body(thread), lanes=self.team),)
 
@@ -344,11 +344,11 @@ class _Sort:
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:
     """A pass of merging, in place."""
     positions = one.positions(thread)
-    found, merge = through(_taken(rows, positions), one.comparisons)
+    found, merge = through(_load_all(rows, positions), one.comparisons)
     return (*merge, *_put_all(rows, positions, found))
 
 
-def _taken(rows: Rows, positions: Sequence[Position]) -> list[Words]:
+def _load_all(rows: Rows, positions: Sequence[Position]) -> list[Words]:
     return [tuple(load(row, position) for row in rows) for position in positions]
 
 

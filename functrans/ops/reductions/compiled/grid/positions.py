@@ -1,6 +1,6 @@
 """Argmax and argmin of long lines: first the extremes, then the first index of each.
 
-Each is a reduction of its own, which goes in blocks where it is long.
+Each is a separate reduction, which is blocked if it is long.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from functrans.ops.reductions.reduce import first_of
 
 
 def are_few(eqn: Eqn, target: Target) -> bool:
-    """Whether lines are too few for one thread or team each to keep a machine busy."""
+    """Whether there are too few lines to keep a machine busy with one thread or team for each."""
     assert target.grid is not None
     (x,) = eqn.inputs
     extent: int = x.aval.shape[eqn.params["axis"]]
     is_last = eqn.params["axis"] == x.aval.ndim - 1
-    # neighbouring lines are neighbouring threads'
+    # neighbouring threads have neighbouring lines
     enough = target[Reductions].few_iterations * (1 if is_last else target.grid.block)
     is_long = extent >= target[Reductions].blocks and x.aval.size >= target[Reductions].long
     return is_long and x.aval.size // extent <= enough
 
 
 def emit(operation: str, at: Emission) -> None:
-    """The extremes by an operation, and where they are."""
+    """The extremes by an operation, then their first positions."""
     x, out = at.eqn.inputs[0].aval, at.eqn.outputs[0].aval
     axis: int = at.eqn.params["axis"]
     extremes = at.scratch("extremes", x.dtype, out.shape)

@@ -1,11 +1,11 @@
-"""Sorting networks of a team: which keys are compared, and which of them a thread has in registers.
+"""Sorting networks of a team: which keys are compared, and which keys a thread has in registers.
 
-A thread has a power of two of keys, which Batcher's network sorts (`networks.py`). Runs become
-longer by bitonic merging, in which the lesser one of two keys always comes first: keys of the first
-run are compared with those of the second one from its end, and then all whose places differ in one
-bit, from the highest down. A thread does as many of these steps at once as there are bits in its
-number of keys: it takes all keys whose places differ in a `Window` of bits, and puts them back
-where they were. Between such passes, keys change hands in shared memory.
+A thread has a power of two of keys, which Batcher's network sorts (`networks.py`). Bitonic merging,
+in which the lesser of two keys always comes first, then merges runs: keys of the first run are
+compared with those of the second run in reverse order, then all pairs of keys whose positions
+differ in one bit, from the highest bit down. With 2**b keys, a thread does b of these steps in one
+pass: it loads all keys whose positions differ in a `Window` of b bits, and stores them at the same
+positions. Between passes, threads exchange keys in shared memory.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from functrans.ops.reductions.compiled.networks import Comparison
 
 
 class Window(NamedTuple):
-    """Bits of places, next to each other: the keys that differ in these alone are one thread's.
+    """Adjacent bits of positions: a thread has the keys whose positions differ only in these bits.
 
-    In memory, keys are in lines of as many as a thread has, and a gap behind each: so the threads
-    of a warp find their keys in different banks, wherever the window is.
+    Keys are stored in padded rows of as many as a thread has, so that the threads of a warp access
+    different banks for every window.
     """
 
     low: int
-    """The lowest one of the bits."""
+    """The lowest of the bits."""
     bits: int
-    """How many they are."""
+    """The number of bits."""
 
     @property
     def keys(self) -> int:
         return 1 << self.bits
 
     def first(self, thread: Scalar) -> Scalar:
-        """The place of the first key of a thread."""
+        """The position of the first key of a thread."""
         return idiv(thread, 1 << self.low) * (self.keys << self.low) + self.below(thread)
 
     def below(self, thread: Scalar) -> Scalar:
-        """The bits below the window of a thread's places."""
+        """The bits below the window of a thread's positions."""
         return irem(thread, 1 << self.low)
 
     def position(self, thread: Scalar, number: int, *, mirrored: bool = False) -> Position:
-        """Where a key of a thread is in memory; ``mirrored``: with the bits below reversed."""
+        """The memory position of a thread's key; ``mirrored``: with the bits below inverted."""
         below = self.below(thread)
         if mirrored:
             below = (1 << self.low) - 1 - below
@@ -54,23 +54,23 @@ class Window(NamedTuple):
 
 
 def room(keys: int, bits: int) -> tuple[int, int]:
-    """The room in memory for so many keys, of which a thread has 2 to the power of ``bits``."""
+    """The shape of the padded memory for keys, of which a thread has 2 to the power of ``bits``."""
     return keys >> bits, (1 << bits) + 1
 
 
 class Pass(NamedTuple):
-    """The comparisons that threads do at once: in a window, of places that differ in some bits."""
+    """Steps of the network that threads do in registers: comparisons within a window."""
 
     window: Window
     steps: tuple[int, ...]
-    """The bits, in the order in which they are gone through."""
+    """The bits, in the order of the steps."""
     mirrored: bool = False
     """Whether the first step compares the first half with the second one from its end: there, a
     thread has the keys whose bits below the window are reversed."""
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Those of a thread, of its keys."""
+        """The comparisons of a thread's keys, by their numbers."""
         keys = range(self.window.keys)
         distances = [1 << (bit - self.window.low) for bit in self.steps]
         pairs = [[(i, i + far) for i in keys if not i & far] for far in distances]
@@ -79,7 +79,7 @@ class Pass(NamedTuple):
         return list(chain(*pairs))
 
     def positions(self, thread: Scalar) -> list[Position]:
-        """Where the keys of a thread are in memory."""
+        """The memory positions of a thread's keys."""
         half = self.window.keys // 2
         return [
             self.window.position(thread, number, mirrored=self.mirrored and number >= half)
@@ -88,9 +88,9 @@ class Pass(NamedTuple):
 
 
 def merging(top: int, bits: int, *, mirrored: bool) -> Iterator[Pass]:
-    """The passes that make one run of two, which have 2 to the power of ``top`` keys together.
+    """The passes that merge two runs, which have 2 to the power of ``top`` keys together.
 
-    If they are not ``mirrored``, the second run is in memory from its end.
+    If they are not ``mirrored``, the second run is stored in reverse order.
     """
     while top > 0:
         low = max(top - bits, 0)
