@@ -68,8 +68,8 @@ def band_where(
         x, y = (band_where(each, holds, line, place, simplify) for each in condition.args)
         return x.within(y)
     if condition.op == "eq" and holds:
-        x, y = condition.args
-        return band_where((x <= y) & (y <= x), True, line, place, simplify)
+        one, other = condition.args
+        return band_where((one <= other) & (other <= one), True, line, place, simplify)
     if condition.op not in ("lt", "le") or None in map(simplify.bounds, condition.args):
         return ALL
     less, greater = condition.args if holds else condition.args[::-1]
