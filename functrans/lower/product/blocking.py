@@ -167,6 +167,7 @@ def blocks_of(
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
+    assert root.counter is not None
     if _is_thin(root, target):
         height = max(limits.thin_sums // size.columns, 1)
         tiles = -(-size.rows // height)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from functrans import config
@@ -116,7 +116,11 @@ def _at_most(level: str) -> Machine:
     here = host()
     if not here.triple.startswith(("x86_64", "amd64")):
         return here
-    return x86_64(here.has & set(LEVELS[level]), here.triple)
+    found = x86_64(here.has & set(LEVELS[level]), here.triple)
+    if found.has != set(LEVELS[level]):
+        return found
+    # LLVM's tuning for any x86-64 moves the sums of a tile through memory
+    return replace(found, cpu=level, features=f"{found.features},-prefer-256-bit")
 
 
 def _widest(features: Collection[str]) -> int:
