@@ -346,7 +346,7 @@ class _Emitter:
         if copies:
             return
         for base, mask in self._blocks(start, stop, lanes, statement.whole):
-            if is_in_parts(lanes):
+            if is_in_parts(statement):
                 emit_in_parts(ex, self._loop, statement, base, None if mask is None else stop)
                 continue
             with self._vector(statement.index, lanes, base, mask):
@@ -379,7 +379,7 @@ class _Emitter:
         with self._loop(start, whole, lanes) as counter:
             yield counter, None
         count = writer.define(f"sub nsw i64 {stop}, {start}")
-        if is_in_parts(lanes):
+        if lanes & (lanes - 1):
             over = writer.define(f"srem i64 {count}, {lanes}")
             done = writer.define(f"sub nsw i64 {count}, {over}")
         else:

@@ -259,6 +259,8 @@ class Memory:
         """Group the loads of adjacent elements in a loop's body, to be executed together."""
         vector = self.vector
         assert vector is not None
+        if vector.lanes & (vector.lanes - 1):
+            return  # such vectors are not transposed by halves
         vector.together = neighbours(body, vector.factors, vector.lanes, self.changing)
 
     def _load_transposed(self, node: Scalar, together: Neighbours, vector: Vector) -> Value:

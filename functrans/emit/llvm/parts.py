@@ -1,8 +1,9 @@
 """Vectors in parts: unroll-and-jam of a vector loop whose lanes are no power of two.
 
-LLVM splits a vector of 24 elements into single ones. So each vector is several, of 16 and 8, and
-every statement is executed for all of them before the next one: a reduction is one loop, with sums
-of its own for each part, and what it reads that is the same in all lanes is read once.
+LLVM splits a vector of 24 elements that goes from step to step into single ones. So each vector is
+several, of 16 and 8, and every statement is executed for all of them before the next one: a
+reduction is one loop, with sums of its own for each part, and what it reads that is the same in all
+lanes is read once.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from functrans.loop.statements import For, Reduce, Store
 Loop = Callable[[str, str], AbstractContextManager[str]]
 
 
-def is_in_parts(lanes: int) -> bool:
-    """Whether vectors of so many elements are several."""
-    return lanes & (lanes - 1) != 0
+def is_in_parts(statement: For) -> bool:
+    """Whether each vector of a loop is several: its sums go from step to step."""
+    has_sums = any(isinstance(each, Reduce) for each in statement.body)
+    return has_sums and statement.lanes & (statement.lanes - 1) != 0
 
 
 @dataclass

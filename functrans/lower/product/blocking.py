@@ -26,8 +26,9 @@ class Blocking(NamedTuple):
 
     Measured: the share of registers (13 rows of two vectors spill where 12 do not), `depth_bytes`
     (32 to 512 terms of a tile), `deepest_bytes` (192 to 2048), `few_panels` (attention's products
-    of 64 columns), on a core with AVX-512; `few_tiles`, `page` (2 to 1000 rows) with both;
-    `panel_bytes`, `packed_bytes`, `few_bytes`, `shortest_line` and `narrow_bytes` on one without.
+    of 64 columns), `largest_in_place`, on a core with AVX-512; `few_tiles`, `page` (2 to 1000
+    rows), `narrow_bytes` and `shortest_thin` with vectors of both sizes; `panel_bytes`,
+    `packed_bytes`, `few_bytes`, `shortest_line` and `most_rows` on one without.
     """
 
     depth_bytes: int = 1536
@@ -40,7 +41,9 @@ class Blocking(NamedTuple):
     rows: int = 48
     """Rows of a block: as many as make up for reading the panels again."""
     columns: int = 512
-    """Columns of a block, where what follows does not need whole rows."""
+    """Columns of a block at most, where what follows does not need whole rows."""
+    narrow_bytes: int = 2048
+    """Bytes of a row of a block at most then."""
     fewest_blocks: int = 8
     """Blocks that keep threads busy, where there are rows and columns for them."""
     packed_bytes: int = 512
@@ -53,8 +56,10 @@ class Blocking(NamedTuple):
     """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
     is read more often."""
     few_tiles: int = 16
-    """Tiles below each other for which the right operand is as well read where it is, without
-    AVX-512; with it, that holds for any number."""
+    """Tiles below each other for which the right operand is as well read where it is."""
+    largest_in_place: int = 1 << 22
+    """Bytes of one for which that holds for any number of tiles, with AVX-512: the pages of a
+    larger one may be more than those whose addresses are known."""
     fewest_tiles: int = 4
     """Those for which it is, too, if its rows share sets of a cache."""
     page: int = 4096
@@ -71,10 +76,8 @@ class Blocking(NamedTuple):
     """Rows of a block then."""
     few_registers: int = 16
     """Registers at most of a machine without AVX-512. Its second cache is small (half a megabyte):
-    a block is narrower, left operands that are read along their rows are packed once for all
-    blocks, and the next panel is fetched during one."""
-    narrow_bytes: int = 2048
-    """Bytes of a row of a block at most then."""
+    left operands that are read along their rows are packed once for all blocks, and the next panel
+    is fetched during one."""
     most_rows: int = 10
     """Rows of a tile at most then: each has an address, in a register that counters need, too."""
     few_rows: int = 7
@@ -175,6 +178,7 @@ def blocks_of(
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
+    assert root.counter is not None
     if _is_thin(root, target):
         height = max(limits.thin_sums // size.columns, 1)
         tiles = -(-size.rows // height)
@@ -204,9 +208,7 @@ def blocks_of(
         room = limits.block_bytes // ((depth + tiles * height) * itemsize * width)
         across = max(min(room, size.batch * panels // limits.fewest_blocks, panels), 1)
         return Blocks(height, width, depth, stretches, tiles, _even(panels, across), packs=True)
-    columns = limits.columns
-    if target.registers <= limits.few_registers:
-        columns = min(columns, limits.narrow_bytes // itemsize)
+    columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
     # fewer rows, and then fewer columns, where there would be too few blocks to share
@@ -229,22 +231,22 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
     few = extents_of(root).rows <= target[Blocking].rows_of_packing_blocks
     counter = root.counter
     assert counter is not None
-    is_packed = _is_large(root, target) and not reads_columns_in_place(root, target, tiles)
+    is_packed = _is_larger(root, target.cache) and not reads_columns_in_place(root, target, tiles)
     return few and is_packed and is_dense(root.factors[0], counter)
 
 
-def _is_large(root: Contraction, target: Target) -> bool:
-    """Whether the right operand is larger than the cache."""
+def _is_larger(root: Contraction, nbytes: int) -> bool:
+    """Whether the right operand has more bytes."""
     size = extents_of(root)
-    return size.terms * size.columns * root.target.dtype.itemsize > target.cache
+    return size.terms * size.columns * root.target.dtype.itemsize > nbytes
 
 
 def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> bool:
     """Whether tiles read the right operand where it is, whose columns are neighbours there.
 
     A packed copy is worth it where the rows of a panel share few sets of a cache, which loses them
-    before the next of the ``tiles`` below each other; and for many tiles on a machine without
-    AVX-512, for it spares reading lines that vectors cross.
+    before the next of the ``tiles`` below each other. If there are many tiles, it is where these
+    rows are in many pages, and without AVX-512, since it spares reading lines that vectors cross.
     """
     limits, right, counter = target[Blocking], root.factors[1], root.counter
     assert counter is not None
@@ -252,8 +254,9 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
         return False
     stride = Coefficients(counter).of_element(right.attribute, right.args)
     if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
-        return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_large(root, target))
-    return target.registers > limits.few_registers or tiles <= limits.few_tiles
+        return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_larger(root, target.cache))
+    is_small = not _is_larger(root, limits.largest_in_place)
+    return tiles <= limits.few_tiles or (is_small and target.registers > limits.few_registers)
 
 
 def _terms_of_wholes(

@@ -147,7 +147,7 @@ class Product(Storage):
         *_, rows, columns = self.sums.extents
         row, lane = index("row", rows), index("lane", columns)
         store = Store(self.sums, (*block.own, row, lane), const(0, self.dtype))
-        line = For(lane, ZERO, const(columns, INDEX), (store,), self.blocks.width, whole=True)
+        line = For(lane, ZERO, const(columns, INDEX), (store,), self.copied_lanes, whole=True)
         return (For(row, ZERO, const(rows, INDEX), (line,)),)
 
     def stored(self, block: Block) -> Body:
@@ -166,10 +166,10 @@ class Product(Storage):
         _, _, (column,) = self.root.sides
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
         store = Store(self.root.target, self._position(block, row, column), value(row, column))
-        width = self.blocks.width
+        lanes = self.copied_lanes
         if self.root.symmetric:
-            return block.half_stored(row, column, store, width, self.simplify)
-        inner = For(column, *block.columns, (store,), width, whole=self.size.columns % width == 0)
+            return block.half_stored(row, column, store, lanes, self.simplify)
+        inner = For(column, *block.columns, (store,), lanes, whole=self.size.columns % lanes == 0)
         return (For(number, *bounds, (inner,)),)
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:

@@ -84,6 +84,11 @@ class Storage:
         self.sums = buffer(f"{name}_block", self.dtype, (*own, height, width))
 
     @property
+    def copied_lanes(self) -> int:
+        """The lanes of loops that copy sums: a power of two."""
+        return self.blocks.width & -self.blocks.width
+
+    @property
     def packs_rows(self) -> bool:
         """Whether rows of the left operand that are neighbours in memory are packed as tiles."""
         return not self.reads_in_place and not self.left.along_terms

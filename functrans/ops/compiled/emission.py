@@ -182,22 +182,22 @@ class Emit(NamedTuple):
     applies : callable
         ``applies(eqn, target)``: whether an equation is compiled so; otherwise its elements are
         pulled, or NumPy is called.
-    if_kept : callable
-        ``if_kept(eqn, target)``: whether it is compiled so, and not pulled, if its result is in
-        memory in any case.
     operations : callable
         ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
         library not counted; ``of_graph`` counts those of an inner graph.
     by_elements : callable
         ``by_elements(eqn, target)``: whether operands are computed where the rule asks for their
         elements, each about once, and need no memory.
+    if_kept : callable
+        ``if_kept(eqn, target)``: whether it is compiled so, and not pulled, if its result is in
+        memory in any case.
     """
 
     rule: Callable[[Emission], None]
     applies: Callable[[Eqn, Target], bool] = always
-    if_kept: Callable[[Eqn, Target], bool] = _never
     operations: Callable[[Eqn, Callable[[Graph], int]], int] = _none
     by_elements: Callable[[Eqn, Target], bool] = _never
+    if_kept: Callable[[Eqn, Target], bool] = _never
 
 
 def by_loops(rule: Callable[[Emission], None]) -> Emit:

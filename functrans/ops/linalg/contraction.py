@@ -243,8 +243,8 @@ dot_general = primitive(
     emit=Emit(
         _compiled,
         applies=_is_emitted,
-        if_kept=_is_emitted_if_kept,
         by_elements=_asks_for_elements,
+        if_kept=_is_emitted_if_kept,
     ),
     emit_on_grid=Emit(_by_library, applies=_is_called),
     prepare=lambda x, y, **params: (promote(common, (x, y)), params),

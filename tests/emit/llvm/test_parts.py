@@ -50,3 +50,17 @@ def test_no_vector_has_another_number_of_lanes():
     text = emit(tile(size(0), 24, True, np.float64))
     assert "<16 x double>" in text and "<8 x double>" in text and "<24 x double>" not in text
     native.compile_object(text)
+
+
+@pytest.mark.parametrize("lanes", [6, 13, 15])
+def test_neighbours_of_an_odd_number_of_lanes_are_not_transposed(lanes):
+    count, column, k = size(0), const(4, INDEX), index("k")
+    x = buffer("x", np.dtype(float), (count, column))
+    y = buffer("y", np.dtype(float), (count,))
+    value = sum(
+        (load(x, (k, const(n, INDEX))) * (n + 1.0) for n in range(1, 4)), load(x, (k, ZERO))
+    )
+    loop = For(k, ZERO, count, (Store(y, (k,), value),), lanes, whole=True)
+    given, found = np.random.default_rng(0).normal(size=(2 * lanes, 4)), np.zeros(2 * lanes)
+    by_llvm(Kernel((x, y), 1, (loop,), ()), [given, found], (2 * lanes,))
+    np.testing.assert_allclose(found, given @ [1, 2, 3, 4])
