@@ -56,6 +56,8 @@ def instead(integer: bool = False) -> str:
     expression, stores = _expression(frame)
     if isinstance(expression, ast.Subscript):
         return _of_storing(expression) if stores else _of_index(expression, frame)
+    if integer and _is_product(expression):
+        return f"The length of a list must be known: {_STATIC}."
     if not isinstance(expression, ast.Call):
         return ""
     return _of_integers(expression, frame) if integer else _of_call(expression, frame)
@@ -65,6 +67,8 @@ def purpose() -> str:
     """The purpose for which the user's current expression needs an integer."""
     frame = user_frame()
     expression = None if frame is None else _expression(frame)[0]
+    if _is_product(expression):
+        return "the length of a list"
     if frame is None or not isinstance(expression, ast.Call):
         return "an index"
     function = _value(expression.func, frame)
@@ -90,6 +94,10 @@ def _expression(frame: FrameType) -> tuple[ast.expr | None, bool]:
     except (SyntaxError, ValueError):  # the file has changed
         return None, stores
     return statement.value if isinstance(statement, ast.Expr) else None, stores
+
+
+def _is_product(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -162,6 +170,7 @@ def _wants_shape(node: ast.Call, function: Any, frame: FrameType) -> bool:
         _numpys_name(function) is not None
         or _is_random(node.func, function, frame)
         or _is_method(node, frame)
+        or _is_method_of_unknown(node, frame)
     )
 
 
@@ -209,6 +218,15 @@ def _is_method(node: ast.Call, frame: FrameType) -> bool:
     )
 
 
+def _is_method_of_unknown(node: ast.Call, frame: FrameType) -> bool:
+    """Whether a method that arrays have is called, of a traced value or one without a name."""
+    function = node.func
+    if not isinstance(function, ast.Attribute) or function.attr not in protocols.methods:
+        return False
+    owner = _value(function.value, frame)
+    return owner is _UNKNOWN or hasattr(owner, "__array_ufunc__")
+
+
 def _is_of(function: Any, module: ModuleType) -> bool:
     return isinstance(function, BuiltinFunctionType) and function.__module__ == module.__name__
 
@@ -230,4 +248,7 @@ def _is_random(node: ast.expr, function: Any, frame: FrameType) -> bool:
     owners = [getattr(function, "__self__", None)]
     if isinstance(node, ast.Attribute):
         owners.append(_value(node.value, frame))
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+            if _value(node.value.func.value, frame) is numpy_random:  # a generator made here
+                return True
     return any(isinstance(x, (numpy_random.Generator, numpy_random.RandomState)) for x in owners)

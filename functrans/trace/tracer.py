@@ -313,11 +313,12 @@ class Tracer(Operators):
 
     def tolist(self) -> Any:
         """The numbers, if they have no derivatives that would be lost."""
-        return self._plain("a list (.tolist())").tolist()
+        words = "An array can be indexed and iterated like a list. To get a list, return the array."
+        return self._plain("a list (.tolist())", words).tolist()
 
-    def _plain(self, target: str) -> Any:
+    def _plain(self, target: str, otherwise: str = _PLAIN) -> Any:
         """The value, for a conversion that loses no derivative; else raise."""
-        return self._known_value if self._converts() else self._refuse_plain(target)
+        return self._known_value if self._converts() else self._refuse_plain(target, otherwise)
 
     def _converts(self) -> bool:
         """Whether it can be converted to a plain array without losing a derivative."""
@@ -325,7 +326,7 @@ class Tracer(Operators):
             return False
         return not is_inexact(self.dtype) or self._is_constant()
 
-    def _refuse_plain(self, target: str) -> NoReturn:
+    def _refuse_plain(self, target: str, otherwise: str = _PLAIN) -> NoReturn:
         """Raise: it is to become something plain."""
         self._owner.refused(self)
         self._check_usable()
@@ -337,7 +338,7 @@ class Tracer(Operators):
             last = " If a constant is meant, write functrans.stop_gradient(x)."
         raise TracerConversionError(
             f"{self._described()} cannot become {target}"
-            f"{located(user_source())}: {reason}.\n{converted_by() or instead() or _PLAIN}{last}"
+            f"{located(user_source())}: {reason}.\n{converted_by() or instead() or otherwise}{last}"
         )
 
     def _is_constant(self) -> bool:

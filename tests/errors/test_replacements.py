@@ -72,10 +72,17 @@ INSTEAD = {
     "TABLE.sum(axis=i - 2)": SHAPES,
     "np.sum(TABLE, axis=i - 2)": SHAPES,
     "np.random.rand(i)": SHAPES,
+    "x.reshape(i - 1, -1)": SHAPES,
+    "(x * TABLE).reshape(i, -1)": SHAPES,
+    "np.sin(x * TABLE).sum(axis=i - 2)": SHAPES,
+    "[x] * i": "The length of a list must be known: " + STATIC,
+    "(x * TABLE).tolist()": "An array can be indexed and iterated like a list. To get a list, "
+    "return the array.",
     "np.arange(0.0, x)": "How many numbers there are must be known: write np.arange(n) * step, or "
     "np.linspace(start, stop, n).",
     "np.random.normal(x)": DRAW,
     "RANDOM.normal(x)": DRAW,
+    "np.random.default_rng(0).normal(x)": DRAW,
 }  # fmt: skip
 
 # These work as they are.

@@ -319,7 +319,7 @@ class _Emitter:
         if statement.lanes > 1:
             self._vector_for(statement, bounds)
             return
-        if self.expressions.vector is not None:
+        if self.expressions.vector is not None and polling.is_short(self.writer, statement):
             with self._loop(*bounds) as counter:
                 self.expressions.indices[statement.index] = counter
                 self._nested(statement.body)

@@ -43,6 +43,12 @@ def strip(writer: Writer, body: tuple[Statement, ...], is_outermost: bool) -> st
     return writer.call("llvm.umax.i64", "i64", [("i64", length), ("i64", "1")])
 
 
+def is_short(writer: Writer, loop: For) -> bool:
+    """Whether a loop in a vector loop, whose iterations are usually few, needs no strips."""
+    work = _work(writer, (loop,))
+    return isinstance(work, int) and work <= _STRIP
+
+
 def look(writer: Writer, goes_on: str) -> None:
     """Poll, and return if the program is to stop; ends the block."""
     place = writer.define("getelementptr i64, ptr %flag, i64 1")

@@ -29,7 +29,8 @@ on_device = lazy("functrans.run.cuda.program:runnable")
 
 _compiling = lock()
 
-for switch in ("cpu", "skip_passes"):  # on which programs depend, and their keys do not
+# programs depend on these, and their keys do not
+for switch in ("cpu", "parallel_threshold", "skip_passes"):
     config.on_change(switch, lambda value: clear_caches())
 
 

@@ -65,6 +65,23 @@ def test_loops_are_interrupted(tmp_path):
     ]
 
 
+# steps of known number, in the lanes of vectors
+LANES = """
+for shape in [(50,), (50, 3)]:
+    steps = jit(vmap(lambda c: lax.fori_loop(0, STEPS, lambda i, c: np.sin(c), c)))
+    sender = later()
+    try:
+        steps(np.ones(shape))
+    except KeyboardInterrupt:
+        print("interrupted")
+    sender.join()
+"""
+
+
+def test_loops_in_lanes_of_vectors_are_interrupted(tmp_path):
+    assert run(LOOPS + LANES, tmp_path).split() == ["interrupted"] * 2
+
+
 # 600 sines of each of many numbers
 LONG_KERNEL = """
 def many(x):

@@ -9,6 +9,7 @@ from functrans import config, jit
 from functrans.emit.llvm import kernel as emit_llvm
 from functrans.run.call import memory, on_disk, steps
 from functrans.run.call.compiled import compile_graph
+from functrans.run.call.jitted import program
 from functrans.run.code import cache, machine, native
 from functrans.run.code.machine import LEVELS
 from functrans.run.code.modules import joined
@@ -49,6 +50,17 @@ def test_it_has_no_wider_vectors(level, registers, compiled_for):
     widest = {16: "xmm", 32: "ymm", 64: "zmm"}[HERE.vector_bytes]
     assert used[-1] == min(registers, widest, key=every.index)
     assert native.vector_bytes() == 16 << every.index(used[-1])
+
+
+@pytest.mark.parametrize(
+    ("switch", "value"), [("parallel_threshold", 1), ("skip_passes", ("outline",))]
+)
+def test_programs_of_other_settings_are_not_used_again(switch, value, monkeypatch):
+    graph, _ = graph_of("elementwise")
+    before = program(graph)
+    assert program(graph) is before
+    monkeypatch.setattr(config, switch, value)
+    assert program(graph) is not before
 
 
 @on_x86
