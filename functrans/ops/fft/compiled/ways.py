@@ -425,12 +425,18 @@ class _Transform:
 
     def _lines(self, points: int, width: int) -> Lines:
         shared = self.at.target.lanes_are_threads
-        many = self.at.target.registers >= MANY_REGISTERS
-        large = -(-self.limits.far // (width * self.dtype.itemsize)) if many else 1
+        large = self._large(width)
         return Lines(points, width, self.dtype, self.lanes, self.at.simplify, large, shared)
 
+    def _large(self, width: int) -> int:
+        """So many elements apart, butterflies of lines side by side have four points."""
+        if self.at.target.registers < MANY_REGISTERS:
+            return 1
+        return max(2, self.limits.far // (width * self.dtype.itemsize))
+
     def _turns(self, points: int) -> Parts | None:
-        return self.tables.multiples(points) if len(radices(points)) > 1 else None
+        several = len(radices(points, self._large(1))) > 1
+        return self.tables.multiples(points) if several else None
 
     def _result(self, position: Position, y: Pair) -> Stored:
         scale = self.scale
