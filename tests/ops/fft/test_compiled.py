@@ -125,6 +125,7 @@ WAYS = {
     "rows that share": ({"shared": 12}, (3, 120), 1),
     "one row that shares": ({"shared": 12}, (512,), 0),
     "short rows": ({}, (9, 12), 1),
+    "uneven rows": ({}, (37, 125), 1),
     "long rows": ({"long": 12}, (3, 120), 1),
     "columns": ({}, (120, 19), 0),
     "shared columns": ({"largest_tile": 256}, (2, 120, 19), 1),
