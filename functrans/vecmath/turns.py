@@ -38,12 +38,12 @@ def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
     steps : Scalar or int
         At most 2**50.
     """
-    known = not isinstance(steps, Scalar)
-    if known and steps <= np.iinfo(np.int32).max:
-        # a vector of these is converted by one instruction
-        numerator = convert(numerator, np.int32)
-    number = convert(numerator, np.float64)
-    whole = convert(const(steps, np.int64) if known else steps, np.float64)
+    if not isinstance(steps, Scalar):
+        if steps <= np.iinfo(np.int32).max:
+            # a vector of these is converted by one instruction
+            numerator = convert(numerator, np.int32)
+        steps = const(steps, np.int64)
+    number, whole = convert(numerator, np.float64), convert(steps, np.float64)
     # the rest is exact in floats, too, which all machines have vectors of
     half, is_lower = _least(number, whole - number)
     # from here on in units of a quarter of a step

@@ -5,8 +5,9 @@ The derivative of a matrix function at A along E is the upper right block of its
 primitive, which is linear in E, and whose derivative is that of a block matrix again: so there are
 derivatives of every order, for every spectrum.
 
-The exponential is computed by scaling and squaring (Al-Mohy and Higham, 2009), the logarithm by its
-inverse (2012), both by SciPy.
+The exponential is computed by scaling and squaring (Al-Mohy and Higham, 2009), by SciPy or, in
+compiled programs, by `functrans.ops.linalg.compiled.exponentials`; the logarithm by its inverse
+(2012), by SciPy.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
+from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval
-from functrans.lazily import lazy
+from functrans.lazily import Lazy, lazy
 from functrans.ops import dependence
 from functrans.ops.arrays.structural import place, zeros_like
+from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import primitive
 from functrans.ops.linalg.matrices import (
+    Matrices,
     above,
     beside,
     check_square,
     columns_of,
+    decomposed,
     far_apart,
     filled_by_matrix,
     of_matrices,
@@ -91,8 +96,13 @@ def _block(x: Any, upper: Any) -> Any:
     return above(beside(x, upper), beside(zeros_like(x), x))
 
 
-def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitive, Primitive]:
-    """A primitive, and its derivative along a matrix."""
+def _matrix_function(
+    name: str,
+    of_stack: Any,
+    domain: Domain,
+    emit: tuple[Any, Any] = (None, None),
+) -> tuple[Primitive, Primitive]:
+    """A primitive, and its derivative along a matrix; ``emit`` are the rules of both."""
 
     def second(a: Any, e: Any, out: Any, da: Any) -> Any:
         n = a.shape[-1]
@@ -112,6 +122,8 @@ def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitiv
         sparsity=lambda a, e: dependence.along(e, e.aval, e.aval.ndim - 2, e.aval.ndim - 1),
         transpose=[None, lambda ct, a, e: along(transposed(a), ct)],
         batch=batch,
+        emit=emit[1],
+        emit_on_grid=None,
         prepare=promoted,
         samples=cases(
             ((domain, (3, 3)), (3, 3), {}), ((domain, (2, 2, 2)), (2, 2, 2), {}),
@@ -123,6 +135,8 @@ def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitiv
         infer=same_square(name),
         numpy=of_stack,
         jvp=[lambda a, out, da: along(a, da)],
+        emit=emit[0],
+        emit_on_grid=None,
         samples=cases(
             ((domain, (3, 3)), {}), ((domain, (2, 2, 2)), {}), ((domain, (1, 1)), {}),
             (np.zeros((0, 0)), {}),
@@ -131,5 +145,30 @@ def _matrix_function(name: str, of_stack: Any, domain: Domain) -> tuple[Primitiv
     return whole, along
 
 
-expm_p, expm_frechet_p = _matrix_function("expm", _exponentials, far_apart)
+WRITTEN_OUT = 4
+"""Exponentials of up to so many rows are straight-line code. Up to the rows from which on there are
+loops, that takes seconds to compile, so these are SciPy's."""
+
+
+def _compiled(rule: Lazy, blocks: int) -> Emit:
+    """The compiled form, by matrices of so many ``blocks`` of rows."""
+    form = decomposed(rule)
+
+    def applies(eqn: Eqn, target: Any) -> bool:
+        rows = blocks * eqn.inputs[0].aval.shape[-1]
+        is_short = rows <= WRITTEN_OUT or rows > target[Matrices].largest
+        return is_short and form.applies(eqn, target)
+
+    return form._replace(applies=applies)
+
+
+expm_p, expm_frechet_p = _matrix_function(
+    "expm",
+    _exponentials,
+    far_apart,
+    (
+        _compiled(lazy("functrans.ops.linalg.compiled.exponentials:expm"), 1),
+        _compiled(lazy("functrans.ops.linalg.compiled.exponentials:frechet"), 2),
+    ),
+)
 logm_p, logm_frechet_p = _matrix_function("logm", _logarithms, regular)

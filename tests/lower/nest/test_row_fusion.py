@@ -153,6 +153,6 @@ def test_transforms(shape, monkeypatch):
 
 
 def test_a_transform_between_plain_elements_is_one_loop():
-    x = np.ones((20, 100), complex)
+    x = np.ones((20, 128), complex)
     # beside it, tables of twiddle factors
     assert kernels(power, x) == kernels(np.fft.fft, x) == 3

@@ -16,6 +16,7 @@ from functrans.ops.fft.split import (
     padded,
     split_fft_p,
 )
+from functrans.run.code import host
 from tests.fuzz import thresholds
 from tests.targets import take_host_for
 
@@ -124,6 +125,7 @@ WAYS = {
     "rows that share": ({"shared": 12}, (3, 120), 1),
     "one row that shares": ({"shared": 12}, (512,), 0),
     "short rows": ({}, (9, 12), 1),
+    "uneven rows": ({}, (37, 125), 1),
     "long rows": ({"long": 12}, (3, 120), 1),
     "columns": ({}, (120, 19), 0),
     "shared columns": ({"largest_tile": 256}, (2, 120, 19), 1),
@@ -133,11 +135,12 @@ WAYS = {
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("far", [1, 1 << 12])
+@pytest.mark.parametrize(("far", "registers"), [(1, 32), (1 << 12, 32), (1 << 12, 16)])
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way(way, far, dtype, monkeypatch):
+def test_each_way(way, far, registers, dtype, monkeypatch):
     limits, shape, axis = WAYS[way]
     take_host_for(monkeypatch, transforms={**limits, "far": far})
+    monkeypatch.setattr(host, "_registers", lambda: registers)
     monkeypatch.setattr(config, "parallel_threshold", 1)
     z = signal(shape, dtype)
     function = jit(lambda z: np.fft.fft(z, axis=axis))
@@ -149,6 +152,16 @@ def test_each_way(way, far, dtype, monkeypatch):
     assert error(found[0], expected) < bound(shape[axis])
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("n", [*range(1, 33), 40, 64, 72, 96, 128, 512])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lengths_with_few_registers(axis, n, monkeypatch):
+    """Eight is then four times two."""
+    monkeypatch.setattr(host, "_registers", lambda: 16)
+    z = signal((19, n) if axis else (n, 19))
+    got = jit(lambda z: np.fft.fft(z, axis=axis))(z)
+    np.testing.assert_allclose(got, np.fft.fft(z, axis=axis), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -37,6 +37,8 @@ class Transforms(NamedTuple):
     """Fewer rows than this may be fewer than there are threads."""
     short: int = 64
     """A row of fewer points has few vectors: several rows are done at once."""
+    uneven: int = 4096
+    """So are rows of fewer points of which no butterfly fills half of the vectors."""
     wide: int = 512
     """The most bytes of neighbouring columns that are done at once: lines that are a power of two
     apart have few places in the cache, and are fetched from memory one by one."""
@@ -92,7 +94,7 @@ def emit(at: Emission) -> None:
             transform.shared_columns()
     elif shape[axis] >= limits.long and _is_cut(shape[axis]):
         transform.long_rows()
-    elif shape[axis] < limits.short and transform.others >= transform.lanes:
+    elif transform.others >= transform.lanes and transform.is_short():
         transform.short_rows()
     else:
         transform.rows()
@@ -231,10 +233,21 @@ class _Transform:
         else:
             self._call(self.others, body, (memory,))
 
+    def is_short(self) -> bool:
+        """Whether vectors go across rows rather than along them."""
+        if self.points < self.limits.short:
+            return True
+        if self.at.target.lanes_are_threads or self.points >= self.limits.uneven:
+            return False
+        # half of a vector is still better than rows side by side, which fill the cache
+        return 2 * self._first_radix() % self.lanes != 0
+
+    def _is_full(self, radix: int) -> bool:
+        return radix % self.lanes == 0 and radix * self.lanes <= self.points
+
     def _first_radix(self) -> int:
         divisors = [r for r in (*FIRST_RADICES, *factors(self.points)) if self.points % r == 0]
-        full = (r for r in divisors if r % self.lanes == 0 and r * self.lanes <= self.points)
-        return next(full, divisors[0])
+        return next(filter(self._is_full, divisors), divisors[0])
 
     def _are_shared(self) -> bool:
         """Whether threads share the butterflies of each row."""
@@ -425,12 +438,18 @@ class _Transform:
 
     def _lines(self, points: int, width: int) -> Lines:
         shared = self.at.target.lanes_are_threads
-        many = self.at.target.registers >= MANY_REGISTERS
-        large = -(-self.limits.far // (width * self.dtype.itemsize)) if many else 1
+        large = self._large(width)
         return Lines(points, width, self.dtype, self.lanes, self.at.simplify, large, shared)
 
+    def _large(self, width: int) -> int:
+        """So many elements apart, butterflies of lines side by side have four points."""
+        if self.at.target.registers < MANY_REGISTERS:
+            return 1
+        return max(2, self.limits.far // (width * self.dtype.itemsize))
+
     def _turns(self, points: int) -> Parts | None:
-        return self.tables.multiples(points) if len(radices(points)) > 1 else None
+        several = len(radices(points, self._large(1))) > 1
+        return self.tables.multiples(points) if several else None
 
     def _result(self, position: Position, y: Pair) -> Stored:
         scale = self.scale

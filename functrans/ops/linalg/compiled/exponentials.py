@@ -1,0 +1,162 @@
+"""Exponentials of matrices by scaling and squaring, in the IR's own operations.
+
+``exp(A) = exp(A / 2**s)**(2**s)``, where the Padé approximant of degree 13 is exact to rounding
+(Higham, "The scaling and squaring method for the matrix exponential revisited", 2005). How often a
+matrix is halved is decided by its powers (Al-Mohy and Higham, "A new scaling and squaring algorithm
+for the matrix exponential", 2009): its norm alone may be large because of elements that do not
+matter, and each squaring doubles the error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.types import Aval
+from functrans.ops.arrays.structural import broadcast_to, expand_axes, reduce_sum, zeros_like
+from functrans.ops.compiled.emission import Emission
+from functrans.ops.compiled.inlining import inline
+from functrans.ops.control.while_loop import While
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.floats import binary_exponent
+from functrans.ops.linalg.factorisations import solve_p
+from functrans.ops.linalg.matrices import (
+    above,
+    beside,
+    columns_of,
+    identity,
+    product,
+    rows_of,
+)
+from functrans.ops.reductions.reduce import reduce_max, reduce_or
+from functrans.trace.stage import rewrite
+
+NUMERATOR = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0,
+    960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+"""The coefficients of the numerator of the approximant, and those of the denominator but for
+signs."""
+
+LARGEST = 4.25
+"""The approximant is exact to rounding up to a norm (as which that of powers may stand) of this."""
+
+TERMS = 27
+"""The power of the first term in which the approximant is wrong."""
+
+FIRST_TERM = 113250775606021113483283660800000000.0
+"""One over its coefficient."""
+
+FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
+"""The least norm of which this term can matter, if all of its summands are positive."""
+
+
+def expm(at: Emission) -> None:
+    """Exponentials of real matrices."""
+    inline(at, lambda a: [_exponential(a)])
+
+
+def frechet(at: Emission) -> None:
+    """Derivatives along matrices, brought to the size of the others: the blocks beside theirs."""
+    inline(at, lambda a, e: [_derivative(a, e)])
+
+
+def _derivative(a: Any, e: Any) -> Any:
+    n = a.shape[-1]
+    own, other = (_size(x) for x in (a, e))
+    whole = _exponential(above(beside(a, e * (own / other)), beside(zeros_like(a), a)))
+    return columns_of(rows_of(whole, 0, n), n, 2 * n) * (other / own)
+
+
+def _size(x: Any) -> Any:
+    largest = reduce_max(np.abs(x), axes=(x.ndim - 2, x.ndim - 1))
+    return expand_axes(select(largest == 0, 1, largest), (x.ndim - 2, x.ndim - 1))
+
+
+def _exponential(a: Any) -> Any:
+    one = identity(a.shape[-1], a.dtype)
+    # halved as often as its norm says, so that no power is too large
+    most = np.maximum(binary_exponent(_norm(a) / LARGEST), 0)
+    x = a * _power_of_two(-most, a.dtype)
+    x2 = product(x, x)
+    x4 = product(x2, x2)
+    x6 = product(x2, x4)
+    # as often as its powers say
+    fewer = (-binary_exponent(_norm(y) / LARGEST**k) // k for y, k in ((x4, 4), (x6, 6)))
+    spare = np.clip(np.minimum(*fewer), 0, np.minimum(most, np.finfo(a.dtype).maxexp // 7))
+    spare = np.maximum(spare - _further(x, spare), 0)
+    factor = _power_of_two(spare, a.dtype)
+    square = factor * factor
+    fourth = square * square
+    x, x2, x4, x6 = x * factor, x2 * square, x4 * fourth, x6 * (fourth * square)
+    count = most - spare
+    b = NUMERATOR
+    odd = product(x6, x6 * b[13] + x4 * b[11] + x2 * b[9])
+    odd = product(x, odd + x6 * b[7] + x4 * b[5] + x2 * b[3] + one * b[1])
+    even = product(x6, x6 * b[12] + x4 * b[10] + x2 * b[8])
+    even = even + x6 * b[6] + x4 * b[4] + x2 * b[2] + one * b[0]
+    # so small elements beside the diagonal keep their digits
+    return _squared(solve_p(even - odd, odd * 2.0, transpose_a=False) + one, count)
+
+
+def _norm(a: Any) -> Any:
+    """The largest sum of absolute values of a column."""
+    sums = reduce_sum(np.abs(a), axes=(a.ndim - 2,))
+    return reduce_max(sums, axes=(a.ndim - 2,))
+
+
+def _power_of_two(exponent: Any, dtype: np.dtype[Any]) -> Any:
+    """For each matrix a power of two."""
+    return expand_axes(np.ldexp(dtype.type(1), exponent), (exponent.ndim, exponent.ndim + 1))
+
+
+def _further(x: Any, spare: Any) -> Any:
+    """How much less often matrices may be doubled, so that terms which cancel are small, too.
+
+    That matters if their powers are much less than those of their norms.
+    """
+    own = _norm(x)
+    norm = own * np.ldexp(x.dtype.type(1), spare)
+    is_large = norm > FIRST_LARGE
+    size = expand_axes(select(is_large, own, 1), (x.ndim - 2, x.ndim - 1))
+    rows, _ = _loop(
+        lambda rows, step, x: [product(rows, x), step + 1],
+        lambda rows, step, x: step < TERMS,
+        [
+            broadcast_to(np.ones((), x.dtype), shape=(*x.shape[:-2], 1, x.shape[-1])),
+            select(_any(is_large), np.int32(0), np.int32(TERMS)),
+        ],
+        [np.abs(x) / size],
+    )
+    # an upper bound of the logarithm, in whole numbers
+    ratio = binary_exponent(reduce_max(rows, axes=(x.ndim - 2, x.ndim - 1)))
+    over = ratio + (TERMS - 1) * (binary_exponent(norm / FIRST_LARGE))
+    return select(is_large, np.maximum(-(-over // (TERMS - 1)), 0), 0)
+
+
+def _squared(x: Any, count: Any) -> Any:
+    """Matrices, each squared a number of times."""
+
+    def step(x: Any, count: Any) -> list[Any]:
+        goes_on = expand_axes(count > 0, (x.ndim - 2, x.ndim - 1))
+        return [select(goes_on, product(x, x), x), count - 1]
+
+    return _loop(step, lambda x, count: _any(count > 0), [x, count], [])[0]
+
+
+def _any(x: Any) -> Any:
+    return reduce_or(x, axes=tuple(range(x.ndim))) if x.ndim else x
+
+
+def _loop(step: Any, goes_on: Any, init: list[Any], consts: list[Any]) -> list[Any]:
+    """A while loop; ``step`` and ``goes_on`` take what changes, and then what does not."""
+    avals = [Aval(x.shape, x.dtype) for x in (*consts, *init)]
+    n = len(consts)
+    body, cond = (
+        rewrite(lambda *given, f=f: f(*given[n:], *given[:n]), avals)
+        for f in (step, lambda *given: [goes_on(*given)])
+    )
+    *carry, _ = While(cond, body, n, len(init), None).bind(consts, init)
+    return carry
