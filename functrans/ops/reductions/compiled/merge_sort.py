@@ -95,7 +95,7 @@ class _Sort(NamedTuple):
         line = tuple(index("line", n) for i, n in enumerate(extents) if i != self.axis)
         if extent <= self.at.target[Sorts].network:
             body = self.network(line, ZERO, extent, self.to_result(line))
-            self.call(_across(line, body, self.at.target.lanes(self.keys.nbytes)), ())
+            self.call(_across(line, body, self.lanes), ())
             return
         here, there = self.rows("runs", extent), self.rows("merged", extent)
         body = self.short_runs(line, extent, _to_rows(here))
@@ -107,6 +107,11 @@ class _Sort(NamedTuple):
             )
             here, there, width = there, here, 2 * width
         self.call(_shared(line, body), (*here, *there))
+
+    @property
+    def lanes(self) -> int:
+        """As many as a vector of the widest words of keys has: a power of two."""
+        return self.at.target.lanes(max(dtype.itemsize for dtype in self.keys.dtypes))
 
     def call(self, body: Body, stack: Rows) -> None:
         self.at.call(body, work=16 * self.target.count, stack=stack)
@@ -137,7 +142,7 @@ class _Sort(NamedTuple):
         run = index("run", whole)
         body = self.network(line, run * RUN, RUN, stores)
         last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
-        return _across((run,), body, self.at.target.lanes(self.keys.nbytes)) + last
+        return _across((run,), body, self.lanes) + last
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:
