@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp_of_ordinary, exp_of_pair, scale
+from functrans.vecmath.exponential import exp, exp_of_ordinary, exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -37,6 +37,9 @@ from functrans.vecmath.polynomial import (
 
 SQRT_HALF = 0.7071067811865476
 SQRT_HALF_LOW = {FLOAT64: -4.833646656726457e-17, FLOAT32: 1.210161710447897e-08}
+
+NORMAL_AT_0 = 1 / math.sqrt(2 * math.pi)
+"""The density of the normal distribution at 0."""
 
 K = 2.5
 
@@ -175,6 +178,28 @@ def erfcx(x: Scalar) -> Scalar:
     small = gauss * (1.0 - _erf_centre(x))
     left = where(a < 26.7, fma(gauss, 2.0, -right), np.inf)
     return first_nan(where(a < 0.65, small, where(x < 0, left, right)), x)
+
+
+@floating
+def normal_hazard(x: Scalar) -> Scalar:
+    """The density of the normal distribution over its distribution function.
+
+    That is the derivative of `log_ndtr`: about ``-x`` far to the left.
+    """
+    a, a_low = two_product(_bounded(abs(x), 2.0**60), SQRT_HALF)
+    a_low = fma(_bounded(abs(x), 2.0**60), SQRT_HALF_LOW[format_of(x)], a_low)
+    erfcx, erfcx_low = _erfcx(maximum(a, 0.47), a_low)
+    scaled = erfcx + erfcx_low
+    bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
+    square, square_low = two_product(bounded, bounded * 0.5)
+    power = exp(-square)
+    gauss = fma(power, -square_low, power)
+    middle, _ = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
+    far = (x < 0) & (a >= 0.65)
+    centre_or_right = where(a < 0.65, middle + 0.5, fma(gauss * -0.5, scaled, 1.0))
+    numerator = where(far, 2.0 * NORMAL_AT_0, gauss * NORMAL_AT_0)
+    result = numerator / where(far, scaled, centre_or_right)
+    return first_nan(where(x < -(2.0**60), -x, result), x)
 
 
 @floating
