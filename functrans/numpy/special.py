@@ -93,9 +93,10 @@ def _lost(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
         return 0
     above = sum(select(highest, terms, 0), axes, keepdims=True)
     rest = sum(select(highest, 0, terms), axes, keepdims=True)
-    rounded, precise = log(total / above), log1p(rest / above)
+    # where the rest is small, the first difference is exact
+    lost = log1p(((above - total) + rest) / total)
     # it has no share in the derivative, which is that of the sum
-    return stop_gradient(select(isfinite(rounded) & isfinite(precise), precise - rounded, 0))
+    return stop_gradient(select(isfinite(lost), lost, 0))
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

@@ -6,11 +6,11 @@ Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
 sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the
-quotients by ``x``; 5 for I and K, 6 for polygamma, 6.5 for kl_div and the exponential integrals, 8
-for beta), as `tests/vecmath` measures against mpmath; but relative to 1 for betaln, J and Y, and
-for lgamma and digamma of negative arguments, to the larger argument for logaddexp, and to the step
-for lgamma_difference, where terms cancel. What is exponential in a large number (beta beyond 512,
-inv_boxcox) loses about as many units as that number is large.
+quotients by ``x``; 4 for normal_hazard, 5 for I and K, 6 for polygamma, 6.5 for kl_div and the
+exponential integrals, 8 for beta), as `tests/vecmath` measures against mpmath; but relative to 1
+for betaln, J and Y, and for lgamma and digamma of negative arguments, to the larger argument for
+logaddexp, and to the step for lgamma_difference, where terms cancel. What is exponential in a large
+number (beta beyond 512, inv_boxcox) loses about as many units as that number is large.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 
@@ -87,6 +87,7 @@ erf = lazy("functrans.vecmath.special:erf")
 erfc = lazy("functrans.vecmath.special:erfc")
 erfcx = lazy("functrans.vecmath.special:erfcx")
 log_ndtr = lazy("functrans.vecmath.special:log_ndtr")
+normal_hazard = lazy("functrans.vecmath.special:normal_hazard")
 gamma = lazy("functrans.vecmath.stirling:gamma")
 gammasgn = lazy("functrans.vecmath.stirling:gammasgn")
 rgamma = lazy("functrans.vecmath.stirling:rgamma")
@@ -154,6 +155,7 @@ __all__ = [
     "logaddexp2",
     "logit",
     "ndtri",
+    "normal_hazard",
     "polygamma",
     "polygamma_difference",
     "power",

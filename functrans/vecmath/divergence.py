@@ -4,7 +4,7 @@ For ``x`` and ``y`` within a factor of 2, ``log(x / y) = 2 atanh(s)`` with
 ``s = (x - y) / (x + y)``, where the difference is exact; the divergence of Kullback and Leibler is
 then ``(x + y) s**2`` times a series.
 
-All are computed in float64, also for float32.
+The loss is computed in float64, also for float32.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ import numpy as np
 from functrans.loop.scalar import Scalar, const, eq, fma, where
 from functrans.vecmath.hyperbolic import ATANH_TO_A_THIRD
 from functrans.vecmath.logarithm import log
-from functrans.vecmath.polynomial import FLOAT64, in_float64, is_nan, polynomial
+from functrans.vecmath.polynomial import floating, format_of, in_float64, is_nan, polynomial
 from functrans.vecmath.roots import hypot
 
 
 def _of_positive(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
     """``x log(x / y)``, and that less ``x - y``."""
-    huge = (x > 2.0**1000) | (y > 2.0**1000)
+    form = format_of(x)
+    limit = 2.0 ** (form.bias - 23)
+    huge = (x > limit) | (y > limit)
     one = const(1.0, x.dtype)
     unit = where(huge, one * 0.5, one)
     total = x * unit + y * unit
-    s = (x * unit - y * unit) / total
-    rest = polynomial(s * s, ATANH_TO_A_THIRD[FLOAT64])  # (2 atanh(s) - 2 s) / s**3
-    near_entropy = x * fma(s * s * s, rest, s * 2.0)
+    difference = x * unit - y * unit
+    s = difference / total
+    rest = polynomial(s * s, ATANH_TO_A_THIRD[form])  # (2 atanh(s) - 2 s) / s**3
+    # 2 s = f (1 - s) for f = x / y - 1, whose rounding is the only one that matters
+    f = difference / (y * unit)
+    near_entropy = x * fma(s, fma(s * s, rest, -f), f)
     divergence = fma((s + 1.0) * s * 0.5, rest, 1.0)
     near_divergence = (total * (s * s)) * divergence * where(huge, one * 2.0, one)
     ratio = x / y
-    moderate = (ratio > 2.0**-1000) & (ratio < 2.0**1000)
+    moderate = (ratio > 1 / limit) & (ratio < limit)
     logarithm = where(moderate, log(where(moderate, ratio, 1.0)), log(x) - log(y))
     far_entropy = x * logarithm
     near = abs(s) < 1 / 3
@@ -43,14 +48,14 @@ def _guarded(x: Scalar, y: Scalar, inside: Scalar, at_zero: Scalar) -> Scalar:
     return where(is_nan(x) | is_nan(y), np.nan, result)
 
 
-@in_float64
+@floating
 def rel_entr(x: Scalar, y: Scalar) -> Scalar:
     """``x log(x / y)``; 0 for ``x`` zero, infinite for negative arguments."""
     entropy, _ = _of_positive(x, y)
     return _guarded(x, y, entropy, const(0.0, x.dtype))
 
 
-@in_float64
+@floating
 def kl_div(x: Scalar, y: Scalar) -> Scalar:
     """``x log(x / y) - x + y``; infinite for negative arguments."""
     _, divergence = _of_positive(x, y)

@@ -136,7 +136,8 @@ def exp_of_ordinary(x: Scalar) -> Scalar:
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
     """``2**shift * e**x``, overflowing only where that product does."""
     table = _TABLES[format_of(x)]
-    _, exponent, r = _reduce(clamp(x, table.lowest, table.highest + 1.0))
+    highest = table.highest + 1.0 - min(shift, 0)  # more than as many powers of two
+    _, exponent, r = _reduce(clamp(x, table.lowest, highest))
     mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
     return scale(mantissa, exponent + shift if shift else exponent)
 

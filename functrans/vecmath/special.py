@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp_of_ordinary, exp_of_pair, scale
+from functrans.vecmath.exponential import exp, exp2_normal, exp_of_pair, scale
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -38,15 +38,17 @@ from functrans.vecmath.polynomial import (
 SQRT_HALF = 0.7071067811865476
 SQRT_HALF_LOW = {FLOAT64: -4.833646656726457e-17, FLOAT32: 1.210161710447897e-08}
 
-K = 2.5
+NORMAL_AT_0 = 1 / math.sqrt(2 * math.pi)
+"""The density of the normal distribution at 0."""
 
-ERF_ONE = 6.0
-"""From here on the error function rounds to 1."""
+K = 2.5
 
 
 class _Table(NamedTuple):
     erf: tuple[float, ...]
     """``erf(x) / x - 1`` in ``x**2``, up to 1."""
+    log2_erfc: tuple[float, ...]
+    """``log2(erfc(a))`` in ``a - 1``, from 1 to `erf_one`."""
     ndtr: tuple[float, ...]
     """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
     erfcx: tuple[float, ...]
@@ -55,6 +57,8 @@ class _Table(NamedTuple):
     """What the rounding took from the first three coefficients."""
     last: float
     """Beyond this erfc is zero."""
+    erf_one: float
+    """Beyond this erf rounds to 1."""
 
 
 _TABLES: dict[Format, _Table] = {
@@ -64,6 +68,15 @@ _TABLES: dict[Format, _Table] = {
             0.005223977596735968, -0.0008548325485010354, 0.00012055280497266537,
             -1.4924465661914708e-05, 1.6444150973994323e-06, -1.6183995351786728e-07,
             1.3616722195147212e-08, -7.607863919918988e-10,
+        ),
+        log2_erfc=(
+            -2.6684166967815997, -3.807225345853587, -1.216346657687225, -0.05995999001316033,
+            0.014475749789421066, -0.002853507858311803, 0.000342372574339753,
+            3.794857741210528e-05, -3.9270834750101055e-05, 1.4015058328205586e-05,
+            -3.166747534142315e-06, 3.9407131348501194e-07, 3.992919453017138e-09,
+            -6.498286668768549e-11, -9.240707058288298e-09, 5.122896246994357e-09,
+            -1.4484780752407862e-09, 2.4280659293679984e-10, -2.304721454051545e-11,
+            9.605356574646913e-13,
         ),
         ndtr=(
             -0.10105771959856732, -0.06649038006690502, 0.009973557010025854,
@@ -83,11 +96,16 @@ _TABLES: dict[Format, _Table] = {
         ),
         erfcx_low=(-5.662786079184387e-17, -1.0678896756990062e-17, -2.4046947227871086e-17),
         last=28.0,
+        erf_one=6.0,
     ),
     FLOAT32: _Table(
         erf=(
             0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
             0.005187164526432753, -0.0007997883949428797, 7.807041401974857e-05,
+        ),
+        log2_erfc=(
+            -2.668416738510132, -3.8072214126586914, -1.2164011001586914, -0.059705495834350586,
+            0.013967440463602543, -0.0024023873265832663, 0.00020557934476528317,
         ),
         ndtr=(
             -0.10105772316455841, -0.06649024784564972, 0.00997274648398161, -0.00118545803707093,
@@ -101,6 +119,7 @@ _TABLES: dict[Format, _Table] = {
         ),
         erfcx_low=(-2.782051033989319e-08, 1.1088455709185041e-09, -9.614707252580956e-09),
         last=11.0,
+        erf_one=4.0,
     ),
 }  # fmt: skip
 
@@ -145,11 +164,10 @@ def _erf_centre(x: Scalar) -> Scalar:
 @floating
 def erf(x: Scalar) -> Scalar:
     """The error function."""
-    a = _bounded(abs(x), ERF_ONE)
+    table = _TABLES[format_of(x)]
+    a = _bounded(abs(x), table.erf_one)
     # a sixth of 1 at most, whose error matters less
-    reciprocal = 1.0 / (a + K)
-    series = polynomial(fma(reciprocal, -2.0 * K, 1.0), _TABLES[format_of(x)].erfcx)
-    large = 1.0 - exp_of_ordinary(-(a * a)) * (series * reciprocal)
+    large = 1.0 - exp2_normal(polynomial(a - 1.0, table.log2_erfc), None)
     # a NaN is not large
     return where(a >= 1.0, copysign(large, x), _erf_centre(x))
 
@@ -175,6 +193,28 @@ def erfcx(x: Scalar) -> Scalar:
     small = gauss * (1.0 - _erf_centre(x))
     left = where(a < 26.7, fma(gauss, 2.0, -right), np.inf)
     return first_nan(where(a < 0.65, small, where(x < 0, left, right)), x)
+
+
+@floating
+def normal_hazard(x: Scalar) -> Scalar:
+    """The density of the normal distribution over its distribution function.
+
+    That is the derivative of `log_ndtr`: about ``-x`` far to the left.
+    """
+    a, a_low = two_product(_bounded(abs(x), 2.0**60), SQRT_HALF)
+    a_low = fma(_bounded(abs(x), 2.0**60), SQRT_HALF_LOW[format_of(x)], a_low)
+    erfcx, erfcx_low = _erfcx(maximum(a, 0.47), a_low)
+    scaled = erfcx + erfcx_low
+    bounded = _bounded(abs(x), _TABLES[format_of(x)].last * 2.0**0.5)
+    square, square_low = two_product(bounded, bounded * 0.5)
+    power = exp(-square)
+    gauss = fma(power, -square_low, power)
+    middle, _ = _odd(x, x * 0.5, _TABLES[format_of(x)].ndtr)
+    far = (x < 0) & (a >= 0.65)
+    centre_or_right = where(a < 0.65, middle + 0.5, fma(gauss * -0.5, scaled, 1.0))
+    numerator = where(far, 2.0 * NORMAL_AT_0, gauss * NORMAL_AT_0)
+    result = numerator / where(far, scaled, centre_or_right)
+    return first_nan(where(x < -(2.0**60), -x, result), x)
 
 
 @floating

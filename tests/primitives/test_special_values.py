@@ -20,6 +20,7 @@ INTEGERS = [0, 1, -1, 2, -3, 7, 63, 64, 100]
 UNDEFINED = {
     ("reciprocal", "i"): "an integer divided by 0",
     ("reciprocal", "u"): "an integer divided by 0",
+    ("power_of_integers", "i"): "negative powers are refused",
     ("required_good", "f"): "NaN is refused: it is there for that",
 }
 

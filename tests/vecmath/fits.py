@@ -47,6 +47,15 @@ def erfcx_of_t(t: Any) -> Any:
     return erfcx(a) * (a + ERFCX_CENTRE)
 
 
+def log2_erfc(t: Any) -> Any:
+    return mp.log(mp.erfc(t + 1), 2)
+
+
+def one_over_erfc(t: Any) -> Any:
+    """What an error is relative to that is to be small in ``1 - erfc``."""
+    return 1 / mp.erfc(t + 1)
+
+
 def digamma_over_root(u: Any) -> Any:
     root = mp.findroot(mp.digamma, 1.4616321449683623)
     return mp.digamma(u + 1.75) / (u + 1.75 - root)
@@ -118,6 +127,8 @@ FITS: dict[str, tuple[Any, ...]] = {
     "cosh 32": (COSH, 3, 1e-9, LN2_HALF**2, F32, lambda z: mp.cosh(mp.sqrt(z)) / z),
     "erf 64": (ERF, 12, 0, 1.001, F64, lambda z: ERF(z) + 1),
     "erf 32": (ERF, 7, 0, 1.001, F32, lambda z: ERF(z) + 1),
+    "log2_erfc 64": (log2_erfc, 20, 0, 5, F64, one_over_erfc),
+    "log2_erfc 32": (log2_erfc, 7, 0, 3, F32, one_over_erfc),
     "ndtr 64": (NDTR, 12, 0, 2.01, F64, lambda z: NDTR(z) + 0.5),
     "ndtr 32": (NDTR, 7, 0, 2.01, F32, lambda z: NDTR(z) + 0.5),
     "erfcx 64": (erfcx_of_t, 24, ERFCX_LOW, 1 - 1e-13, F64, None),

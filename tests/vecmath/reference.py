@@ -72,6 +72,12 @@ def _log_ndtr(x: mpf) -> mpf:
     return -x * x / 2 - mp.log(-x * mp.sqrt(2 * mp.pi)) + mp.log1p(-1 / x**2)
 
 
+def _normal_hazard(x: mpf) -> mpf:
+    if x > -1000:
+        return mp.npdf(x) / (mp.erfc(-x / mp.sqrt(2)) / 2)
+    return -x / (1 - 1 / x**2 + 3 / x**4)
+
+
 def _lgamma(x: mpf) -> mpf:
     if x > 0:
         return mp.loggamma(x)
@@ -113,6 +119,9 @@ CASES = (
     Case("cbrt", _cbrt, ((-1, 1), (-100, 100)), _always),
     Case("erf", _erf, ((-1.1, 1.1), (-6, 6)), _below(100), bound=1.5),
     Case("erfc", mp.erfc, ((-1, 1), (-6, 10), (0.5, 28)), _below(100), bound=2.5),
+    Case(
+        "normal_hazard", _normal_hazard, ((-1, 1), (-6, 8), (-50, 12)), lambda x: x < 12, bound=4
+    ),
     Case("log_ndtr", _log_ndtr, ((-1, 1), (-6, 8), (-50, 13)), lambda x: x < 30, bound=2),
     Case(
         "logit", lambda x: mp.log(x / (1 - x)), ((0.01, 0.99), (0.49, 0.51)),

@@ -1,6 +1,6 @@
 """The fits behind the special functions of `functrans.vecmath`, see `tests.vecmath.fits`.
 
-All are for float64, in which these functions are computed for float32 too.
+Most are for float64, in which these functions are computed for float32 too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.vecmath.remez import Function
 
-F64 = np.float64
+F64, F32 = np.float64, np.float32
 FAR = 1 - mp.mpf(10) ** -10
 
 
@@ -143,6 +143,14 @@ SPECIAL_FITS: dict[str, tuple[Any, ...]] = {
     ),
     "i0 small": (of_square(lambda x: mp.besseli(0, x)), 15, SMALL, 64, F64, None),
     "i1 small": (of_square(lambda x: mp.besseli(1, x) / x), 15, SMALL, 64, F64, None),
+    "i2 small": (of_square(lambda x: mp.besseli(2, x) / x**2), 15, SMALL, 64, F64, None),
+    **{
+        f"i{n} small 32": (
+            of_square(lambda x, n=n: mp.besseli(n, x) / x**n), 10, SMALL, 64, F32, None,
+        )
+        for n in (0, 1, 2)
+    },
+    **{f"i{n} large 32": (inverted(scaled_i(n), 8), 7, -FAR, 1, F32, None) for n in (0, 1)},
     "i0 large": (inverted(scaled_i(0), 8), 23, -FAR, 1, F64, None),
     "i1 large": (inverted(scaled_i(1), 8), 23, -FAR, 1, F64, None),
     "k0 small": (of_square(regular_k0), 8, SMALL, 1, F64, None),

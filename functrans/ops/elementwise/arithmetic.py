@@ -104,10 +104,27 @@ def _signs_differ(x: Scalar, y: Scalar) -> Scalar:
     return (x < 0) ^ (y < 0)
 
 
+def _truncated_rest(x: Scalar, y: Scalar) -> Scalar:
+    """The remainder of truncated division of floats, exactly: ``x - trunc(x / y) y`` with an fma.
+
+    A quotient below 2**p, for p digits, is rounded to the next integer at most: the rest, which is
+    then negative, is a multiple of the unit of ``x`` or ``y``, and is exact, too.
+    """
+    if x.dtype == np.float16:
+        wide = _truncated_rest(*(scalar.convert(each, np.float32) for each in (x, y)))
+        return scalar.convert(wide, x.dtype)
+    dividend, divisor = abs(x), abs(y)
+    quotient = dividend / divisor
+    rest = scalar.fma(-scalar.trunc(quotient), divisor, dividend)
+    rest = scalar.copysign(scalar.where(rest < 0, rest + divisor, rest), x)
+    ordinary = (quotient < 2.0 ** np.finfo(x.dtype).nmant) & (divisor < np.inf)
+    return scalar.unlikely(~ordinary, scalar.irem(x, y), rest)
+
+
 def _remainder(x: Scalar, y: Scalar) -> Scalar:
     """Of the divisor's sign; 0 for an integer divided by 0."""
     if x.dtype.kind == "f":
-        rest = scalar.irem(x, y)
+        rest = _truncated_rest(x, y)
         moved = scalar.where(_signs_differ(rest, y), rest + y, rest)
         # 0 % 0 is NaN: the comparison with 0 fails, and the NaN stays
         return scalar.where(scalar.eq(rest, 0), scalar.copysign(0, y), moved)
@@ -125,10 +142,14 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
-        # the quotient is taken of what divides evenly, and so is nearly an integer already
-        quotient = (x - scalar.irem(x, y)) / y
-        below = scalar.ne(scalar.irem(x, y), 0) & _signs_differ(scalar.irem(x, y), y)
-        quotient = scalar.rint(scalar.where(below, quotient - 1, quotient))
+        # The quotient is taken of what divides evenly, and so is nearly an integer already. Halves,
+        # which large ones may be, are rounded down, as NumPy does.
+        rest = _truncated_rest(x, y)
+        quotient = (x - rest) / y
+        below = scalar.ne(rest, 0) & _signs_differ(rest, y)
+        quotient = scalar.where(below, quotient - 1, quotient)
+        whole = scalar.floor(quotient)
+        quotient = scalar.where(quotient - whole > 0.5, whole + 1, whole)
         signed = scalar.where(scalar.eq(quotient, 0), scalar.copysign(0, x / y), quotient)
         return scalar.where(scalar.eq(y, 0), x / y, signed)
     if _is_power_of_two(y):
@@ -142,7 +163,7 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
 
 def _fmod(x: Scalar, y: Scalar) -> Scalar:
     if x.dtype.kind == "f":
-        return scalar.irem(x, y)
+        return _truncated_rest(x, y)
     divisor, zero, _ = _harmless(x, y)
     return scalar.where(zero, 0, scalar.irem(x, divisor))
 

@@ -109,7 +109,11 @@ log_ndtr_derivative: Primitive = primitive(
     numpy=lambda x, *, n: _derivative(n, x, np.exp, _log_ndtr, where_of_numbers),
     jvp=[lambda x, out, dx, *, n: dx * log_ndtr_derivative(x, n=n + 1)],
     batch=lambda operands, axes, *, n: (log_ndtr_derivative(operands[0], n=n), axes[0]),
-    scalar=lambda x, *, n: _derivative(n, x, vecmath.exp, vecmath.log_ndtr, scalar.where),
+    scalar=lambda x, *, n: (
+        vecmath.normal_hazard(x)
+        if n == 1
+        else _derivative(n, x, vecmath.exp, vecmath.log_ndtr, scalar.where)
+    ),
     elementwise=True,
     samples=cases(
         ((reals(-9, 9), (4,)), {"n": 1}), ((reals(-9, -4), (2, 3)), {"n": 2}),

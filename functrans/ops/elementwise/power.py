@@ -25,7 +25,6 @@ from functrans.ops.arrays.promotion import (
     strong_dtype,
     ufunc_promotion,
 )
-from functrans.ops.compiled.emission import by_loops
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
@@ -173,7 +172,7 @@ power: Primitive = elementwise(
 
 power_of_integers = elementwise(
     "power_of_integers", numpy=lambda x, y: np.power(x, y),
-    emit=by_loops(lazy("functrans.ops.elementwise.compiled.integers:power")),
+    scalar=lazy("functrans.ops.elementwise.compiled.integers:power"),
     jvp=ZERO_DERIVATIVE,
     promotion=_as_power, samples=[integers(-3, 4), integers(0, 5)],
 )  # fmt: skip

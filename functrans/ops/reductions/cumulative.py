@@ -22,7 +22,7 @@ from functrans.ops.define import primitive
 from functrans.ops.dependence import Dependent, Pattern, check_entries, pairs, product, size
 from functrans.ops.elementwise.choice import masked, maximum, minimum
 from functrans.ops.elementwise.compare import equal
-from functrans.ops.reductions.reduce import Parts, stretch, times
+from functrans.ops.reductions.reduce import Combine, Parts, stretch, times
 from functrans.ops.samples import cases, integers
 
 _emit = lazy("functrans.ops.reductions.compiled.running:emit")
@@ -79,9 +79,6 @@ cumsum: Primitive = _cumulative(
     transpose_adds=True,
     sparsity=_sparsity,
 )  # fmt: skip
-
-
-Combine = Callable[[Parts, Parts], Parts]
 
 
 def running(combine: Combine, parts: Parts, axis: int, reverse: bool) -> Parts:

@@ -36,6 +36,7 @@ from functrans.ops.samples import booleans, cases, integers
 
 Axes = tuple[int, ...]
 Parts = tuple[Any, ...]
+Combine = Callable[[Parts, Parts], Parts]
 
 
 def _reduction(name: str, ufunc: np.ufunc, operation: str, **slots: Any) -> Primitive:
@@ -64,12 +65,12 @@ def times(x_dx: Parts, y_dy: Parts) -> Parts:
     return x * y, dx * y + x * dy
 
 
-def _folded(parts: Parts, axis: int) -> Parts:
-    """Numbers and tangents, the first half along an axis multiplied by the last."""
+def _folded(combine: Combine, parts: Parts, axis: int) -> Parts:
+    """Numbers of several parts, the first half along an axis combined with the last."""
     shape = parts[0].shape
     count = shape[axis] // 2
     first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
-    products = times(
+    products = combine(
         tuple(read_slice(x, index=first) for x in parts),
         tuple(read_slice(x, index=last) for x in parts),
     )
@@ -81,20 +82,24 @@ def _folded(parts: Parts, axis: int) -> Parts:
     )
 
 
-def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """By multiplications only: a zero among the elements is no trouble."""
-    if x.size == 0:
-        return None
-    parts = (x, dx)
+def combined_by_halves(combine: Combine, parts: Parts, axes: Axes) -> Parts:
+    """All numbers along axes, combined in pairs, and pairs of pairs; there is at least one."""
+    shape = drop_axes(parts[0].shape, axes)
     for axis in axes:
         while parts[0].shape[axis] > 1:
-            parts = _folded(parts, axis)
-    return reshape(parts[1], shape=out.shape)
+            parts = _folded(combine, parts, axis)
+    return tuple(reshape(x, shape=shape) for x in parts)
+
+
+def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
+    """By multiplications only: a zero among the elements is no trouble."""
+    return combined_by_halves(times, (x, dx), axes)[1] if x.size else None
 
 
 reduce_prod = _reduction(
     "reduce_prod", np.multiply, "mul",
     jvp=[_tangent_of_product],
+    parts=lazy("functrans.ops.reductions.compiled.complex_product:product"),
     samples=cases(
         ((2, 3), {"axes": (0,)}), ((2, 3), {"axes": (0, 1)}), ((5, 3, 4), {"axes": (0, 2)}),
         ((), {"axes": ()}), ((0, 3), {"axes": (0,)}), ((7,), {"axes": (0,)}),

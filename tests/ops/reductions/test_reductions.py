@@ -195,3 +195,13 @@ def test_a_loop_sorts_without_leaving_it():
         state = np.median([*x, state])
         np.testing.assert_array_equal(order, np.argsort(x))
     np.testing.assert_allclose(found, state)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1,), (17,), (300,), (2, 17, 3)])
+def test_products_of_complex_numbers_are_compiled(shape):
+    rng = np.random.default_rng(0)
+    z = np.exp(1j * rng.normal(size=shape))
+    for axis in (0, None):
+        compiled = jit(lambda z, axis=axis: np.prod(z, axis=axis))
+        np.testing.assert_allclose(compiled(z), np.prod(z, axis=axis), rtol=1e-12)
+        assert "call NumPy" not in compiled.lower(z).schedule()

@@ -1,6 +1,6 @@
 """Euclid's algorithm and exponentiation by squaring in compiled programs.
 
-Each number takes a loop of its own length, over locals.
+The former takes a loop of its own length for each number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from functrans.loop.failures import NEGATIVE_POWER
 from functrans.loop.nodes import index, required
-from functrans.loop.scalar import Scalar, const, convert, eq, idiv, irem, ne, where
+from functrans.loop.scalar import Scalar, const, convert, eq, idiv, irem, ne, unlikely, where
 from functrans.loop.statements import Assign, Let, Statement, Store, While, local
 from functrans.ops.compiled.elements import broadcast_index
 from functrans.ops.compiled.emission import Emission
@@ -30,10 +30,6 @@ def gcd(at: Emission) -> None:
 
 def lcm(at: Emission) -> None:
     _emit(at, _least_multiple)
-
-
-def power(at: Emission) -> None:
-    _emit(at, _squaring)
 
 
 def _emit(at: Emission, made: Callable[[Scalar, Scalar], Made]) -> None:
@@ -69,12 +65,19 @@ def _least_multiple(x: Scalar, y: Scalar) -> Made:
     return statements, idiv(x, where(eq(common, 0), 1, common)) * y
 
 
-def _squaring(x: Scalar, y: Scalar) -> Made:
+SHORT = 6
+"""Exponents of so many bits are usual, and even those wrap around unless the base is tiny."""
+
+
+def power(x: Scalar, y: Scalar) -> Scalar:
+    """Exponentiation by squaring, of which what long exponents need is left out elsewhere."""
+    bits = 8 * y.dtype.itemsize
     if y.dtype.kind == "i":
-        y = required(y >= 0, y, NEGATIVE_POWER)
-    factor, bits, product = local(x.dtype, "factor"), local(y.dtype, "bits"), local(x.dtype, "p")
-    following = (factor * factor, bits >> 1, where(eq(bits & 1, 0), product, product * factor))
-    return (
-        Let((factor, bits, product), (x, y, const(1, x.dtype))),
-        While((), bits > 0, (Assign((factor, bits, product), following),)),
-    ), product
+        y, bits = required(y >= 0, y, NEGATIVE_POWER), bits - 1
+    factor, product = x, const(1, x.dtype)
+    short = product
+    for bit in range(bits):
+        product = where(eq((y >> bit) & 1, 0), product, product * factor)
+        factor = factor * factor
+        short = product if bit < SHORT else short
+    return unlikely(y >= 1 << SHORT, product, short)
