@@ -112,7 +112,7 @@ CASES = (
     Case("sinh", _or_argument(mp.sinh), ((-1.1, 1.1), (-85, 85)), _below(2000), bound=2),
     Case("cosh", mp.cosh, ((-1.1, 1.1), (-85, 85)), _below(2000), bound=2),
     Case("tanh", _or_argument(mp.tanh), ((-1, 1), (-25, 25)), _below(2000), bound=2),
-    Case("sech_squared", lambda x: mp.sech(x) ** 2, ((-1, 1), (-25, 25)), _below(40), bound=2.5),
+    Case("sech_squared", lambda x: mp.sech(x) ** 2, ((-1, 1), (-25, 25)), _below(40), bound=3),
     Case("asinh", _or_argument(mp.asinh), ((-1, 1), (-20, 20), (0, 1e10)), _always, bound=1.5),
     Case("acosh", mp.acosh, ((1, 1.2), (1, 20), (1, 1e10)), lambda x: x >= 1, bound=2),
     Case("atanh", _or_argument(mp.atanh), ((-1, 1), (-0.1, 0.1)), _below(1), bound=2),
