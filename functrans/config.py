@@ -139,8 +139,8 @@ variables FUNCTRANS_NUM_THREADS, NUMBA_NUM_THREADS or OMP_NUM_THREADS, else the 
 process may run on. Results do not depend on it."""
 
 parallel_threshold: int = 200_000
-"""How many scalar operations a loop must do for it to be split among threads. It counts when
-something is compiled."""
+"""How many scalar operations a loop must do for it to be split among threads. After a change,
+functions are compiled again."""
 
 backend: str = _default_backend()
 """What makes machine code, where `jit` is not told: ``"native"`` or ``"numba"``. It counts when
@@ -149,8 +149,8 @@ something is compiled. From the environment variable FUNCTRANS_BACKEND."""
 cpu: str | None = _default_cpu()
 """Which instructions compiled code may consist of: those of a level of x86-64, ``"x86-64-v2"``
 (vectors of 16 bytes), ``"x86-64-v3"`` (32 bytes) or ``"x86-64-v4"`` (64 bytes), as far as the CPU
-has them. None: all that the CPU has. It counts when something is compiled. From the environment
-variable FUNCTRANS_CPU."""
+has them. None: all that the CPU has. After a change, functions are compiled again. From the
+environment variable FUNCTRANS_CPU."""
 
 cuda_fallback: str | None = _default_fallback()
 """What becomes of operations without a kernel for a GPU, in programs that run on one: None, and
