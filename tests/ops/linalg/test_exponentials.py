@@ -57,8 +57,36 @@ def test_as_exact_as_scipy(a):
 
 def test_terms_that_cancel():
     """Its square is zero, but powers of rounded numbers would be less exact than squarings."""
-    a = np.array([[100.0, 100.0], [-100.0, -100.0]])
-    assert error(jit(linalg.expm)(a), np.eye(2) + a) < 1e4
+    a = np.array([[100.0, 100.0, 0.0], [-100.0, -100.0, 0.0], [0.0, 0.0, 0.0]])
+    assert error(jit(linalg.expm)(a), np.eye(3) + a) < 1e4
+
+
+TWO_ROWS = {
+    "any": lambda t, u, v: [[t, u], [v, -u]],
+    "symmetric": lambda t, u, v: [[5 * t, u], [u, 5 * v]],
+    "turns": lambda t, u, v: [[0.0, 9 * t], [-9 * t, 0.0]],
+    "a triangle": lambda t, u, v: [[9 * t, u], [0.0, 9 * v]],
+    "a diagonal": lambda t, u, v: [[30 * t, 0.0], [0.0, 30 * v]],
+    "a stiff one": lambda t, u, v: [[-700 * abs(t), u], [v, -3.0]],
+    "equal eigenvalues": lambda t, u, v: [[t, u], [0.0, t]],
+    "a square of zero": lambda t, u, v: [[t, t], [-t, -t]],
+}
+
+
+@pytest.mark.parametrize("make", TWO_ROWS.values(), ids=TWO_ROWS)
+def test_each_element_of_two_rows_is_exact(make):
+    compiled = jit(linalg.expm)
+    for t, u, v in RNG.normal(size=(9, 3)):
+        a = np.array(make(t, u, v))
+        np.testing.assert_allclose(compiled(a), exact(a), rtol=1e-14)
+
+
+def test_two_rows_with_large_exponents():
+    compiled = jit(linalg.expm)
+    np.testing.assert_array_equal(compiled(np.diag([1000.0, -1000.0])), np.diag([np.inf, 0.0]))
+    got = compiled(np.diag([-2000.0, -1.0]))
+    np.testing.assert_allclose(got, np.diag([0.0, np.exp(-1.0)]), rtol=1e-15)
+    assert np.isnan(compiled(np.full((2, 2), np.nan))).all()
 
 
 def test_small_elements_keep_their_digits():

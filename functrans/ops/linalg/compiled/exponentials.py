@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import Aval
+from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, reduce_sum, zeros_like
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
+from functrans.ops.compiled.places import Index, whole
 from functrans.ops.control.while_loop import While
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.floats import binary_exponent
@@ -55,12 +57,55 @@ FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
 
 def expm(at: Emission) -> None:
     """Exponentials of real matrices."""
-    inline(at, lambda a: [_exponential(a)])
+    inline(at, lambda a: [_of_two_rows(a) if a.shape[-1] == 2 else _exponential(a)])
 
 
 def frechet(at: Emission) -> None:
     """Derivatives along matrices, brought to the size of the others: the blocks beside theirs."""
     inline(at, lambda a, e: [_derivative(a, e)])
+
+
+def _of_two_rows(a: Any) -> Any:
+    """By the eigenvalues, without subtracting what is almost equal.
+
+    ``exp(A) = exp(mean) (cosh(root) I + sinh(root) / root (A - mean I))`` for the mean of the
+    diagonal, where the root may be imaginary (Moler and Van Loan, "Nineteen dubious ways to compute
+    the exponential of a matrix", 2003, section 4). Real eigenvalues are the elements of the
+    diagonal, and a shift of both.
+    """
+    (p, q), (r, s) = ([read_slice(a, index=_element(a, i, j)) for j in (0, 1)] for i in (0, 1))
+    mean, half = (p + s) / 2, (p - s) / 2
+    square = half * half + q * r
+    is_real = square >= 0
+    root = np.sqrt(np.abs(square))
+    divisor = select(root == 0, 1, root)
+    distance = root + np.abs(half)
+    shift = q * r / select(distance == 0, 1, distance)
+    larger, smaller = np.exp(np.maximum(p, s) + shift), np.exp(np.minimum(p, s) - shift)
+    slope = larger * select(root == 0, 1, -np.expm1(-2 * root) / (2 * divisor))
+    ends = larger - _times(shift, slope), smaller + _times(shift, slope)
+    is_first = half >= 0
+    first, second = select(is_first, *ends), select(is_first, *ends[::-1])
+    middle = np.exp(mean) * np.cos(root)
+    turn = np.exp(mean) * select(root == 0, 1, np.sin(root) / divisor)
+    first = select(is_real, first, middle + half * turn)
+    second = select(is_real, second, middle - half * turn)
+    slope = select(is_real, slope, turn)
+    row, other = (first, _times(q, slope)), (_times(r, slope), second)
+    return above(*(beside(*map(_as_matrix, pair)) for pair in (row, other)))
+
+
+def _times(x: Any, slope: Any) -> Any:
+    """A product that is zero with zero, even if the slope is infinite."""
+    return select(x == 0, x, x * slope)
+
+
+def _element(a: Any, i: int, j: int) -> Index:
+    return (*map(whole, a.shape[:-2]), i, j)
+
+
+def _as_matrix(x: Any) -> Any:
+    return expand_axes(x, (x.ndim, x.ndim + 1))
 
 
 def _derivative(a: Any, e: Any) -> Any:
