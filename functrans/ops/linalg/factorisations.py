@@ -19,6 +19,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.shape import asarray, flip, roll
 from functrans.ops.arrays.structural import (
     broadcast_to,
+    cast,
     expand_axes,
     full_p,
     move_axis,
@@ -266,6 +267,10 @@ def cofactors(a: Any) -> Any:
         case 3:
             others = _turned(a, 1, 1), _turned(a, 2, 2), _turned(a, 1, 2), _turned(a, 2, 1)
             return multiply(*others[:2]) - multiply(*others[2:])
+    if a.dtype == np.float32:
+        # from the inverse in double precision, which is exact enough of most matrices; in single
+        # precision, it is so of few
+        return cast(cofactor(cast(a, dtype=np.dtype(np.float64))), dtype=a.dtype)
     return cofactor(a)
 
 
