@@ -354,7 +354,7 @@ def test_derivatives_of_larger_determinants(n, leading):
 
 
 def test_derivatives_of_determinants_of_float32_are_exact():
-    """In single precision, an inverse would lose digits, and singular values take ten times as long."""
+    """A float32 inverse would lose digits, and singular values take ten times as long."""
     f = grad(lambda a: linalg.det(a).sum())
     a = (matrices(4, 40, 40) / 6).astype(np.float32)
     exact = f(a.astype(np.float64))
