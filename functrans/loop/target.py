@@ -70,11 +70,11 @@ class Target:
     largest_scratch : int
         Bytes of rows that a nest may keep on a thread's stack.
     largest_stack : int
-        Bytes of rows that a kernel may keep there in all: nests inside of a loop each have some.
+        The most bytes of rows on the stack of a kernel: nests inside of a loop each have some.
     stages : tuple of str
-        Which of the `Stage` that can be left out there are.
+        The optional stages that are carried out, of `Stage`.
     routines : bool
-        Whether loops may call those of BLAS and LAPACK.
+        Whether loops may call routines of BLAS and LAPACK.
     deterministic : bool
         Whether floats that meet in an element are combined in one order, also on a grid.
     tf32 : bool
