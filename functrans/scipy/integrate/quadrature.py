@@ -236,7 +236,7 @@ def quad(
         Infinite ones have to be known.
     args : tuple
     epsabs, epsrel : float
-        Bisection ends where the error is below one of them.
+        Bisection ends where the error is below either of them.
     limit : int
         How many parts there may be.
     points : array, optional

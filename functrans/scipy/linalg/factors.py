@@ -1,4 +1,4 @@
-"""Factors of matrices: those of `scipy.linalg`, with derivatives."""
+"""The factorisations of `scipy.linalg`, with derivatives."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
     Parameters
     ----------
     A : array of shape (..., M, M)
-        Of which one triangle is read.
+        One triangle is read.
     lower : bool
         Which triangle is read, and whether L is a lower triangle.
     hermitian : bool

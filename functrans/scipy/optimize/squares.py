@@ -247,11 +247,11 @@ def curve_fit(
         Whether to raise for infinities and NaN, of data that are known; so it is unless there is a
         ``nan_policy``. Under `jit` and `vmap` they are not known.
     nan_policy : {"raise", "omit"}, optional
-        What is done about NaN, in data that are known.
+        The treatment of NaN in data that are known.
     method : {"lm", "trf", "dogbox"}, optional
         "lm" without bounds, else "trf".
     **options
-        Those of `leastsq` for "lm", of `least_squares` for the others.
+        The options of `leastsq` for "lm", and of `least_squares` for other methods.
 
     Returns
     -------
@@ -350,7 +350,7 @@ def _is_table(x: Any) -> bool:
 
 
 def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -> bool:
-    """Whether a fit is one of `leastsq`, whose options are others than those of `least_squares`."""
+    """Whether a fit is by `leastsq`, whose options differ from those of `least_squares`."""
     if method not in (None, "lm", "trf", "dogbox"):
         raise ValueError(f"`method` must be 'trf', 'dogbox' or 'lm', not {method!r}")
     if method == "lm" and bounded(bounds):

@@ -152,7 +152,7 @@ def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -
 
 
 for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_array".split():
-    # several classes have one, those of matrices as well
+    # several classes have one, also the matrix classes
     enter(f"scipy.sparse:{_name}.__init__", _constructor, concerned)
 
 
