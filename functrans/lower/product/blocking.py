@@ -61,7 +61,7 @@ class Blocking(NamedTuple):
     """The most bytes of a right operand that is read in place for any number of tiles, with
     AVX-512: a larger one may have more pages than the translation lookaside buffer has entries."""
     fewest_tiles: int = 4
-    """The most tiles below each other for which it is, too, if its rows share sets of a cache."""
+    """The same for a right operand whose rows share sets of a cache, if it fits into the cache."""
     page: int = 4096
     """Bytes: rows whose distance is a multiple of this share sets of a cache."""
     few_terms: int = 64

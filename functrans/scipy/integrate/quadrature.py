@@ -55,7 +55,7 @@ _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
 
 class _Parts(NamedTuple):
-    """Parts of the interval from 0 to 1, in arrays of fixed size of which some is in use."""
+    """Parts of the interval from 0 to 1, in arrays of fixed size that are partly in use."""
 
     left: Any
     right: Any

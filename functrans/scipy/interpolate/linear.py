@@ -84,7 +84,7 @@ class interp1d:
         self._raises = default if bounds_error is None else bounds_error
 
     def _beyond(self) -> Any:
-        """What an extrapolation is, where it is not that of the ends."""
+        """The extrapolated values below and above; None to continue the pieces at the ends."""
         ends = {"previous": (np.nan, self.y[-1]), "next": (self.y[0], np.nan)}
         return ends.get(self.kind)
 

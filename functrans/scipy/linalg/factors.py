@@ -67,7 +67,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cho_factor)
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """The factor of `cholesky` for `cho_solve`; what is in the other triangle says nothing."""
+    """The factor of `cholesky` for `cho_solve`; the other triangle has no meaning."""
     x = inexact(a)
     return cholesky_of(x, lower) + triangle(x, lower=not lower, unit_diagonal=True), bool(lower)
 

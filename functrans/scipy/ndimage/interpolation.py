@@ -25,7 +25,7 @@ from functrans.trace.tracer import Tracer
 __all__ = ["affine_transform", "map_coordinates", "rotate", "shift", "zoom"]
 
 MARGIN = 12
-"""So many elements are put around an image whose continuation no filter can do exactly."""
+"""The padding of an image whose continuation a spline filter cannot represent exactly."""
 
 # -- where a coordinate beyond the boundary lies inside --------------------------------------------
 

@@ -314,8 +314,8 @@ def curve_fit(
 def _covariance(slopes: Any, by_steps: bool) -> Any:
     """The inverse of ``slopes.T @ slopes``, without that product, which has half of the digits.
 
-    Where there is none it is infinite for a fit by steps, as `leastsq` has it, and else that of
-    what is determined.
+    If there is no inverse, the result is infinite for a fit by steps, as in `leastsq`; otherwise it
+    is the pseudo-inverse.
     """
     m, n = slopes.shape
     if not by_steps:
@@ -369,7 +369,7 @@ def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -
 
 
 def _looked_at(xs: Any, ys: Any, sigma: Any, check_finite: Any, nan_policy: Any) -> Any:
-    """Data of a fit, as far as they are known without infinities and NaN, or of NaN left out."""
+    """Data of a fit after the checks for infinities and NaN of known data, or without NaN."""
     if check_finite or (check_finite is None and nan_policy is None):
         for data in (ys,) if _is_table(xs) else (xs, ys):
             asarray_chkfinite(data)

@@ -440,7 +440,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 def _default_margin(sos: Any) -> int:
-    """SciPy's: three times the number of taps, less those that are zero."""
+    """SciPy's default padding: three times the number of taps without zero coefficients."""
     if not isinstance(sos, (np.ndarray, list, tuple)):
         raise UnsupportedNumPyError(
             f"sosfiltfilt of traced sections is not supported without padlen"

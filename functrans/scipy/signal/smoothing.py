@@ -388,7 +388,7 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
     count = x.shape[axis] if N is None else N
     if count <= 0:
         raise ValueError("N must be positive.")
-    # positive frequencies twice, negative ones not at all; those that are neither once
+    # factors: 2 for positive frequencies, 0 for negative ones, 1 for zero and Nyquist
     factors = np.zeros(count)
     factors[: (count + 1) // 2] = 2.0
     factors[0] = 1.0

@@ -215,7 +215,7 @@ def _spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = 
 
 
 def _kron(A: Any, B: Any, format: Any = None) -> SparseMatrix:
-    """The values are products: those of the places of each, beside ones in the other's."""
+    """Kronecker products: each value is the product of the values of one place in each matrix."""
     a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
     numbers = [
         scipy.sparse.csr_array(_scipys("kron")(x, y))
