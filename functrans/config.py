@@ -1,7 +1,7 @@
 """Settings, as attributes of this module: ``functrans.config.threads = 1``.
 
-Each takes its first value from the environment, as docs/configuration.md says. A value that makes
-no sense is refused when it is set, and so is a name that is no switch.
+The initial value of each comes from the environment, as docs/configuration.md describes. Setting an
+invalid value, or a name that is not a setting, raises an error.
 """
 
 from __future__ import annotations
@@ -114,17 +114,17 @@ def _ignored(name: str, wanted: str) -> None:
 
 
 BACKENDS = ("native", "numba")
-"""What makes machine code: our own LLVM, or Numba. The names that ``jit(backend=...)`` takes."""
+"""The back ends, as ``jit(backend=...)`` names them: our own LLVM code generator, or Numba."""
 
 _ONE_OF_THEM = " or ".join(map(repr, BACKENDS))
 
 PRECISIONS = ("float32", "tf32")
-"""How products of float32 matrices are computed on a GPU."""
+"""The precisions of products of float32 matrices on a GPU."""
 
 _ONE_OF_THESE = " or ".join(map(repr, PRECISIONS))
 
 VALUES = ("nan", "finite")
-"""What the results of transformed functions may be looked at for."""
+"""The values for which the results of transformed functions may be checked."""
 
 _ONE_OF_BOTH = " or ".join(map(repr, VALUES))
 
@@ -134,94 +134,93 @@ _YES = {"1", "on", "yes", "true"}
 _NO = {"0", "off", "no", "false"}
 
 threads: int = _default_threads()
-"""How many threads compiled code may use, also what is compiled already. From the environment
-variables FUNCTRANS_NUM_THREADS, NUMBA_NUM_THREADS or OMP_NUM_THREADS, else the number of CPUs this
-process may run on. Results do not depend on it."""
+"""The most threads that compiled code uses, even if it is already compiled. From the environment
+variables FUNCTRANS_NUM_THREADS, NUMBA_NUM_THREADS or OMP_NUM_THREADS, else the number of CPUs that
+this process may run on. Results do not depend on it."""
 
 parallel_threshold: int = 200_000
-"""How many scalar operations a loop must do for it to be split among threads. After a change,
-functions are compiled again."""
+"""The fewest scalar operations of a loop that is split among threads. After a change, functions are
+compiled again."""
 
 backend: str = _default_backend()
-"""What makes machine code, where `jit` is not told: ``"native"`` or ``"numba"``. It counts when
-something is compiled. From the environment variable FUNCTRANS_BACKEND."""
+"""The back end that generates machine code, unless `jit` is given another: ``"native"`` or
+``"numba"``. It applies to later compilations. From the environment variable FUNCTRANS_BACKEND."""
 
 cpu: str | None = _default_cpu()
-"""Which instructions compiled code may consist of: those of a level of x86-64, ``"x86-64-v2"``
-(vectors of 16 bytes), ``"x86-64-v3"`` (32 bytes) or ``"x86-64-v4"`` (64 bytes), as far as the CPU
-has them. None: all that the CPU has. After a change, functions are compiled again. From the
-environment variable FUNCTRANS_CPU."""
+"""The instruction set of compiled code: a level of x86-64, ``"x86-64-v2"`` (vectors of 16 bytes),
+``"x86-64-v3"`` (32 bytes) or ``"x86-64-v4"`` (64 bytes), as far as the CPU supports it. None: all
+instructions of the CPU. After a change, functions are compiled again. From the environment variable
+FUNCTRANS_CPU."""
 
 cuda_fallback: str | None = _default_fallback()
-"""What becomes of operations without a kernel for a GPU, in programs that run on one: None, and
-they are refused; or ``"host"``, and their operands are copied there and their results back. It
-counts when something is compiled. From the environment variable FUNCTRANS_CUDA_FALLBACK."""
+"""What happens to operations without a GPU kernel in programs that run on a GPU. With None, they
+raise an error; with ``"host"``, their operands are copied to the host, and their results back. It
+applies to later compilations. From the environment variable FUNCTRANS_CUDA_FALLBACK."""
 matmul_precision: str = _default_precision()
-"""How products of float32 matrices are computed on a GPU: ``"float32"``, or ``"tf32"`` on its
-tensor cores, with operands of 10 bits behind the point and sums in float32. It counts when
-something is compiled. From the environment variable FUNCTRANS_MATMUL_PRECISION."""
+"""The precision of products of float32 matrices on a GPU: ``"float32"``, or ``"tf32"`` on tensor
+cores, with operands rounded to fractions of 10 bits and sums in float32. It applies to later
+compilations. From the environment variable FUNCTRANS_MATMUL_PRECISION."""
 
 cache: bool = _default_truth("FUNCTRANS_CACHE", True)
 """Whether compiled code is kept on disk. Off if the environment variable FUNCTRANS_CACHE is 0."""
 
 cache_dir: Path | None = _default_cache_dir()
-"""Where compiled code is kept: the environment variable FUNCTRANS_CACHE_DIR, else ``functrans`` in
-the user's cache directory. None: nowhere."""
+"""The folder of the disk cache: the environment variable FUNCTRANS_CACHE_DIR, else ``functrans`` in
+the user's cache directory. None: no cache."""
 
 cache_bytes: int = _default_bytes("FUNCTRANS_CACHE_BYTES", 256 * 1024 * 1024)
-"""How much disk space the cache may take; what was not used for longest is removed. From the
+"""The maximum size of the disk cache; the least recently used files are removed. From the
 environment variable FUNCTRANS_CACHE_BYTES, else 256 MiB."""
 
 recycle_bytes: int = _default_bytes("FUNCTRANS_RECYCLE_BYTES", 128 * 1024 * 1024)
-"""How much memory of large results that nobody has any more is kept for new ones: the system would
-have to clear it each time. From the environment variable FUNCTRANS_RECYCLE_BYTES, else 128 MiB."""
+"""The most memory of unreferenced large results that is kept for new ones: the system would clear
+new memory each time. From the environment variable FUNCTRANS_RECYCLE_BYTES, else 128 MiB."""
 
 patch_numpy: bool = _default_truth("FUNCTRANS_PATCH_NUMPY", True)
-"""Whether ``np.array([x, y])``, ``np.zeros(3)`` and the like, in the lines of a function that is
-traced, take traced values, which NumPy does not ask there. It counts for what is traced from then
-on. From the environment variable FUNCTRANS_PATCH_NUMPY."""
+"""Whether ``np.array([x, y])``, ``np.zeros(3)`` and similar calls accept traced values in the code
+of a traced function; NumPy has no protocol for them. It applies to later traces. From the
+environment variable FUNCTRANS_PATCH_NUMPY."""
 
 check_plans: bool = _default_truth("FUNCTRANS_CHECK_PLANS", False)
-"""Whether every graph and every plan is verified while something is compiled, after each pass. That
-is slow, and for finding faults: of this library, or of operations of your own. From the environment
-variable FUNCTRANS_CHECK_PLANS."""
+"""Whether every graph and every plan is verified during compilation, after each pass. This is slow,
+and meant for finding bugs in this library or in your own operations. From the environment variable
+FUNCTRANS_CHECK_PLANS."""
 
 
 skip_passes: tuple[str, ...] = _default_names("FUNCTRANS_SKIP_PASSES")
-"""The names of passes over graphs that are left out, to find out what each is good for, or which of
-them is wrong; results are the same, up to rounding. docs/compiler.md lists them. From the
-environment variable FUNCTRANS_SKIP_PASSES, with commas between names."""
+"""The names of graph passes to leave out, in order to measure the gain of each, or to find a faulty
+one; results are the same, up to rounding. docs/compiler.md lists the passes. From the environment
+variable FUNCTRANS_SKIP_PASSES, with commas between names."""
 
 deterministic: bool = _default_truth("FUNCTRANS_DETERMINISTIC", False)
-"""Whether the same arguments give the same bits on a GPU, where elements are indexed more than once
-and floats are added to them. Otherwise threads add as they come, which is faster, and rounds in
-another way each time. It counts when something is compiled. From the environment variable
+"""Whether the same arguments give the same bits on a GPU if floats are added to elements that are
+indexed more than once. Otherwise threads add in any order, which is faster, but rounds differently
+in each run. It applies to later compilations. From the environment variable
 FUNCTRANS_DETERMINISTIC."""
 
 check_floats: bool = _default_truth("FUNCTRANS_CHECK_FLOATS", False)
-"""Whether jitted functions are computed by NumPy, operation by operation, and not compiled, so that
-its warnings about overflow and invalid values come, and `numpy.errstate` counts. That is slow, and
-for finding out where a NaN comes from. From the environment variable FUNCTRANS_CHECK_FLOATS."""
+"""Whether NumPy evaluates jitted functions, operation by operation, instead of compiling them, with
+its warnings about overflow and invalid values; `numpy.errstate` applies. This is slow, and meant
+for finding out where a NaN arises. From the environment variable FUNCTRANS_CHECK_FLOATS."""
 
 check_values: str | None = _default_values()
-"""Whether the results of transformed functions are looked at: ``"nan"`` for NaN, ``"finite"`` for
-infinities as well, None for neither. Where there is one that the arguments have not, the program is
-evaluated once more, step by step, and `functrans.errors.NonFiniteError` says in which line of the
-user's it began. `functrans.debug.nans` switches it on for a while. From the environment variable
+"""Whether the results of transformed functions are checked: ``"nan"`` for NaN, ``"finite"`` for
+infinities as well, None for neither. If such a value is in no argument, the program is evaluated
+again, step by step, and a `functrans.errors.NonFiniteError` names the user's line in which the
+value arose. `functrans.debug.nans` enables it within a block. From the environment variable
 FUNCTRANS_CHECK_VALUES."""
 
 log_compiles: bool = _default_truth("FUNCTRANS_LOG_COMPILES", False)
-"""Whether a line is printed each time that a jitted function is traced, which says why. From the
-environment variable FUNCTRANS_LOG_COMPILES."""
+"""Whether each trace of a jitted function prints a line with the reason. From the environment
+variable FUNCTRANS_LOG_COMPILES."""
 
 announce_compiles: bool = _default_truth("FUNCTRANS_ANNOUNCE_COMPILES", True)
-"""Whether compiling for more than a second says so, where errors are written to a terminal or into
-a notebook. From the environment variable FUNCTRANS_ANNOUNCE_COMPILES."""
+"""Whether a compilation of more than a second prints a line if standard error is a terminal or a
+notebook. From the environment variable FUNCTRANS_ANNOUNCE_COMPILES."""
 
 full_tracebacks: bool = _default_truth("FUNCTRANS_FULL_TRACEBACKS", False)
-"""Whether tracebacks show the library's own frames. Otherwise they are taken out, and what is left
-are the lines of the program that calls it. From the environment variable
-FUNCTRANS_FULL_TRACEBACKS."""
+"""Whether tracebacks show the library's own frames. Otherwise only the frames of the program that
+calls the library remain. From the environment variable FUNCTRANS_FULL_TRACEBACKS."""
 
 
 def _positive(value: Any) -> Any:
@@ -271,7 +270,7 @@ def _names(value: Any) -> Any:
 
 _WRONG = object()
 
-# Each switch: what a value becomes (or _WRONG), and what it must be, in words.
+# For each setting: a function that converts a value (or returns _WRONG), and a description.
 _SWITCHES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "threads": (_positive, "a positive integer"),
     "parallel_threshold": (_not_negative, "an integer, 0 or more"),
@@ -303,12 +302,12 @@ _watchers: dict[str, list[Callable[[Any], None]]] = {}
 
 
 def on_change(switch: str, notice: Callable[[Any], None]) -> None:
-    """Have a function called with each new value of a switch."""
+    """Register a function to be called with each new value of a setting."""
     _watchers.setdefault(switch, []).append(notice)
 
 
 class _Settings(types.ModuleType):
-    """The type of this module: it looks at what is assigned."""
+    """The type of this module, which checks assigned values."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):

@@ -1,4 +1,4 @@
-"""Profiles by line: what each line of the user's costs, forward and backward."""
+"""Line profiling: the cost of each line of a user's function, forward and backward."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from functrans.trace.source import Source
 
 
 class Work(NamedTuple):
-    """What some operations do.
+    """The cost of some operations.
 
     Parameters
     ----------
     operations : int
-        How many operations of NumPy's.
+        The number of NumPy operations.
     seconds : float
-        The time that they take, each by itself.
+        The time that they take, measured one by one.
     flops : int
-        Additions, multiplications and the like: one for each element of an elementwise operation,
-        two for each term of a contraction.
+        Floating-point operations: one for each element of an elementwise operation, two for each
+        term of a contraction.
     nbytes : int
         The bytes of operands and results.
     """
@@ -39,7 +39,7 @@ class Work(NamedTuple):
     nbytes: int = 0
 
     def plus(self, other: Work) -> Work:
-        """Both together."""
+        """The sum of both costs."""
         return Work(
             self.operations + other.operations,
             self.seconds + other.seconds,
@@ -50,16 +50,16 @@ class Work(NamedTuple):
 
 @dataclass
 class Line:
-    """A line of the user's.
+    """A line of the user's code.
 
     Attributes
     ----------
     source : Source or None
-        A place on the line; None for what no line was found for.
+        A place on the line; None for operations whose line is unknown.
     forward, backward : Work
-        What it does itself, and what its derivatives do (tangents are among the latter).
+        The cost of the line itself, and of its derivatives (including tangents).
     results : list of str
-        The types of its results, in the order in which they come first.
+        The types of its results, in the order in which they first occur.
     """
 
     source: Source | None
@@ -82,17 +82,17 @@ class Line:
 
 
 def key_of(source: Source | None) -> tuple[Any, ...]:
-    """The same for all places on a line."""
+    """A key that is the same for all places on a line."""
     return () if source is None else (source.code.co_filename, source.line)
 
 
 def lines_of(graph: Graph, inputs: Sequence[Any], repeats: int = 3) -> list[Line]:
-    """The lines of a graph, measured operation by operation: of some runs, the fastest.
+    """The lines of a graph, measured operation by operation: the fastest of some runs.
 
     Parameters
     ----------
     graph : Graph
-        As it was traced.
+        The graph as it was traced.
     inputs : sequence of arrays
     repeats : int, optional
     """
@@ -108,7 +108,7 @@ def lines_of(graph: Graph, inputs: Sequence[Any], repeats: int = 3) -> list[Line
 
 
 class _Measured:
-    """Measures operations, without those that are done inside of them."""
+    """Measures operations, without the operations of inner graphs."""
 
     def __init__(self) -> None:
         self.lines: dict[Any, Line] = {}
@@ -153,7 +153,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(graph: Graph) -> list[Kept]:
-    """What is kept for the backward pass, the largest first."""
+    """The values that are stored for the backward pass, the largest first."""
     makers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     kept: dict[Var, Kept] = {}
     for eqn in graph.eqns:
@@ -173,7 +173,7 @@ def _is_backward(eqn: Eqn) -> bool:
 def peaks_of(graph: Graph) -> dict[Any, int]:
     """For each line, the most bytes of intermediate values that are alive while it is computed.
 
-    As NumPy computes a graph: a value lives until it is read for the last time.
+    This is for evaluation by NumPy: a value lives until it is read for the last time.
     """
     last = {atom: i for i, eqn in enumerate(graph.eqns) for atom in eqn.inputs}
     last |= dict.fromkeys(graph.outputs, len(graph.eqns))

@@ -1,14 +1,14 @@
 """Target description: the properties of a machine, and its profitability thresholds.
 
-Every stage between a graph and machine code is handed a `Target` and asks nothing else about the
-machine, so the plan of a program for a target is a function of the two.
+Every stage between a graph and machine code receives a `Target`, its only information about the
+machine. So the plan of a program is a function of the program and the target.
 
-From which size on a form of code pays is declared where it is asked: a record of thresholds, a
-`NamedTuple` beside its stage, whose defaults are those of `CPU`, x86-64 with AVX-512. They are
-counts of iterations, elements or operations, so they hold for its like. ``target[Record]`` is the
-record for a machine, which may have another one. Each says what its numbers come from: an
-experiment that is a row in one of two tables of docs/measurements.md, "What was measured on the
-way" and "What did not pay"; the others were chosen, and not measured.
+The size from which a form of code pays is declared beside the stage that uses it, in a record of
+thresholds: a `NamedTuple` whose defaults are for `CPU`, x86-64 with AVX-512. Thresholds are counts
+of iterations, elements or operations, so they hold for similar machines, too. ``target[Record]`` is
+the record for a machine, which may differ from the defaults. Each record says which of its numbers
+were measured, in an experiment that is a row in one of two tables of docs/measurements.md, "What
+was measured on the way" and "What did not pay"; the others were chosen without a measurement.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Stage = Literal[
 ]
 """The stages that a target may leave out:
 
-- ``vectorise``: iterations, and terms of a sum, are done several at once, in the lanes of vectors;
-- ``tile``: loops go over tiles, where an array is read across the order that it lies in;
+- ``vectorise``: several iterations, or terms of a sum, are computed at once, in lanes of vectors;
+- ``tile``: loops are tiled if an array is read across its order in memory;
 - ``accumulators``: sums have several accumulators, in as many vectors;
-- ``split_reductions``: long reductions go in blocks, which threads share;
-- ``batch_partition``: scans go over blocks of a batch, which threads share;
-- ``loop_distribution``: what a long step of a loop does is in kernels of its own;
-- ``block_products``: products of matrices are kernels, whose blocks fit registers and caches.
+- ``split_reductions``: long reductions are split into blocks, which threads share;
+- ``batch_partition``: scans over a batch are split into blocks of it, which threads share;
+- ``loop_distribution``: the operations of a long loop step are kernels of their own;
+- ``block_products``: matrix products are kernels, whose blocks fit registers and caches.
 """
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -56,38 +56,39 @@ class Target:
     vector_bytes : int
         The size of a vector register.
     registers : int
-        How many of these there are.
+        The number of vector registers.
     cache_line : int
-        In bytes.
+        The size of a cache line in bytes.
     cache, cache_ways : int
-        The bytes of the cache that a core has to itself, and in how many places a line can be.
+        The size in bytes of the cache that a core has to itself, and its associativity.
     parallel_loops : int
-        Number of loops of a nest, from the outermost one on, whose iterations may go on at the same
-        time: one where threads share a range, more where there is a grid.
+        The number of loops of a nest, from the outermost one on, whose iterations may be executed
+        in parallel: one if threads share a range, more on a grid.
     through_memory : int
-        Operations that take the time in which an element goes to memory and back. Measured (large
-        arrays that are computed twice).
+        The number of operations that take as long as writing an element to memory and reading it.
+        Measured (large arrays that are computed twice).
     largest_scratch : int
-        Bytes of rows that a nest may keep on a thread's stack.
+        The most bytes of rows of a nest on a thread's stack.
     largest_stack : int
-        Bytes of rows that a kernel may keep there in all: nests inside of a loop each have some.
+        The most bytes of rows on the stack of a kernel: nests inside of a loop each have some.
     stages : tuple of str
-        Which of the `Stage` that can be left out there are.
+        The optional stages that are carried out, of `Stage`.
     routines : bool
-        Whether loops may call those of BLAS and LAPACK.
+        Whether loops may call routines of BLAS and LAPACK.
     deterministic : bool
-        Whether floats that meet in an element are combined in one order, also on a grid.
+        Whether floats that are added to the same element are combined in a fixed order, also on a
+        grid.
     tf32 : bool
         Whether a grid may round the operands of float32 products to tf32, for its tensor cores.
     libraries : bool
-        Whether products of a program, outside of loops, may be calls of a library beside which
-        kernels go on: cuBLAS, of a GPU.
+        Whether products of a program, outside of loops, may be calls of a library that runs beside
+        kernels: cuBLAS, on a GPU.
     in_loop : bool
-        Whether it is asked about a graph inside of a loop, which is done many times.
+        Whether the graph is inside of a loop, and so executed many times.
     grid : Grid or None
-        The threads of a GPU, to which loops with lanes are dealt; None for a CPU.
+        The threads of a GPU, which share the loops with lanes; None for a CPU.
     thresholds : tuple
-        The records of thresholds that are others than declared, each behind its type.
+        The records of thresholds that differ from the defaults, each after its type.
     """
 
     vector_bytes: int = 64
@@ -112,11 +113,11 @@ class Target:
     def _hash(self) -> int:
         return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
-    def __hash__(self) -> int:  # the look-up of each device operation's program hashes it
+    def __hash__(self) -> int:  # the look-up of each device operation's program hashes the target
         return self._hash
 
     def __getitem__(self, record: type[T]) -> T:
-        """The thresholds of a kind, for this machine."""
+        """The record of thresholds of a type, for this machine."""
         for kind, own in self.thresholds:
             if kind is record:
                 found: T = own
@@ -125,7 +126,7 @@ class Target:
         return declared
 
     def having(self, *records: Any) -> Target:
-        """The machine with these thresholds instead of its own ones of the same kinds."""
+        """The machine with these records of thresholds instead of its own of the same types."""
         own = {**dict(self.thresholds), **{type(each): each for each in records}}
         return replace(self, thresholds=tuple(own.items()))
 
@@ -153,7 +154,7 @@ class Target:
             return self.grid.warp
         if "vectorise" not in self.stages:
             return 1
-        # (a number and its place, which are sorted together, have twelve bytes)
+        # (a sort key with the index of its element has twelve bytes)
         return 1 << (max(self.vector_bytes // itemsize, 1).bit_length() - 1)
 
 

@@ -1,9 +1,9 @@
 """The compiler as one list of stages: Graph -> Graph -> roots -> nests -> kernels -> plan.
 
-`STAGES` is the list for a CPU; that for a GPU is in `lower/grid/pipeline.py`. Each stage takes a
-`Draft` and gives one with more in it; its docstring says in two lines what it expects and what it
-leaves, and it names what it is checked by, and how what it leaves is printed. `plan` goes through
-the list; whoever watches is told of each stage.
+`STAGES` is the list for a CPU; the list for a GPU is in `lower/grid/pipeline.py`. Each stage takes
+a `Draft` and returns it with further parts; its docstring says in two lines what it expects and
+what it leaves. A stage also names a check of its result, and a function that prints the result.
+`plan` executes the stages in order, and reports each one to observers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from functrans.optimise import rewritten
 
 
 class Stage(NamedTuple):
-    """A stage: what it does, the check of what it leaves, and how that is printed."""
+    """A stage: its name, its function, the check of its result, and the printer of its result."""
 
     name: str
     run: Callable[[Draft], Draft]
@@ -65,7 +65,7 @@ def rewriting(draft: Draft) -> Draft:
     The passes are listed in `optimise/passes.py`, under `machine`.
 
     Expects a graph whose primitives all have compiled forms.
-    Leaves one that computes the same, and types.
+    Leaves an equivalent graph that type-checks.
     """
     outlined = draft.whole and not draft.donated
     return replace(draft, graph=rewritten(draft.graph, draft.target, outlined))
@@ -88,8 +88,8 @@ def materialisation(draft: Draft) -> Draft:
 def selection(draft: Draft) -> Draft:
     """Select how each materialised value is computed: element by element (pull), or emitted.
 
-    `select/selection.py`. A contraction's definition says from which size on it is a matrix product
-    with a kernel of its own, and when it is a call of BLAS; `select/root_builder.py` builds the
+    `select/selection.py`. The definition of contractions says from which size on they are matrix
+    products with a kernel of their own, or calls of BLAS; `select/root_builder.py` builds the
     expressions of pulled values.
 
     Expects the materialised values.
@@ -194,12 +194,12 @@ def merging(draft: Draft) -> Draft:
 
 
 def row_fusion(draft: Draft) -> Draft:
-    """Fuse nests over rows: what one leaves to another stays in cache, a few rows at a time.
+    """Fuse nests over rows, a few rows at a time, so that rows passed between them stay in cache.
 
     `nest/row_fusion.py`.
 
     Expects nests.
-    Leaves fewer nests, in an order in which all is made before it is read.
+    Leaves fewer nests, in an order in which every buffer is written before it is read.
     """
     nests = with_fused_rows(draft.nests, draft.chosen.outputs, draft.target)
     return replace(draft, nests=tuple(nests))
@@ -289,10 +289,10 @@ class Pipeline(NamedTuple):
     Parameters
     ----------
     graph, loops, kernels, memory : tuple of Stage
-        Those of ``loops`` are repeated with more values materialised, if there would be too much
-        recomputation.
+        The stages of each section. Those of ``loops`` are repeated with more values materialised,
+        if there would be too much recomputation.
     inside : callable
-        Gives the target for inner graphs.
+        Maps a target to the target for inner graphs.
     """
 
     graph: tuple[Stage, ...]
@@ -303,7 +303,7 @@ class Pipeline(NamedTuple):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All of them."""
+        """All stages."""
         return (*self.graph, *self.loops, *self.kernels, *self.memory)
 
 
@@ -356,7 +356,7 @@ def pipeline_of(target: Target) -> Pipeline:
 
 
 Watch = Callable[[Stage, Draft, float], None]
-"""Is called with each stage, the draft that it has left, and the seconds that it took."""
+"""Called with each stage, the draft that it returned, and the seconds that it took."""
 
 
 def plan(
@@ -368,11 +368,11 @@ def plan(
     ----------
     graph : Graph
     target : Target
-        The machine.
+        The machine to compile for.
     donated : sequence of int
         The numbers of the inputs that results may overwrite.
     watch : callable, optional
-        Is called after each stage of this graph, but not of inner graphs.
+        Called after each stage of this graph, but not of inner graphs.
     """
     inputs = _inputs(graph, "in")
     given = tuple(inputs[number] for number in donated)

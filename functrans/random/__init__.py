@@ -1,8 +1,8 @@
-"""Random numbers as functions of keys: `jax.random`'s functions, and its numbers.
+"""Counter-based random numbers, as functions of keys: those of `jax.random`, with equal results.
 
-A key is a uint32 array of shape (2,). The same key gives the same numbers, so a function that draws
-some is as pure as any other: it can be compiled, mapped over keys and differentiated. Who needs
-more numbers makes more keys, by `split` or `fold_in`.
+A key is a uint32 array of shape (2,). The same key gives the same numbers, so functions that draw
+random numbers are pure: they can be compiled, mapped over keys and differentiated. For more
+numbers, make more keys by `split` or `fold_in`.
 """
 
 from typing import TYPE_CHECKING

@@ -25,10 +25,10 @@ KEY = np.dtype(np.uint32)
 
 
 def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, for each value of its keyword-only arguments, when it is first called.
+    """Compile a function at its first call, for each value of its keyword-only arguments.
 
-    So numbers are the same in every bit whether they are drawn in a compiled function or outside of
-    any, one by one or by `vmap`.
+    So random numbers are equal to the bit, inside and outside of compiled functions, one by one and
+    under `vmap`.
     """
 
     @wraps(function)
@@ -49,7 +49,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 
 def checked_key(key: Any, what: str) -> Any:
-    """A single key; raises `DtypeError` for what is none, `ShapeError` for several."""
+    """A single key; raises `DtypeError` for other values, `ShapeError` for several keys."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         raise DtypeError(
             f"{what} takes a key{located(user_source())}, found the number {key}: make a key of "
@@ -133,9 +133,9 @@ def checked_dtype(dtype: Any, what: str, kind: _Kind = FLOAT) -> np.dtype[Any]:
 
 
 def joint_shape(shape: Any, what: str, *parameters: Any, less: int = 0) -> Shape:
-    """The shape that was asked for, or that the parameters broadcast to.
+    """The requested shape, or the shape to which the parameters broadcast.
 
-    The last ``less`` axes of each parameter are its own, and do not count.
+    The last ``less`` axes of each parameter are not broadcast.
     """
     own = [_shape(p)[: len(_shape(p)) - less] for p in parameters]
     try:
@@ -162,7 +162,7 @@ def _shape(x: Any) -> Shape:
 
 
 def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
-    """A parameter in the dtype of the result, and in its shape if one is given."""
+    """A parameter, converted to the dtype of the result, and broadcast to its shape if given."""
     x = x if isinstance(x, (Tracer, np.ndarray, np.generic, OnDevice)) else np.asarray(x)
     if x.dtype.kind == "c":
         raise DtypeError(
@@ -174,7 +174,7 @@ def parameter(x: Any, dtype: np.dtype[Any], shape: Shape | None = None) -> Any:
 
 
 def float_dtype_of(*parameters: Any) -> np.dtype[Any]:
-    """The dtype of parameters that decide their result's; integers count as float64."""
+    """The dtype of a result, promoted from its parameters; integers count as float64."""
     found = np.result_type(*(strong_dtype(p) for p in parameters))
     return found if found.kind == "f" else np.dtype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Continuous distributions that are functions of uniform and normal numbers."""
+"""Continuous distributions, by transformations of uniform and normal numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def exponentials(key: Any, shape: Shape, dtype: Dtype) -> Any:
 
 
 def positive(key: Any, shape: Shape, dtype: Dtype) -> Any:
-    """Uniform numbers from 0 to 1, and none of them 0."""
+    """Uniform numbers from 0 to 1, all of them positive."""
     return between(key, np.finfo(dtype).tiny, dtype.type(1), shape, dtype)
 
 
@@ -278,7 +278,7 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dty
     u = unit(key, shape, dtype)
     width = right - left
     rising = u * width < mode - left
-    # the root of what is not chosen would have a derivative that is infinite or no number
+    # the root that is not selected could have an infinite derivative, or NaN
     square = np.where(rising, u * (mode - left), (1 - u) * (right - mode)) * width
     root = np.sqrt(np.where(square > 0, square, 1)) * (square > 0)
     return np.where(rising, left + root, right - root)

@@ -42,7 +42,7 @@ __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]
 
 Dtype = np.dtype[Any]
 FLOAT = np.dtype(np.float64)
-"""Counts are computed in float64, whatever dtype they are wanted in."""
+"""Counts are computed in float64, for every dtype of the result."""
 
 
 def categorical(
@@ -60,7 +60,7 @@ def categorical(
     shape : tuple of int, optional
         That of ``logits`` without the axis, if it is not given; or with more axes in front.
     replace : bool
-        Whether a category may come more than once, along the axes in front.
+        Whether a category may be drawn more than once along the axes in front.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def _categorical(
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
-    """How many trials it takes until one succeeds, each with probability ``p``.
+    """The number of trials until one succeeds, each with probability ``p``.
 
     Parameters
     ----------
@@ -156,13 +156,13 @@ def _rejected(key: Any, shape: Shape, propose: Callable[[Any, Any], tuple[Any, A
 
 
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any:
-    """How many events there are in a time in which ``lam`` are expected.
+    """The number of events in a time in which ``lam`` events are expected.
 
     Parameters
     ----------
     key : array of shape (2,), uint32
     lam : float array
-        Not negative. For NaN and for negative numbers -1 comes out.
+        Not negative. The result is -1 for NaN and for negative numbers.
     shape : tuple of int, optional
         That of ``lam`` if it is not given; ``lam`` broadcasts to it.
     dtype : dtype
@@ -221,7 +221,7 @@ def _poisson_by_rejection(key: Any, lam: Any, shape: Shape) -> Any:
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """How many of ``n`` trials succeed, each with probability ``p``.
+    """The number of successes in ``n`` trials, each with probability ``p``.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _binomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
 
 
 def _binomials(key: Any, n: Any, p: Any) -> tuple[Any, Any]:
-    """Counts in float64, and where they mean anything."""
+    """Counts in float64, and whether the parameters are in their range."""
     valid = (n >= 0) & (n < np.inf) & (p >= 0) & (p <= 1)
     n, p = np.floor(np.where(valid, n, 0.0)), np.where(valid, p, 0.0)
     flipped = p > 0.5
@@ -270,7 +270,7 @@ def _binomials(key: Any, n: Any, p: Any) -> tuple[Any, Any]:
 
 
 def _binomial_by_waiting(key: Any, n: Any, p: Any) -> Any:
-    """How many geometric waiting times fit into the trials."""
+    """The number of geometric waiting times that fit into the trials."""
     never = p == 0
     scale = 1 / np.log1p(-np.where(never, 0.5, p))
 
@@ -309,7 +309,7 @@ def _binomial_by_rejection(key: Any, n: Any, p: Any) -> Any:
 
 
 def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """How many of ``n`` trials give each of some outcomes.
+    """The number of trials, of ``n``, that have each of some outcomes.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def multinomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = np.flo
 def _multinomial(key: Any, n: Any, p: Any, *, shape: Shape, dtype: Dtype) -> Any:
     n = parameter(n, FLOAT, shape)
     p = np.moveaxis(parameter(p, FLOAT, (*shape, p.shape[-1])), -1, 0)
-    # of what is left, the part that each outcome takes; the last takes all
+    # each outcome's part of the remaining probability; the last outcome takes all of it
     left = np.flip(np.cumsum(np.flip(p, 0), axis=0), 0)
     parts = np.minimum(p / np.where(left > 0, left, 1.0), 1.0)
 

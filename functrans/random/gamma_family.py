@@ -1,4 +1,4 @@
-"""The gamma distribution, with implicit derivatives, and those that are made of it.
+"""The gamma distribution by Marsaglia and Tsang's method, with implicit derivatives.
 
 References
 ----------
@@ -59,7 +59,7 @@ def _squeezed(key: Any, a: Any) -> Any:
 
 
 def _parts(key: Any, a: Any) -> tuple[Any, Any]:
-    """A gamma variable of shape ``a + 1`` or ``a``; and the logarithm of what it is multiplied by.
+    """A gamma variable of shape ``a + 1`` or ``a``, and the logarithm of its factor.
 
     For a shape below 1, a variable of ``a + 1`` is multiplied by a uniform one to the power 1/a.
     """
@@ -84,14 +84,14 @@ def _draw(key: Any, a: Any) -> tuple[Any, Any]:
 TERMS = 24
 NODES = 32
 DECAY = {4: 20.0, 8: 40.0}
-"""By the bytes of the dtype, how far down the integrand is followed: ``e**-40`` of the start."""
+"""For each itemsize, how far the integrand is followed: down to ``e**-40`` of its start."""
 
 
 @custom_jvp
 def moved(log_x: Any, a: Any) -> Any:
-    """The logarithm of a gamma variable, with the derivative by ``a`` that it has at its quantile.
+    """The logarithm of a gamma variable, with its derivative by ``a`` at a fixed quantile.
 
-    The variable moves with its shape so that the distribution function stays what it is.
+    If the shape changes, the variable moves so that the distribution function has the same value.
     """
     return log_x
 
@@ -111,8 +111,8 @@ def log_gamma_slope(a: Any, log_x: Any) -> Any:
         int (digamma(a) - log(x) + v) e**(x (1 - e**-v) - a v) dv
         int (log(x) - digamma(a) + v) e**(a v - x (e**v - 1)) dv
 
-    of which that one is taken where nothing is negative, so that nothing cancels. For ``x < 1`` it
-    is the series ``sum x**(n-1) (digamma(a + n) - log(x)) / (a (a+1) ... (a+n-1))``, n from 1.
+    The integral whose integrand is never negative is taken, so that nothing cancels. For ``x < 1``
+    it is the series ``sum x**(n-1) (digamma(a + n) - log(x)) / (a (a+1) ... (a+n-1))``, n from 1.
     """
     near_zero = log_x < 0
     return np.where(
@@ -150,7 +150,7 @@ def _integral(a: Any, log_x: Any) -> Any:
 
 
 def _end(a: Any, x: Any, sign: Any) -> Any:
-    """Where the integrand has come down: ``x (e**v - 1) - a v`` is `DECAY`, or a little more."""
+    """Where the integrand has decayed: ``x (e**v - 1) - a v`` is `DECAY`, or a little more."""
     depth = a.dtype.type(DECAY[a.dtype.itemsize])
     slope = sign * (x - a)
     parabola = 2 * depth / (slope + np.sqrt(slope * slope + 2 * depth * x))
@@ -165,7 +165,7 @@ def _end(a: Any, x: Any, sign: Any) -> Any:
 
 
 def _gauss_legendre() -> list[tuple[float, float]]:
-    """Nodes and weights on (0, 1)."""
+    """Nodes and weights of Gauss-Legendre quadrature on (0, 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return [(float(x + 1) / 2, float(w) / 2) for x, w in zip(nodes, weights, strict=True)]
 
@@ -197,7 +197,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     key : array of shape (2,), uint32
     a : float array
         Positive. Samples have derivatives of any order with respect to it: those of the quantile
-        that they are, which also holds the distribution function still.
+        function at the sample's own probability.
     shape : tuple of int, optional
         That of ``a`` if it is not given; ``a`` broadcasts to it.
     dtype : dtype
@@ -206,8 +206,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
     Returns
     -------
     array of ``shape`` and ``dtype``
-        For a small ``a`` most of them are too small for a float, and come out as 0: `loggamma` has
-        their logarithms.
+        For a small ``a``, most of them underflow to 0: `loggamma` gives their logarithms.
 
     Examples
     --------

@@ -37,8 +37,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int6
     key : array of shape (2,), uint32
     shape : tuple of int
     minval, maxval : int array
-        They broadcast to ``shape``. Bounds outside of the dtype are moved to its ends; where there
-        is no integer between them, ``minval`` comes out.
+        They broadcast to ``shape``. Bounds outside of the dtype's range are clipped to it; where
+        there is no integer between the bounds, the result is ``minval``.
     dtype : dtype
         An integer.
 
@@ -82,7 +82,7 @@ def _randint(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtyp
 
 
 def _clipped(x: Any, least: int, most: int, dtype: np.dtype[Any]) -> Any:
-    """An integer moved into a range, in a dtype that has the range."""
+    """An integer clipped to a range, in a dtype that holds the range."""
     own = np.iinfo(x.dtype)
     x = maximum(minimum(x, x.dtype.type(min(most, own.max))), x.dtype.type(max(least, own.min)))
     return astype(x, dtype)
@@ -109,7 +109,7 @@ def _integers(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: np.dtype[
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
-    """Truth values that hold with probability ``p``.
+    """Truth values that are True with probability ``p``.
 
     Parameters
     ----------

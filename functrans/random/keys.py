@@ -22,7 +22,7 @@ __all__ = ["PRNGKey", "fold_in", "key", "key_data", "split", "wrap_key_data"]
 
 
 def blocks(key: Any, shape: Shape, cipher: Callable[..., Any] = threefry) -> Any:
-    """Random bits for each place of an array: those of the key and the place's number."""
+    """Random bits for each element of an array: a cipher of the key and the element's index."""
     size = prod(shape)
     wide = size > 2**32
     numbers = reshape(made(iota, size=size, dtype=BLOCK if wide else WORD), shape=shape)
@@ -98,7 +98,7 @@ def _key(seed: Any) -> Any:
 
 
 PRNGKey = key
-"""The name that `key` has in older programs."""
+"""The name of `key` in older programs."""
 
 
 def split(key: Any, num: Any = 2) -> Any:
@@ -136,7 +136,7 @@ def _split(key: Any, *, shape: Shape) -> Any:
 
 
 def new_keys(key: Any, *shape: int) -> Any:
-    """As `split`, for a key that is one and a shape that is one."""
+    """As `split`, for a key and a shape that have been checked."""
     return _as_keys(blocks(key, shape))
 
 
@@ -147,7 +147,7 @@ def fold_in(key: Any, data: Any) -> Any:
     ----------
     key : array of shape (2,), uint32
     data : int
-        It counts modulo ``2**32``, and may be traced.
+        It is taken modulo ``2**32``, and may be traced.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def _fold_in(key: Any, data: Any) -> Any:
 
 
 def key_data(keys: Any) -> Any:
-    """The words of keys, which they consist of here: what `jax.random.key_data` gives.
+    """The words of keys, as `jax.random.key_data` gives them: here, the keys themselves.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(words: Any) -> Any:
-    """Keys of their words, as `jax.random.key_data` and `key_data` give them.
+    """Keys from their words, as `jax.random.key_data` and `key_data` give them.
 
     Parameters
     ----------

@@ -42,8 +42,8 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
         Symmetric and positive definite; its lower triangle is read. Samples have derivatives with
         respect to it and to ``mean``.
     shape : tuple of int, optional
-        What ``mean`` and ``cov`` have before their own axes, broadcast, if it is not given; else
-        they broadcast to it.
+        The shape to which ``mean`` and ``cov`` broadcast, without their last axes; if it is not
+        given, their common shape.
     dtype : dtype, optional
         float32 or float64; that of the parameters if it is not given.
 
@@ -90,7 +90,7 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = np.float64, m: An
     n : int
         The number of rows.
     shape : tuple of int
-        How many matrices.
+        The shape of the stack of matrices.
     dtype : dtype
         float32 or float64.
     m : int, optional
@@ -99,7 +99,7 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = np.float64, m: An
     Returns
     -------
     array of shape ``(*shape, n, m)`` and ``dtype``
-        By a QR factorisation of a normal matrix (Stewart, 1980).
+        From the QR factorisation of a normal matrix (Stewart, 1980).
 
     Examples
     --------
@@ -119,7 +119,7 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = np.float64, m: An
 
 
 FAR = 3.0
-"""Bounds beyond which the error function does not resolve what is between them."""
+"""The distance from 0 beyond which the error function does not resolve probabilities."""
 
 STEPS = 8
 
@@ -157,7 +157,7 @@ def truncated_normal(
 def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: Dtype) -> Any:
     lower, upper = parameter(lower, dtype, shape), parameter(upper, dtype, shape)
     mirrored = lower > FAR
-    # a tail is always the left one
+    # an interval far to the right is computed by its mirror image
     low = np.where(mirrored, -upper, lower)
     high = np.where(mirrored, -lower, upper)
     far = high < -FAR
@@ -188,7 +188,7 @@ def _between_in_tail(part: Any, low: Any, high: Any) -> Any:
     x = -np.sqrt(-2 * level)
     for _ in range(STEPS):
         x = x + (level - log_ndtr(x)) * _mills(x)
-    # two more carry the derivatives: the first of them the first order, the second the next
+    # two more steps carry the first and the second derivatives
     x = stop_gradient(x)
     for _ in range(2):
         x = x + (gain - log_ndtr(x)) * _mills(x)

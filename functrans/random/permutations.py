@@ -36,7 +36,7 @@ INDEX = np.dtype(np.int64)
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
-    """The parts of an array along an axis in a random order.
+    """The slices of an array along an axis, in a random order.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 
 def shuffle(key: Any, x: Any, axis: int = 0) -> Any:
-    """As `permutation`: the result is a new array, and ``x`` stays as it is.
+    """As `permutation`: the result is a new array, and ``x`` is unchanged.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def shuffle(key: Any, x: Any, axis: int = 0) -> Any:
 
 
 def _size(x: Any, what: str) -> int | None:
-    """How many elements there are to choose from, if they are given by their number."""
+    """The number of elements to choose from, if it is given instead of the elements."""
     if np.ndim(x) != 0:
         return None
     kind = np.asarray(x).dtype.kind if not isinstance(x, Tracer) else "traced"
@@ -106,7 +106,7 @@ def _permuted(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
 
 
 def _shuffled(key: Any, x: Any, axis: int) -> Any:
-    """Sorted by random numbers, so often that equal ones do not matter."""
+    """Shuffled by sorting with random keys, so often that equal keys do not matter."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, now = new_keys(key, 2)
@@ -117,7 +117,7 @@ def _shuffled(key: Any, x: Any, axis: int) -> Any:
 def choice(
     key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0
 ) -> Any:
-    """Elements of an array, or parts along an axis, at random.
+    """Elements of an array, or slices along an axis, chosen at random.
 
     Parameters
     ----------
@@ -135,13 +135,13 @@ def choice(
     Returns
     -------
     array
-        In the shape of ``a``, with ``shape`` in the place of the axis.
+        In the shape of ``a``, with ``shape`` in place of the axis.
 
     Raises
     ------
     AxisSizeError
-        If there is nothing to choose from; or if more elements are wanted than there are, and none
-        may be chosen twice.
+        If there is no element to choose from; or, without replacement, if there are fewer elements
+        than requested.
     ShapeError
         If ``p`` is not one probability for each element.
 
@@ -195,6 +195,6 @@ def _weighted(key: Any, p: Any, *, shape: Shape, replace: bool, dtype: np.dtype[
         sums = cumsum(p)
         up_to = sums[-1] * (1 - unit(key, shape, dtype))
         return astype(searchsorted(sums, up_to), INDEX)
-    # the largest of them are a sample without replacement (Gumbel's trick)
+    # the largest perturbed logarithms are a sample without replacement (Gumbel's trick)
     scores = gumbels(key, p.shape, dtype) + log(p)
     return argsort(-scores, 0)[: math.prod(shape)].reshape(shape)

@@ -1,4 +1,4 @@
-"""Distributions of ratios and sums that are made of gamma variables."""
+"""Distributions of ratios and sums of gamma variables: beta, Dirichlet, chi-squared, F, t."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = np.float64) 
     alpha : float array of shape (..., n)
         Positive. Samples have derivatives with respect to it.
     shape : tuple of int, optional
-        That of ``alpha`` without its last axis, if it is not given; what is before the last axis
-        broadcasts to it.
+        That of ``alpha`` without its last axis, if it is not given; ``alpha`` broadcasts to it, its
+        last axis excepted.
     dtype : dtype
         float32 or float64.
 
@@ -132,7 +132,7 @@ def _log_chisquares(key: Any, df: Any) -> Any:
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """Ratios of the means of ``dfnum`` and of ``dfden`` squares of normal numbers.
+    """Ratios of the means of ``dfnum`` and of ``dfden`` squared normal numbers.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: Dtype) -> Any:
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = np.float64) -> Any:
-    """Student's t: normal numbers divided by the root of a mean of ``df`` squares of others.
+    """Student's t: normal numbers divided by the root of the mean of ``df`` squared normal numbers.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def ball(key: Any, d: Any, p: Any = 2.0, shape: Any = (), dtype: Any = np.float6
     p : float
         Positive: 2 for the Euclidean ball.
     shape : tuple of int
-        How many points.
+        The shape of the array of points.
     dtype : dtype
         float32 or float64.
 

@@ -47,7 +47,7 @@ def _bits(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
 
 
 def drawn_bits(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Random bits of a width: a block of 64, or its halves combined to 32 and cut to fewer."""
+    """Random bits of a width: 64, the two halves combined to 32, or these cut to fewer bits."""
     if dtype.itemsize == 8:
         return blocks(key, shape)
     folded = blocks(key, shape, folded_threefry)

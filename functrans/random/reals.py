@@ -1,4 +1,4 @@
-"""Uniform and normal numbers, which the other distributions are made of."""
+"""Uniform and normal numbers, from which the other distributions are computed."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtyp
 
 
 def unit(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Uniform numbers from 0 to 1: multiples of the distance of floats above 1."""
+    """Uniform numbers from 0 to 1: multiples of the machine epsilon."""
     fraction = fraction_bits(dtype)
-    # as few random bits as there are: of 16 the lower 8 would be lost for bfloat16
+    # no more random bits than the fraction has: bfloat16 would lose the lower 8 of 16
     word = np.dtype(np.uint8 if fraction < 8 else f"u{dtype.itemsize}")
     numbers = drawn_bits(key, shape, word) >> (8 * word.itemsize - fraction)
     return astype(numbers, dtype) * dtype.type(2.0**-fraction)
@@ -123,11 +123,11 @@ def _normal(key: Any, *, shape: Shape, dtype: np.dtype[Any]) -> Any:
 
 
 def standard_normal(key: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Normal numbers, of uniform ones from above -1 to 1."""
+    """Normal numbers, by the inverse error function of uniform ones between -1 and 1."""
     low = np.nextafter(dtype.type(-1), dtype.type(0))
     numbers = between(key, low, dtype.type(1), shape, dtype)
     if dtype.itemsize > 2:
         return normal_quantile(numbers)
-    # as JAX has it: the inverse of the error function is rounded before it is multiplied
+    # as in JAX: the inverse of the error function is rounded before it is multiplied
     quantile = normal_quantile(astype(numbers, np.float32))
     return astype(quantile * np.float32(math.sqrt(0.5)), dtype) * dtype.type(math.sqrt(2))

@@ -1,7 +1,6 @@
 """Registration of the traced form of a SciPy function, as for those of NumPy.
 
-The traced form is a function with those of SciPy's parameters that mean something for traced
-values.
+The traced form is a function with those parameters of SciPy's function that apply to traced values.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from functrans.scipy.entries import enter as enter_scipys
 Function = Callable[..., Any]
 
 implementations: dict[str, Function] = {}
-"""What was decorated, by the name of SciPy's function."""
+"""The decorated functions, by the name of SciPy's function."""
 
 refusals: dict[str, str] = {}
 """Why there is no traced form, and what to write instead, by the name of SciPy's function."""
@@ -89,7 +88,7 @@ def _answers_lazily(path: str) -> Callable[[Function], Function]:
 
 
 def double(x: Any) -> Any:
-    """An array in double precision, which is what SciPy computes some functions in."""
+    """An array in double precision, in which SciPy computes some functions."""
     found = array(x)
     return astype(found, np.result_type(found.dtype, np.float64))
 

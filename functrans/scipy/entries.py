@@ -33,7 +33,7 @@ def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """What is given a function may meet traced values in it: so all calls of a user's lines."""
+    """Whether a call is from a user's line: functions among arguments may meet traced values."""
     return not is_installed(caller.f_code.co_filename) or with_tracers(caller, args, kwargs)
 
 
@@ -86,7 +86,7 @@ def take_the_place(name: str, namespace: bool = True) -> None:
             if isinstance(function, FunctionType):
                 let_ask(function, ours, concerned)
             elif isinstance(function, BuiltinFunctionType):
-                # what is compiled cannot ask: it is met where it is called by its full name
+                # compiled functions cannot ask: their calls by the full name are replaced
                 protocols.replacements.setdefault(sys.modules[module], {})[inside] = ours
 
 
@@ -113,7 +113,7 @@ def enter_class(path: str, ours: Function, methods: str, like: Function) -> None
         vars(self)[_TRACED] = made_of
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):
-                # SciPy's property gives what it holds as the kind of array that it was given
+                # SciPy's property converts its value to the kind of array that was given
                 setattr(self, f"_{name}", value)
                 self._asarray = lambda x: x
             elif not name.startswith("_"):

@@ -197,7 +197,7 @@ _ORTHOGONAL: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]] = {
     ("sin", 2): ((), (-1,)),
     ("sin", 3): ((-1,), ()),
 }
-"""What is multiplied by the root of 2 before, and divided by it after, to make it orthogonal."""
+"""The elements to multiply by the root of 2 before, and to divide after, for orthogonality."""
 
 
 def _along_one(kind: str, inverse: bool) -> Transform:

@@ -1,8 +1,8 @@
 """Functions that replace one of SciPy's within a trace, whatever their arguments.
 
-What is given a function (an integrand, an equation) cannot tell by its arguments whether values are
-traced: the function may have them from around it. So outside of a trace SciPy computes, and inside
-of one ours does.
+If a function (an integrand, an equation) is an argument, the arguments do not show whether values
+are traced: the function may read traced values from its closure. So SciPy's implementation is used
+outside of a trace, and ours inside of one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Function = Callable[..., Any]
 
 
 def within_traces(path: str) -> Callable[[Function], Function]:
-    """Let the decorated function do, within a trace, what SciPy's does outside of one.
+    """Replace a function of SciPy's by the decorated function within traces.
 
-    What it refuses, and functions that cannot be traced (``float(x)``), are left to SciPy: it gives
-    the same if nothing that is traced is among its arguments, and raises if something is.
+    Calls that it refuses, and functions that cannot be traced (``float(x)``), are left to SciPy,
+    whose result is the same if no argument is traced, and which raises an error otherwise.
     """
     scipys = lazy(path)
 

@@ -215,7 +215,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @answers("scipy.special:factorial2")
 def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """``n (n - 2) (n - 4) ...``: 1 for 0 and -1, and 0 for what is less.
+    """``n (n - 2) (n - 4) ...``: 1 for 0 and -1, and 0 for lesser numbers.
 
     Examples
     --------

@@ -41,7 +41,7 @@ _PLAIN = (np.ndarray, np.float64, np.float32, int, float, complex, bool, np.int6
 
 
 class StandIn(Lazy):
-    """What is called as a ufunc of `scipy.special`, and has its attributes."""
+    """A proxy that is called like a ufunc of `scipy.special`, and has its attributes."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"scipy.special:{name}")

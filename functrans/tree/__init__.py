@@ -1,4 +1,4 @@
-"""Pytrees: nested containers of arrays, taken apart into leaves and put together again.
+"""Pytrees: nested containers of arrays, flattened into leaves and rebuilt from them.
 
 Tuples, lists, dicts (also OrderedDict and defaultdict), deques, namedtuples and None are
 containers; everything else is a leaf until its class is registered. None is an empty container:
@@ -6,10 +6,10 @@ it has no leaves. A dict's leaves come in the order of its sorted keys, so that 
 same keys have the same structure however they were filled; an OrderedDict keeps its own order,
 and OrderedDicts with different orders have different structures.
 
-This is a thin face over `optree`, whose C++ does the work. Classes are registered in the namespace
-`NAMESPACE` of its registry, not in the global one: `optree` keeps that to itself, and a class
-registered here must not start to come apart in another library that uses `optree` for purposes of
-its own. What the global registry knows is seen here all the same.
+This is a thin layer over `optree`, which is written in C++. Classes are registered in the namespace
+`NAMESPACE` of its registry, not in the global one: another library that uses `optree` must not
+flatten instances of a class that is registered here. Classes in the global registry are known here,
+too.
 """
 
 from functrans.tree.compare import Structure, check_same_structure, difference

@@ -4,12 +4,12 @@ from optree import PyTreeKind, PyTreeSpec
 
 from functrans.errors import TreeMismatchError
 
-#: What is left of a pytree without its leaves: hashable, comparable, printable.
+#: The structure of a pytree, without its leaves: hashable, comparable, printable.
 Structure = PyTreeSpec
 
 _DICTS = (PyTreeKind.DICT, PyTreeKind.ORDEREDDICT, PyTreeKind.DEFAULTDICT)
 _SEQUENCES = (PyTreeKind.TUPLE, PyTreeKind.LIST, PyTreeKind.DEQUE)
-_MAX_KEYS = 6  # how many keys of a dict a message shows
+_MAX_KEYS = 6  # the most keys of a dict that a message shows
 
 
 def check_same_structure(
@@ -20,9 +20,9 @@ def check_same_structure(
     Parameters
     ----------
     expected, found : Structure
-        What there should be, and what there is.
+        The structure that is required, and the one that was given.
     what : str, optional
-        What to call the tree in the message.
+        The name of the tree in the message.
 
     Examples
     --------
@@ -35,13 +35,13 @@ def check_same_structure(
     functrans.errors.TreeMismatchError: the carry has the wrong structure: \
 at ['b'][1]: expected a list of 2, found a tuple of 2
     """
-    # Equal structures are the common case, and one C++ comparison.
+    # Equal structures are the common case, which takes one comparison in C++.
     if expected != found:
         raise TreeMismatchError(f"{what} has the wrong structure: {difference(expected, found)}")
 
 
 def difference(expected: Structure, found: Structure, *, prefix: bool = False) -> str | None:
-    """Say where two structures first differ, and what each has there.
+    """Describe the first place where two structures differ, and what each has there.
 
     Parameters
     ----------
@@ -73,13 +73,13 @@ def _difference(expected: Structure, found: Structure, path: str, prefix: bool) 
         inner = _key_difference(expected, found, path, prefix)
         if inner is not None or prefix:
             return inner
-        # The same keys: an OrderedDict in another order, a defaultdict with another default.
+        # The keys are the same: OrderedDicts differ in order, or defaultdicts in their default.
     elif expected.one_level() == found.one_level():
         children = zip(_accesses(expected), expected.children(), found.children(), strict=True)
         differences = (_difference(a, b, path + access, prefix) for access, a, b in children)
         return next((text for text in differences if text is not None), None)
     wanted, got = described(expected), described(found)
-    if wanted == got:  # what differs is something that a class keeps beside its leaves
+    if wanted == got:  # the difference is in the static data of a class
         wanted, got = printed(expected.one_level()), printed(found.one_level())
     if wanted == got:  # a notebook cell run again makes another class of the same name
         got += ", of another class of that name"
@@ -102,7 +102,7 @@ def _key_difference(expected: Structure, found: Structure, path: str, prefix: bo
 
 
 def _accesses(structure: Structure) -> list[str]:
-    """What one writes after a tree's name to get at each leaf of this structure's top level."""
+    """The expressions, after a tree's name, that select the children at a structure's top level."""
     top = structure.one_level()
     return [] if top is None else [access.codify("") for access in top.accessors()]
 
@@ -120,7 +120,7 @@ def _at(path: str) -> str:
 
 
 def described(structure: Structure) -> str:
-    """Say what a structure is at its top: "a tuple of 2"."""
+    """Describe the top level of a structure: "a tuple of 2"."""
     if structure.type is None:
         return "a leaf"
     if structure.kind is PyTreeKind.NONE:

@@ -1,4 +1,4 @@
-"""Taking pytrees apart, putting them together, and applying functions to their leaves."""
+"""Flattening pytrees, rebuilding them, and applying functions to their leaves."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,10 +22,10 @@ def _public(
 
 
 def _quickest() -> Flatten:
-    """The C++ function itself, with positional arguments, if it does what the public one does.
+    """The C++ function itself, with positional arguments, if it behaves like the public one.
 
-    optree's own wrapper and keyword arguments would add half as much again to flattening a small
-    tree, and this runs at every call.
+    optree's own wrapper and keyword arguments would take half as long again as flattening a small
+    tree, which happens at every call.
     """
     private: Flatten | None = getattr(getattr(optree, "_C", None), "flatten", None)
     if private is None:
@@ -45,7 +45,7 @@ _flatten = _quickest()
 
 
 late: dict[str, Callable[[], object]] = {}
-"""What makes containers of the classes of a module that the user may import, by its name."""
+"""Functions that register the classes of modules that the user may import, by module name."""
 
 
 def _make_late_ones() -> None:
@@ -62,16 +62,16 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     Parameters
     ----------
     tree : pytree
-        What to take apart.
+        The tree to flatten.
     is_leaf : callable, optional
-        Called with each node; where it returns True the node is kept whole, as a leaf.
+        Called with each node; where it returns True, the node is a leaf.
 
     Returns
     -------
     leaves : list
         The leaves, from left to right.
     structure : Structure
-        What is left when they are taken out.
+        The structure of the tree, without its leaves.
 
     Examples
     --------
@@ -168,12 +168,12 @@ def map(
     Parameters
     ----------
     f : callable
-        Called with a leaf of `tree` and, from each tree in `rest`, what is in its place there.
+        Called with a leaf of `tree` and the subtree at the same place of each tree in `rest`.
     tree : pytree
         The tree whose structure the result has.
     *rest : pytree
-        Trees that have the structure of `tree` at least: where it has a leaf, they may have a
-        whole subtree, which `f` is given as it is.
+        Trees that have at least the structure of `tree`: where it has a leaf, they may have a
+        whole subtree, which is passed to `f` unchanged.
     is_leaf : callable, optional
         As for `flatten`.
 
@@ -286,7 +286,7 @@ def transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
     Parameters
     ----------
     outer, inner : Structure
-        The structure of `tree` down to some depth, and what all of its subtrees there have.
+        The structure of `tree` down to some depth, and that of all its subtrees there.
     tree : pytree
 
     Returns
@@ -296,7 +296,7 @@ def transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
     Raises
     ------
     TreeMismatchError
-        If `tree` is no ``outer`` of ``inner``.
+        If `tree` does not have the structure ``outer`` with subtrees ``inner``.
 
     Examples
     --------
@@ -345,14 +345,14 @@ def broadcast_prefix(
     Parameters
     ----------
     prefix : pytree
-        A tree that is like `tree` down to some depth, and has one leaf for all that lies deeper.
+        A tree with the structure of `tree` down to some depth, and a leaf for each subtree there.
     tree : pytree
         The tree.
     is_leaf : callable, optional
         As for `flatten`, for `prefix` alone: ``lambda node: node is None`` makes None a value to
         spread, like any other.
     what : str, optional
-        What to call the prefix in an error message.
+        The name of the prefix in an error message.
 
     Returns
     -------
@@ -375,7 +375,7 @@ def broadcast_prefix(
 
 
 def _flatten_up_to(structure: Structure, tree: Any, complaint: str) -> list[Any]:
-    """Return what `tree` has at each leaf of `structure`, or raise, beginning with `complaint`."""
+    """Return the subtree at each leaf of `structure`, or raise an error that starts as given."""
     try:
         return structure.flatten_up_to(tree)
     except ValueError as error:

@@ -10,15 +10,15 @@ from functrans.tree.registration import register
 
 
 class Partial(functools.partial[Any]):
-    """`functools.partial` as a pytree: its leaves are those of the arguments that are given.
+    """`functools.partial` as a pytree: its leaves are the leaves of the bound arguments.
 
-    So it may be an argument or a result of a jitted function, or the carry of a loop, where a plain
-    function may not.
+    Unlike a plain function, it may be an argument or a result of a jitted function, or the carry of
+    a loop.
 
     Parameters
     ----------
     func : callable
-        Part of the structure: two are alike if their functions are equal.
+        Part of the structure: two structures are equal only if the functions are.
     *args, **keywords
         Pytrees.
 

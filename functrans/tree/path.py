@@ -1,4 +1,4 @@
-"""Key paths: where a leaf of a pytree is."""
+"""Key paths: the positions of leaves in a pytree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 class KeyPath(str):
     """The path of a leaf: the expression that selects it, without the tree's name.
 
-    A string, ``"['layers'][0].weight"``, which also has the ``keys`` that it consists of.
+    It is a string, such as ``"['layers'][0].weight"``, with its ``keys`` as an attribute.
 
     Attributes
     ----------

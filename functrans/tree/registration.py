@@ -14,7 +14,7 @@ ClassT = TypeVar("ClassT", bound=type)
 
 
 class _Entry(PyTreeEntry):
-    """One step of a key path: an attribute where the child's name can be one, or else a key."""
+    """One step of a key path: an attribute if the child's name is an identifier, else a key."""
 
     __slots__ = ()
 
@@ -43,12 +43,12 @@ def register(
     cls : type
         The class.
     flatten : callable
-        Takes an instance to ``(children, static)`` or ``(children, static, names)``: an iterable
-        of subtrees; what else is needed to build the instance again, which must be hashable and
-        is compared when structures are; and the children's names, for key paths.
+        Maps an instance to ``(children, static)`` or ``(children, static, names)``: an iterable of
+        subtrees; the other data of the instance, which must be hashable and is compared when
+        structures are compared; and the children's names, for key paths.
     unflatten : callable
-        Takes ``static`` and the tuple of children to a new instance. The children may be anything
-        at all, not arrays only, so this must not look into them.
+        Maps ``static`` and the tuple of children to a new instance. The children may be any
+        objects, not only arrays, so this function must not inspect them.
 
     Returns
     -------
@@ -96,8 +96,7 @@ def register_dataclass(
     """Register a dataclass as a pytree container: each field is a child, except the static ones.
 
     Instances are rebuilt field by field, without calling ``__init__`` or ``__post_init__``: the
-    children of a rebuilt instance may be anything at all, and a check meant for arrays would
-    refuse them.
+    children of a rebuilt instance may be any objects, which checks of arrays would reject.
 
     Parameters
     ----------
@@ -105,7 +104,8 @@ def register_dataclass(
         The dataclass. Left out, when used as a decorator with arguments.
     static : str or iterable of str, optional
         The fields that are part of the structure, and not children: sizes, names, functions. They
-        must be hashable. A field may also say so itself: ``field(metadata={"static": True})``.
+        must be hashable. A field can also declare itself static:
+        ``field(metadata={"static": True})``.
 
     Returns
     -------

@@ -29,13 +29,12 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     -------
     vector : ndarray, shape (n,)
         All elements, in the order of the leaves, each leaf in row-major order. Its dtype is the
-        one that NumPy promotes the leaves' dtypes to, where Python floats give way to arrays; it
-        is float64 if there are no arrays.
+        one to which NumPy promotes the leaves' dtypes, where Python floats are weak; it is float64
+        if there are no arrays.
     unravel : callable
-        Takes a vector of that length to a tree of the same structure, in which each array has
-        its old shape and dtype again (and shares the vector's memory where the dtype allows). A
-        scalar comes back as an array of no dimensions; a Python float too, with the dtype of
-        `vector`.
+        Maps a vector of that length to a tree of the same structure, in which each array has its
+        original shape and dtype (and shares the vector's memory if the dtype is the same). A scalar
+        becomes an array without dimensions; a Python float does, too, with the dtype of `vector`.
 
     Examples
     --------
@@ -51,7 +50,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     leaves, structure = flatten(tree)
     for leaf, path in zip(leaves, paths(tree), strict=True):
         _check_floating(leaf, path)
-    # The Python float makes the dtype float64 where there is no array.
+    # With the Python float, the dtype is float64 if there is no array.
     common = np.result_type(*map(_promotes_as, leaves)) if leaves else np.dtype(float)
     real = common if common.kind == "f" else np.empty(0, common).real.dtype
     of_numbers = {float: real, complex: common}
@@ -95,7 +94,7 @@ def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
 def _unraveled(
     structure: Any, shapes: list[tuple[int, ...]], dtypes: list[Any], vector: Any
 ) -> Any:
-    """The tree that a vector was made of: what `ravel` gives is this, for a structure."""
+    """The tree of a vector; `ravel` returns this function, bound to a structure."""
     ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
     vector = vector if hasattr(vector, "shape") else np.asarray(vector)
     if tuple(vector.shape) != (ends[-1],):

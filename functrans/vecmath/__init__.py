@@ -1,16 +1,16 @@
 """Elementary and special functions as scalar expressions: arithmetic without calls or branches.
 
 Each function takes float16, float32 or float64 scalars (`functrans.loop.scalar`) of one dtype and
-gives a scalar of that dtype: straight-line code that a compiler turns into vector instructions.
-Zeros, infinities, NaN and subnormal numbers mean what they mean to NumPy.
+returns a scalar of that dtype: straight-line code that a compiler can vectorise. Zeros, infinities,
+NaN and subnormal numbers are treated as in NumPy.
 
 Errors are at most 2 units in the last place (1 for exp, log, cbrt, hypot and others; 2.5 for erfc,
 sech_squared, lgamma, digamma and the inverses of erf and erfc; 3.5 for gamma, ndtri and the
 quotients by ``x``; 4 for normal_hazard, 5 for I and K, 6 for polygamma, 6.5 for kl_div and the
-exponential integrals, 8 for beta), as `tests/vecmath` measures against mpmath; but relative to 1
-for betaln, J and Y, and for lgamma and digamma of negative arguments, to the larger argument for
-logaddexp, and to the step for lgamma_difference, where terms cancel. What is exponential in a large
-number (beta beyond 512, inv_boxcox) loses about as many units as that number is large.
+exponential integrals, 8 for beta), as `tests/vecmath` measures against mpmath. Where terms cancel,
+errors are relative to 1 instead (betaln, J and Y, and lgamma and digamma of negative arguments), to
+the larger argument (logaddexp), or to the step (lgamma_difference). Functions that are exponential
+in a large number (beta beyond 512, inv_boxcox) have an error of about that many units.
 A printer may contract a product and a sum to an fma: that changes last digits, not these bounds.
 """
 

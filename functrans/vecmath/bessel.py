@@ -1,13 +1,13 @@
 """Modified Bessel functions of the orders 0 and 1, and of integer orders from 2 up.
 
-Up to 8, I is an even (or odd) polynomial; from there on ``sqrt(x) e**-x I(x)`` is one in ``1 / x``,
-and that of order 2 follows from them.
-K has a logarithm times I near zero; from 1 up ``sqrt(x) e**x K(x)`` is a smooth function of
-``t = (x - 3) / (x + 1)``. Higher orders of I are the power series, whose terms are positive, or the
-recurrence upwards, which loses little where the argument is larger than the order; those of K are
-the recurrence upwards.
+Up to 8, I is an even (or odd) polynomial in ``x``; from 8 up, ``sqrt(x) e**-x I(x)`` is a
+polynomial in ``1 / x`` for the orders 0 and 1, from which that of order 2 follows.
+Near zero, K is computed as a logarithm times I, plus a polynomial; from 1 up, ``sqrt(x) e**x K(x)``
+is a smooth function of ``t = (x - 3) / (x + 1)``. Higher orders of I are computed by the power
+series, whose terms are positive, or by upward recurrence, which loses little if the argument is
+larger than the order; higher orders of K by upward recurrence.
 
-But for I of orders up to 2, they are computed in float64, also for float32.
+All are computed in float64, also for float32, except I of orders up to 2.
 
 References
 ----------
@@ -170,7 +170,7 @@ def _small_i(a: Scalar, order: int) -> Scalar:
     """``I(a)`` up to 8."""
     square, low = two_product(a, a)
     value = horner(square, _I_TABLES[format_of(a)].small[order])
-    # what the rounding of the square does: the relative derivative is about that from 4 up
+    # corrects the rounding of the square: the relative derivative is about this from 4 up
     value = fma(value * low, 0.06, value)
     return math.prod([a] * order, start=value)
 

@@ -1,10 +1,10 @@
 """Bessel functions of the orders 0 and 1, and of integer orders from 2 up.
 
-Up to 8, J is a polynomial in ``x**2`` times its first two roots, which are pairs, and Y a logarithm
-times J and a polynomial; from there on both are made of the sine and the cosine by Hankel's
-expansions, whose factors are polynomials in ``1 / x**2``. Higher orders of J are the power series,
-or the recurrence upwards where the argument is larger than the order; those of Y are the
-recurrence upwards.
+Up to 8, J is a polynomial in ``x**2`` times the factors of its first two roots, which are pairs;
+Y is a logarithm times J, plus a polynomial. From 8 up, both are combinations of the sine and the
+cosine, by Hankel's expansions, whose factors are polynomials in ``1 / x**2``. Higher orders of J
+are computed by the power series, or by upward recurrence if the argument is larger than the order;
+those of Y by upward recurrence.
 
 The error is relative to 1 near the other roots. All are computed in float64, also for float32.
 
@@ -33,9 +33,9 @@ class _Table(NamedTuple):
 
     roots: tuple[tuple[float, float], ...]
     j: tuple[float, ...]
-    """J by its roots, over ``x`` for the order 1."""
+    """J divided by the factors of its roots, and by ``x`` for the order 1."""
     y: tuple[float, ...]
-    """Y less the logarithm and the pole, over ``x`` for the order 1."""
+    """Y without the logarithm and the pole, divided by ``x`` for the order 1."""
     p: tuple[float, ...]
     q: tuple[float, ...]
     """``x Q``."""

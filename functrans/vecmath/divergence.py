@@ -1,4 +1,4 @@
-"""Terms of divergences between distributions, and a smooth loss: what cancels is taken together.
+"""Relative entropies and the pseudo-Huber loss, without cancellation.
 
 For ``x`` and ``y`` within a factor of 2, ``log(x / y) = 2 atanh(s)`` with
 ``s = (x - y) / (x + y)``, where the difference is exact; the divergence of Kullback and Leibler is
@@ -19,7 +19,7 @@ from functrans.vecmath.roots import hypot
 
 
 def _of_positive(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
-    """``x log(x / y)``, and that less ``x - y``."""
+    """``x log(x / y)`` and ``x log(x / y) - (x - y)``."""
     form = format_of(x)
     limit = 2.0 ** (form.bias - 23)
     huge = (x > limit) | (y > limit)
@@ -66,7 +66,7 @@ def kl_div(x: Scalar, y: Scalar) -> Scalar:
 def pseudo_huber(delta: Scalar, r: Scalar) -> Scalar:
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, and infinite for a negative ``delta``."""
     ratio = abs(r / delta)
-    # the root less 1 is the square of the ratio by the root plus 1
+    # sqrt(1 + q) - 1 = q / (sqrt(1 + q) + 1)
     usual = r * (r / (hypot(const(1.0, r.dtype), ratio) + 1.0))
     value = where(ratio > 2.0**100, delta * abs(r), usual)
     nothing = eq(delta, 0) | eq(r, 0)

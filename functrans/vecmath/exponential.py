@@ -1,8 +1,9 @@
-"""exp and its kin: ``e**x = 2**k e**r`` with ``k = rint(x / ln 2)`` and ``abs(r) <= ln(2) / 2``.
+"""exp and related functions, by argument reduction and minimax polynomials.
 
+``e**x = 2**k e**r`` with ``k = rint(x / ln 2)`` and ``abs(r) <= ln(2) / 2``.
 ``k ln 2`` is subtracted in two parts (Cody and Waite), ``e**r`` is a minimax polynomial, and
-``2**k`` is made of its bits. The factor is applied in two steps, so that results which overflow or
-are subnormal come out of the last multiplication.
+``2**k`` is assembled from its bits. The factor is applied in two steps, so that overflow and
+subnormal results occur only in the last multiplication.
 
 References
 ----------

@@ -101,7 +101,7 @@ def _ei(x: Scalar) -> Scalar:
     root, root_low = _EI_ROOT
     off = (x - root) - root_low
     ratio = x / root
-    # what the rounding took from the quotient and from the root
+    # the rounding errors of the quotient and of the root
     ratio_low = fma(fma(-ratio, root, x), 1 / root, ratio * (-root_low / root))
     logarithm = log_of_pair(ratio, where(x < 8.0, ratio_low, 0))
     small = fma(off, horner(x - 3.0, _EI_SMALL), logarithm)

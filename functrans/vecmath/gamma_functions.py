@@ -2,9 +2,9 @@
 
 Positive arguments below `_STIRLING` are brought to an interval around the root of the function
 by ``gamma(x + 1) = x gamma(x)``, in steps that add numbers of one sign; there a polynomial is
-multiplied by the roots, so that the result has full relative precision near them. Beyond, there is
-Stirling's series. Negative arguments are reflected; near the roots on the negative axis the error
-is relative to 1.
+multiplied by the factors of the roots, so that the result has full relative precision near them.
+Larger arguments use Stirling's series. Negative arguments are reflected; near the roots on the
+negative axis, the error is relative to 1.
 
 Both are computed in float64, also for float32.
 

@@ -156,7 +156,7 @@ def tanh(x: Scalar) -> Scalar:
     a = abs(x)
     z = a * a
     small = fma(z * a, polynomial(z, table.tanh), a)
-    # a NaN is not large: the powers of two make a number of it
+    # a NaN is not large: powers of two would turn it into a number
     return copysign(where(a > TANH_SMALL, 1.0 - _distance_to_one(a), small), x)
 
 
@@ -164,7 +164,7 @@ def tanh(x: Scalar) -> Scalar:
 def sech_squared(x: Scalar) -> Scalar:
     """``1 / cosh(x)**2``, the derivative of tanh: with ``d`` for ``1 - tanh(x)``, ``d (2 - d)``.
 
-    So what takes most of the time is shared with tanh. Where that is no normal number, it is 0.
+    So most of the computation is shared with tanh. Results that are not normal numbers are 0.
     """
     a = abs(x)
     distance = _distance_to_one(a)

@@ -1,8 +1,8 @@
-"""The regularised incomplete beta function: what needs no loop.
+"""The regularised incomplete beta function: the parts without loops.
 
-It is a continued fraction (`functrans.ops.elementwise.compiled.incomplete_beta`) below the front
-``x**a y**b / B(a, b)``, where ``y = 1 - x``. Small parameters are raised by ten steps of the gamma
-function's recurrence, so that Stirling's formula serves all of them; what is left are powers of
+It is the front ``x**a y**b / B(a, b)``, where ``y = 1 - x``, divided by a continued fraction
+(`functrans.ops.elementwise.compiled.incomplete_beta`). Small parameters are raised by ten steps of
+the gamma function's recurrence, so that Stirling's formula holds for all; the rest are powers of
 ``x n / a`` and ``y n / b``, both about 1 where the front is large, by logarithms that are pairs.
 
 References
@@ -30,7 +30,7 @@ from functrans.vecmath.powers import log2_pair
 from functrans.vecmath.stirling import correction
 
 STEPS = 10
-"""Parameters below it are raised by it."""
+"""Parameters below this number are raised by it."""
 
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 
@@ -39,7 +39,7 @@ def _times_log(factor: Scalar, above: Pair, below: Scalar) -> Pair:
     """``factor log(above / below)``, about to twice the digits."""
     quotient = maximum(above[0] / below, 1e-307)
     high, low = pair_times(log2_pair(quotient), pair_constant(*_LN2, factor.dtype))
-    # what the rounding took from the quotient
+    # the rounding error of the quotient
     rest = (fma(-quotient, below, above[0]) + above[1]) / (quotient * below)
     product, product_low = two_product(factor, high)
     return product, fma(factor, low + rest, product_low)
@@ -50,7 +50,7 @@ def _raised(x: Scalar) -> Scalar:
 
 
 def _recurrence(first: Scalar, raised: Scalar, other: Scalar, total: Scalar) -> Scalar:
-    """What the front is multiplied by, if its first parameter is raised."""
+    """The factor of the front if its first parameter is raised."""
     above = below = const(1.0, first.dtype)
     inverse, share = 1.0 / total, 1.0 / raised
     for i in range(STEPS):

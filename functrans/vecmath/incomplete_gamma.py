@@ -1,4 +1,4 @@
-"""The regularised incomplete gamma functions P and Q: what needs no loop.
+"""The regularised incomplete gamma functions P and Q: the parts without loops.
 
 Where the order is at least `LARGE` and the argument near it, both are the complementary error
 function, and a correction that is uniform in their ratio: a power series in ``eta``, where
@@ -37,10 +37,10 @@ from functrans.vecmath.special import erfcx
 from functrans.vecmath.stirling import correction, gamma
 
 LARGE = 20.0
-"""Orders from here up have Stirling's formula, and the uniform expansion."""
+"""From this order up, Stirling's formula and the uniform expansion are used."""
 
 NEAR = 0.4
-"""How far, in proportion to the order, the argument may be from it there."""
+"""The largest distance of the argument from the order, relative to it, for this expansion."""
 
 # the coefficient of each power of 1 / a, in eta
 _UNIFORM = (
@@ -128,7 +128,7 @@ def exponent(a: Scalar, x: Scalar) -> Pair:
     difference, difference_low = two_sum(x, -a)
     product, product_low = two_product(a, high)
     total, total_low = two_sum(difference, -product)
-    # what the rounding took from the quotient, times the order
+    # the rounding error of the quotient, times the order
     rest = fma(-ratio, a, x) / ratio
     far_low = ((total_low + difference_low) - product_low) - (fma(a, low, rest))
     mu = difference / a
@@ -138,7 +138,7 @@ def exponent(a: Scalar, x: Scalar) -> Pair:
     rest = fma(square, mu * horner(mu, (-1 / 3, 1 / 4, -1 / 5, 1 / 6)), square_low * 0.5)
     near, near_low = fast_two_sum(square * 0.5, rest)
     is_near = abs(mu) < 2.0**-10
-    # what was lost in the difference may be much of what is left
+    # the rounding error of the difference may be large relative to it
     far, far_low = fast_two_sum(total, far_low)
     return where(is_near, near, far), where(is_near, near_low, far_low)
 

@@ -1,8 +1,9 @@
-"""log and its kin: ``x = 2**e m`` with ``m`` between sqrt(1/2) and sqrt(2), and ``f = m - 1``.
+"""log and related functions, by argument reduction and a series of atanh.
 
+``x = 2**e m`` with ``m`` between sqrt(1/2) and sqrt(2), and ``f = m - 1``.
 ``log(1 + f) = 2 atanh(s)`` with ``s = f / (2 + f)``, an odd series in ``s`` that converges fast.
 Since ``2 s = f - s f``, that is ``f`` less a small correction, which hides the rounding of ``s``.
-The one division costs less than the polynomial in ``f`` that would do without.
+The one division costs less than a polynomial in ``f`` of the same accuracy.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""power.
+"""Powers: ``x**y`` by a logarithm and an exponential to base 2.
 
 ``x**y = 2**(y log2(x))``: the logarithm is computed as a pair to about 66 bits (34 in float32),
 because the power magnifies its error by ``y log2(x)``, which is up to 1075 (150).
@@ -50,7 +50,7 @@ class _Table(NamedTuple):
     r: tuple[float, ...]
     """``c (2 atanh(s) - 2 s) / s**3`` in ``z``."""
     r_low: float
-    """What the rounding took from the first coefficient."""
+    """The rounding error of the first coefficient."""
 
 
 _TABLES: dict[Format, _Table] = {

@@ -52,7 +52,7 @@ BERNOULLI = (
 """The Bernoulli numbers of even index from 2."""
 
 STEPS = 10
-"""How many terms are taken one by one."""
+"""The number of terms that are summed one by one."""
 
 # -- the beta function -----------------------------------------------------------------------------
 
@@ -96,18 +96,18 @@ def _beta_of_positive(a: Scalar, b: Scalar) -> Scalar:
 
 
 class _Positive(NamedTuple):
-    """``beta(a, b)`` in terms of positive arguments: ``factor beta(p, q)``, or by that."""
+    """``beta(a, b)`` in terms of positive arguments: ``factor beta(p, q)``, or a quotient."""
 
     p: Scalar
     q: Scalar
     inverted: Scalar
-    """Whether it is divided by."""
+    """Whether the factor is divided by ``beta(p, q)``."""
     factor: Scalar
     """Infinite at poles, of which there is none where the arguments are positive."""
 
 
 def _positive(a: Scalar, b: Scalar) -> _Positive:
-    """By ``gamma(x) gamma(1 - x) = pi / sin(pi x)``, for whichever of the three is negative."""
+    """The reflection formula ``gamma(x) gamma(1 - x) = pi / sin(pi x)`` for negative arguments."""
     low, high = minimum(a, b), maximum(a, b)
     negative, both = low <= 0, high <= 0
     other = 1.0 - low - high
@@ -229,8 +229,8 @@ def lgamma_difference(x: Scalar, step: Scalar) -> Scalar:
     start, size = minimum(x, x + step), abs(step)
     inside = (start > 0) & (start < np.inf)
     start = where(inside, start, 1.0)
-    # the product of the 1 + step / (x + k) but the first, less 1; where it might overflow it is
-    # nothing to the other terms
+    # the product of the factors 1 + step / (x + k), without the first, minus 1; where it might
+    # overflow, it is negligible beside the other terms
     bounded = minimum(size, 2.0**100)
     growth = const(0.0, x.dtype)
     for k in range(1, STEPS):

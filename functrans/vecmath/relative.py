@@ -1,4 +1,4 @@
-"""Powers, exponentials and logarithms less their values at 0 or 1, and quotients of them.
+"""Powers, exponentials and logarithms minus their values at 0 or 1, and quotients of these.
 
 ``(e**x - 1) / x`` and ``log(1 + x) / x`` are integrals from 0 to 1 of ``e**(t x)`` and
 ``1 / (1 + t x)``; their derivatives are power series near 0, and elsewhere follow from each other
@@ -26,7 +26,7 @@ NEAR_LOG1P = 0.5
 
 
 def _series(x: Scalar, first: float, growth: Callable[[int], float], terms: int) -> Scalar:
-    """A power series by the quotients of its coefficients."""
+    """A power series, by the ratios of its coefficients."""
     total = const(1.0, x.dtype)
     for k in range(terms, 0, -1):
         total = fma(total * x, growth(k), 1.0)

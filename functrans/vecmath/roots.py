@@ -1,9 +1,8 @@
-"""cbrt and hypot.
+"""Cube roots by Newton's method, and hypot.
 
-The cube root starts from the bits: those of a number are about a logarithm, so that a third of them
-taken from a constant are about those of ``1 / cbrt(x)``. A polynomial in the relative error of that
-makes it half as precise as the result, and one step of Newton's method, without a division, as
-precise.
+The cube root starts from the bits of a number, which are about its logarithm: a constant less a
+third of them are about the bits of ``1 / cbrt(x)``. A polynomial in the relative error of this
+start gives half of the digits, and one step of Newton's method, without a division, gives all.
 
 References
 ----------
@@ -55,7 +54,7 @@ def _inverse_cbrt_start(x: Scalar) -> Scalar:
         start = _INVERSE_CBRT_START * 2.0**23
         third = fma(convert(bitcast(x, np.int32), np.float32), -1 / 3, start)
         return bitcast(convert(third, np.int32), np.float32)
-    # The same of the upper 32 bits. As in round_with_integer, an integer is in the last bits of a
+    # The same for the upper 32 bits. As in round_with_integer, an integer is in the last bits of a
     # float; that the constant is rounded costs no more than one.
     upper = bitcast(lshr(bitcast(x, np.int64), 32) | (0x433 << 52), np.float64)  # 2**52 + bits
     start = (_INVERSE_CBRT_START + (FLOAT64.bias - FLOAT32.bias) * 4 / 3) * 2.0**20

@@ -1,7 +1,7 @@
 """erf, erfc, erfcx and the logarithm of the normal distribution function.
 
 For ``a >= 0``, ``erfc(a) = e**(-a**2) erfcx(a)``, and ``(a + K) erfcx(a)`` is a smooth function of
-``t = (a - K) / (a + K)``, which maps all of the positive axis to [-1, 1]: one polynomial.
+``t = (a - K) / (a + K)``, which maps the whole positive axis to [-1, 1]: one polynomial suffices.
 
 References
 ----------
@@ -54,7 +54,7 @@ class _Table(NamedTuple):
     erfcx: tuple[float, ...]
     """``(a + K) e**(a**2) erfc(a)`` in ``t``, for ``a`` from 0.47 up."""
     erfcx_low: tuple[float, float, float]
-    """What the rounding took from the first three coefficients."""
+    """The rounding errors of the first three coefficients."""
     last: float
     """Beyond this erfc is zero."""
     erf_one: float
@@ -132,8 +132,8 @@ def _erfcx(a: Scalar, a_low: Scalar | float) -> Pair:
     table = _TABLES[format_of(a)]
     series, series_low = horner_pair(t, table.erfcx, table.erfcx_low)
     value, low = two_product(series, reciprocal)
-    # What the rounding of the sum and of the reciprocal do to the value: the relative derivative
-    # by the reciprocal, -(a + K) erfcx'(a) / erfcx(a), is about a line in t.
+    # Corrects the rounding of the sum and of the reciprocal: the relative derivative with respect
+    # to the reciprocal, -(a + K) erfcx'(a) / erfcx(a), is about linear in t.
     error = fma(-reciprocal, total, 1.0) - reciprocal * ((a - (total - K)) + a_low)
     return value, fma(series_low, reciprocal, fma(value * error, fma(t, -1.1, 1.9), low))
 
@@ -166,7 +166,7 @@ def erf(x: Scalar) -> Scalar:
     """The error function."""
     table = _TABLES[format_of(x)]
     a = _bounded(abs(x), table.erf_one)
-    # a sixth of 1 at most, whose error matters less
+    # at most a sixth of 1, so that its error matters less
     large = 1.0 - exp2_normal(polynomial(a - 1.0, table.log2_erfc), None)
     # a NaN is not large
     return where(a >= 1.0, copysign(large, x), _erf_centre(x))
@@ -197,9 +197,9 @@ def erfcx(x: Scalar) -> Scalar:
 
 @floating
 def normal_hazard(x: Scalar) -> Scalar:
-    """The density of the normal distribution over its distribution function.
+    """The density of the normal distribution divided by its distribution function.
 
-    That is the derivative of `log_ndtr`: about ``-x`` far to the left.
+    This is the derivative of `log_ndtr`: about ``-x`` far to the left.
     """
     a, a_low = two_product(_bounded(abs(x), 2.0**60), SQRT_HALF)
     a_low = fma(_bounded(abs(x), 2.0**60), SQRT_HALF_LOW[format_of(x)], a_low)

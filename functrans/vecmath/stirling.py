@@ -63,7 +63,7 @@ _NOWHERE = 190.0
 
 
 def correction(x: Scalar) -> Scalar:
-    """What Stirling's formula lacks, for ``x`` from 1 up."""
+    """The correction to Stirling's formula, for ``x`` from 1 up."""
     reciprocal = 1.0 / (x + 1.0)
     return horner(fma(reciprocal, -4.0, 1.0), _CORRECTION) * reciprocal
 
@@ -97,7 +97,7 @@ def power_of_pair(exponent: Pair) -> tuple[Scalar, Scalar]:
 
 
 def _raised(a: Scalar) -> tuple[Scalar, Scalar]:
-    """An argument from 1 up, and what to divide the gamma function there by."""
+    """An argument from 1 up, and the divisor of the gamma function at that argument."""
     below = a < 1.0
     return minimum(where(below, a + 1.0, a), _NOWHERE), where(below, a, 1.0)
 

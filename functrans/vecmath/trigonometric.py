@@ -2,7 +2,7 @@
 
 The sine takes integers ``k``, the cosine halves of odd integers, so that both are sines of an ``r``
 between -pi/2 and pi/2: one polynomial, and no choice between two. The tangent takes halves of
-integers, and for the odd ones is the inverse of that of ``r``.
+integers, and for the odd ones is minus the reciprocal of the tangent of ``r``.
 
 Up to a limit, ``k pi`` is subtracted in three parts with fma (Cody and Waite). Beyond it,
 ``x / pi`` modulo 2 is needed to about 120 bits: ``x`` is an integer ``y`` times ``2**s`` for one

@@ -1,8 +1,8 @@
-"""Cosine and sine of fractions of a turn: reduced as integers, so that nothing is lost.
+"""Twiddle factors: cosine and sine of fractions of a turn, with exact reduction by integers.
 
-The eight octants of a turn are folded onto one. The angle there is a pair, and what its low part
-changes is added at last: both results are within 0.7 units in the last place, as good as a table
-that was computed with more digits.
+The eight octants of a turn are mapped to the first one. The angle there is a pair, and the effect
+of its low part is added last: both results are within 0.7 units in the last place, as accurate as a
+table that was computed with more digits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Vectors in parts: unroll-and-jam of a vector loop whose lanes are no power of two.
+"""Vectors in parts: unroll-and-jam of vector loops whose number of lanes is no power of two.
 
-LLVM splits a vector of 24 elements that goes from step to step into single ones. So each vector is
-several, of 16 and 8, and every statement is executed for all of them before the next one: a
-reduction is one loop, with sums of its own for each part, and what it reads that is the same in all
-lanes is read once.
+LLVM splits a vector of 24 elements that a loop carries from one iteration to the next into single
+elements. Here, such a vector is emitted as several, of 16 and 8 elements, and every statement is
+executed for all of these parts before the next statement. So a reduction is one loop, with an
+accumulator for each part, and loads the operands that are the same in all lanes once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Loop = Callable[[str, str], AbstractContextManager[str]]
 
 
 def is_in_parts(statement: For) -> bool:
-    """Whether each vector of a loop is several: its sums go from step to step."""
+    """Whether the vectors of a loop are in parts: it reduces, and its lanes are no power of two."""
     has_sums = any(isinstance(each, Reduce) for each in statement.body)
     return has_sums and statement.lanes & (statement.lanes - 1) != 0
 
 
 @dataclass
 class Part:
-    """A part of a vector."""
+    """A part of a vector: its lanes, mask, known values and accumulators."""
 
     vector: Vector
     mask: str | None
@@ -41,7 +41,7 @@ class Part:
 
     @contextmanager
     def entered(self, ex: Expressions, *frames: Frame) -> Iterator[None]:
-        """Code for this part, with the values that are known of it."""
+        """Emit code for this part, with the values that are already computed for it."""
         assert ex.vector is None, "a vector loop inside of another"
         ex.vector, ex.mask = self.vector, self.mask
         ex.slots.update(self.slots)
@@ -52,7 +52,7 @@ class Part:
 
 
 def emit_in_parts(ex: Expressions, loop: Loop, statement: For, base: str, stop: str | None) -> None:
-    """A vector of a loop, whose body is reductions and stores; masked if there is a ``stop``."""
+    """Emit one vector iteration, of reductions and stores; masked if there is a ``stop``."""
     parts = [*_parts(ex, statement, base, stop)]
     for each in statement.body:
         if isinstance(each, Reduce):
@@ -65,7 +65,7 @@ def emit_in_parts(ex: Expressions, loop: Loop, statement: For, base: str, stop: 
 
 
 def _parts(ex: Expressions, statement: For, base: str, stop: str | None) -> Iterator[Part]:
-    """The parts, the largest first."""
+    """The parts of a vector, of powers of two, the largest first."""
     assert statement.lanes % 2 == 0, "a part of a single element has no mask"
     define, first = ex.writer.define, 0
     while first < statement.lanes:
@@ -81,7 +81,7 @@ def _parts(ex: Expressions, statement: For, base: str, stop: str | None) -> Iter
 
 
 def _reduce(ex: Expressions, loop: Loop, statement: Reduce, parts: Sequence[Part]) -> None:
-    """A reduction of one loop, with sums of each part."""
+    """Emit a reduction as one loop, with an accumulator for each part."""
     ((index, start, stop),) = statement.loops
     assert not statement.body
     writer, sums = (

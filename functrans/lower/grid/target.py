@@ -1,4 +1,4 @@
-"""Target description of GPUs: where their facts and thresholds are others than those of a CPU."""
+"""Target description of GPUs: the properties and thresholds in which they differ from CPUs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CUDA = Target(
     Materialisation(narrower=True),
     GatheredRows(shortest=1 << 62),
     Reductions(
-        # a block of threads sums up so much in about the time that another launch takes
+        # summing so much by a block of threads takes about as long as another launch
         blocks=256,
         few_iterations=64,
         long=1 << 16,
@@ -43,7 +43,7 @@ CUDA = Target(
     Vectors(wide_columns=1, together=1),
     Pieces(most_pieces=1, long_piece=2),
     Products(smallest_side=64, smallest_work=1 << 21, worth_splitting=1 << 62),
-    # what is done at once is in shared memory
+    # values that are computed together are in shared memory
     Transforms(long=2048, wide=1, largest_tile=24 << 10, far=1 << 62),
     BatchPartition(least_rows=1, most_blocks=1 << 62, least_work=0),
     Motion(most_addends=64, least_sum=512),

@@ -2,12 +2,13 @@
 
 Expects nests in order. Leaves fewer nests, and fewer temporaries in memory.
 
-Roots of plain elements share loops already (`functrans.lower.nest.fusion`); the statements that an
-`emit` rule gives are a nest of their own. But where these, too, are a loop over rows, and each
-iteration reads what other nests make of its own rows alone, all may be done for a row, or for a few
-of them, before the next ones. What nothing else reads is then scratch of the size of such rows, and
-not an array that goes to memory and back (array contraction): of a Fourier transform of rows, the
-copies of the real and imaginary parts, and the spectrum of which the absolute value is taken.
+Elementwise roots share loops already (`functrans.lower.nest.fusion`), but the statements of an
+`emit` rule are a nest of their own. If this nest, too, is a loop over rows, and each iteration
+reads only its own rows of the arrays that another nest computes, both are executed for one row, or
+for a few, before the next rows. An array that no other nest accesses is then contracted to scratch
+of the size of these rows, and is never written to memory (array contraction). For a Fourier
+transform of rows, such arrays are the copies of the real and imaginary parts, and the spectrum
+whose absolute value is computed.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from functrans.loop.walk import expressions, loaded, stored, walk
 from functrans.lower.nest.bodies import Nest
 
 PLAIN = (Assign, For, If, Let, Reduce, Store)
-"""The statements that access elements at positions of their own."""
+"""The statements whose accesses to memory are loads and stores at explicit positions."""
 
 
 def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Target) -> list[Nest]:
-    """Nests that do the same, of which some have become one.
+    """Equivalent nests, of which some are fused.
 
     Parameters
     ----------
     nests : sequence of Nest
     outputs : iterable of Buffer
-        What has to be in memory in any case.
+        The buffers that are not contracted.
     target : Target
     """
     return _RowFusion(list(map(_Rows, nests)), frozenset(outputs), target).run()
@@ -57,7 +58,7 @@ def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Ta
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A nest, and what it accesses."""
+    """A nest, and the buffers that it accesses."""
 
     nest: Nest
 
@@ -71,7 +72,7 @@ class _Rows:
 
     @cached_property
     def loop(self) -> For | None:
-        """The loop over rows that it is, if it is one."""
+        """The loop over rows, if the nest is a single one."""
         nest, (first, *others) = self.nest, self.nest.body
         if others or not isinstance(first, For) or not first.parallel or first.lanes > 1:
             return None
@@ -82,7 +83,7 @@ class _Rows:
         return first if all(isinstance(each, PLAIN) for each in walk(first.body)) else None
 
     def depends_on(self, other: _Rows) -> bool:
-        """Whether it has to come behind another nest that comes before it."""
+        """Whether the nest must stay behind an earlier one: their accesses conflict."""
         return not (
             self.loads.isdisjoint(other.stores)
             and self.stores.isdisjoint(other.stores)
@@ -90,7 +91,7 @@ class _Rows:
         )
 
     def used(self) -> set[Buffer]:
-        """All buffers."""
+        """All buffers that the nest accesses."""
         return self.loads | self.stores
 
 
@@ -101,7 +102,7 @@ class _RowFusion:
         self.room = target.largest_stack
         self.simplify = Simplifier()
         self.users = Counter(one for each in nests for one in each.used())
-        """In how many nests a buffer is accessed."""
+        """The number of nests that access a buffer."""
 
     def run(self) -> list[Nest]:
         done: list[_Rows] = []
@@ -118,12 +119,12 @@ class _RowFusion:
         return [each.nest for each in done]
 
     def _fused(self, first: _Rows, between: Sequence[_Rows], last: _Rows) -> Nest | None:
-        """One nest in place of two, where the later one is, if that is possible and pays."""
+        """One nest instead of two, at the place of the later one, if this is legal and pays."""
         if first.loop is None or last.loop is None or first.nest.part:
             return None
         scratch = (*first.nest.scratch, *last.nest.scratch)
         if not scratch or any(each.depends_on(first) for each in between):
-            # (without rows on the stack, these are plain elements, which have been fused)
+            # (nests without scratch are elementwise, and have been fused already)
             return None
         loops = first.loop, last.loop
         extents = [int(loop.stop.attribute) for loop in loops]
@@ -166,7 +167,7 @@ class _RowFusion:
         )
 
     def _group(self, loop: For, row: Scalar, size: int) -> tuple[Statement, ...]:
-        """What a loop does for one of the groups of rows that it is cut into."""
+        """The body of a loop for one group of rows, of a given size."""
         if size == 1:
             return substituted(loop.body, {loop.index: row}, self.simplify)
         inner = index(loop.index.attribute[0], size)
@@ -176,7 +177,7 @@ class _RowFusion:
     def _rows_together(
         self, one: Buffer, positions: Sequence[Position], row: Scalar, count: int
     ) -> int:
-        """How many rows of a buffer each iteration has to itself; none, if it accesses others."""
+        """The number of rows of a buffer that only one iteration accesses; 0 if some share rows."""
         if not one.shape or one.extents[0] % count:
             return 0
         size = one.extents[0] // count
@@ -185,7 +186,7 @@ class _RowFusion:
 
 
 def _positions(statements: Sequence[Statement]) -> dict[Buffer, list[Position]]:
-    """Where buffers are accessed."""
+    """The positions at which each buffer is accessed."""
     found: dict[Buffer, list[Position]] = {}
     for each in walk(statements):
         for node in postorder(expressions(each)):
@@ -197,5 +198,5 @@ def _positions(statements: Sequence[Statement]) -> dict[Buffer, list[Position]]:
 
 
 def _within(own: Buffer, size: int, position: Position) -> tuple[Buffer, Position]:
-    """The place of an element in the rows of its group."""
+    """The position of an element in the scratch for the rows of its group."""
     return own, (irem(position[0], size), *position[1:])

@@ -3,11 +3,11 @@
 After K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008),
 and F. G. Van Zee and R. A. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
 functionality" (2015). A tile of the result stays in registers while terms are added to it. A panel
-of the right operand lies packed, in the order in which it is read, and stays in the nearest cache
-for all rows of a block; these are read where they are, or packed as well.
+of the right operand is packed, in the order in which it is read, and stays in the first-level cache
+for all rows of a block. The rows of the left operand are read in place, or packed as well.
 
-The blocks follow from the sizes and the machine, and not from the number of threads, so neither do
-the bits of a result.
+The sizes of blocks depend on the sizes of the operands and on the machine, but not on the number of
+threads; neither do the bits of a result.
 """
 
 from __future__ import annotations
@@ -32,74 +32,78 @@ class Blocking(NamedTuple):
     """
 
     depth_bytes: int = 1536
-    """Bytes of terms of a row that are packed together at least: 384 in float32."""
+    """Bytes of a row's terms that are packed together, at least: 384 terms in float32."""
     deepest_bytes: int = 6144
-    """Those of a row that is read where it is, if the second cache holds a block's rows of them:
-    sums are added to memory less often."""
+    """The same for a left operand that is read in place, with AVX-512, where the second-level cache
+    holds the rows of a block: sums are added to memory less often."""
     panel_bytes: int = 24 << 10
-    """Bytes of a packed panel at least, where there are as many terms: most of a nearest cache."""
+    """Bytes of a packed panel, at least, if there are enough terms: most of a first-level cache."""
     rows: int = 48
-    """Rows of a block: as many as make up for reading the panels again."""
+    """Rows of a block: enough to make up for reading the panels again for each block."""
     columns: int = 512
-    """Columns of a block at most, where what follows does not need whole rows."""
+    """The most columns of a block, where the operations that follow do not need whole rows."""
     narrow_bytes: int = 2048
-    """Bytes of a row of a block at most then."""
+    """The most bytes of a row of such a block."""
     fewest_blocks: int = 8
-    """Blocks that keep threads busy, where there are rows and columns for them."""
+    """Blocks that keep all threads busy, where there are enough rows and columns."""
     packed_bytes: int = 512
-    """Bytes of a row of the right operand that are packed together, about: they are neighbours."""
+    """About the bytes of a row of the right operand, contiguous in memory, packed at a time."""
     few_bytes: int = 1 << 18
-    """Bytes of an operand at most that is packed panel by panel, or tile by tile."""
+    """The most bytes of an operand that is packed panel by panel, or tile by tile."""
     shortest_line: int = 32
-    """Bytes of a tile's term at least, where tiles are packed side by side."""
+    """The fewest bytes of one term of a tile for which several tiles are packed side by side."""
     few_panels: int = 2
-    """Panels for which elements of the left operand are as well read with gaps: a copy pays if it
-    is read more often."""
+    """The most panels of a block for which a strided left operand is read in place: a packed copy
+    pays if it is read more often."""
     few_tiles: int = 16
-    """Tiles below each other for which the right operand is as well read where it is."""
+    """The most tiles below each other for which the right operand is read in place."""
     largest_in_place: int = 1 << 22
-    """Bytes of one for which that holds for any number of tiles, with AVX-512: the pages of a
-    larger one may be more than those whose addresses are known."""
+    """The most bytes of a right operand that is read in place for any number of tiles, with
+    AVX-512: a larger one may have more pages than the translation lookaside buffer has entries."""
     fewest_tiles: int = 4
-    """Those for which it is, too, if its rows share sets of a cache."""
+    """The same for a right operand whose rows share sets of a cache, if it fits into the cache."""
     page: int = 4096
-    """Bytes: rows that are a multiple apart share sets of a cache."""
+    """Bytes: rows whose distance is a multiple of this share sets of a cache."""
     few_terms: int = 64
-    """Terms of sums that are worth a masked copy of their code, to spare the copy of a block."""
+    """The most terms of sums whose code is duplicated, with masks, to save the copy of a block."""
     most_thin: int = 8
-    """Columns at most, where vectors may go along terms: of each column there is one of sums."""
+    """The most columns of a product whose vectors go along terms: each column has a vector of
+    partial sums."""
     shortest_thin: int = 10
-    """Terms for each column at least then: the lanes of each sum are added up in the end."""
+    """The fewest terms for each column of such a product: at the end, the lanes of each vector are
+    added up."""
     thin_sums: int = 24
-    """Sums of a tile then, each a vector."""
+    """Vectors of partial sums in a tile of such a product."""
     thin_rows: int = 240
-    """Rows of a block then."""
+    """Rows of a block of such a product."""
     few_registers: int = 16
-    """Registers at most of a machine without AVX-512. Its second cache is small (half a megabyte):
-    left operands that are read along their rows are packed once for all blocks, and the next panel
-    is fetched during one."""
+    """The most registers of a machine without AVX-512. Its second-level cache is small (half a
+    megabyte): left operands that are read along their rows are packed once for all blocks, and each
+    panel is prefetched while the one before it is read."""
     most_rows: int = 10
-    """Rows of a tile at most then: each has an address, in a register that counters need, too."""
+    """The most rows of a tile on such a machine: each row's address takes a general register, which
+    counters need, too."""
     few_rows: int = 7
-    """Rows at most of which a tile has two vectors, so that enough sums are on their way."""
+    """The most rows for which tiles always have two vectors, so that enough independent sums are in
+    flight."""
     fewest_rows: int = 3
-    """Rows at most of which a tile has four vectors."""
+    """The most rows for which tiles have four vectors."""
     rows_of_packing_blocks: int = 512
-    """Rows at most of a product whose blocks have all of them, and pack what they read of the right
-    operand, where that is larger than the cache."""
+    """The most rows of a product whose blocks have all rows, and pack their part of the right
+    operand, if the right operand is larger than the cache."""
     block_bytes: int = 190_000
-    """Bytes of such a block, with what it has packed, about: they lie on a thread's stack."""
+    """About the bytes of such a block and of its packed panels, which are on a thread's stack."""
     few_tiles_of_wholes: int = 8
-    """Tiles below each other at most for which a block of a whole matrix reads the right operand
-    where it is, if it may (measured: 8 and 16)."""
+    """The most tiles below each other for which a block that is a whole matrix reads the right
+    operand in place, if it may (measured: 8 and 16)."""
     fewest_packed: int = 48
-    """Terms at least of a stretch of a block that has packed both operands."""
+    """The fewest terms of a stretch in a block that packs both operands."""
     enough_sums: int = 12
-    """Vectors of sums of a tile that keep a core busy while one addition follows another."""
+    """Vectors of sums in a tile that hide the latency of an addition."""
     missing_sum: float = 0.025
-    """What each that is missing costs, of the time of a tile."""
+    """The cost of each vector that is missing from these, as a part of the time of a tile."""
     single_vector: float = 1.15
-    """What a column costs in tiles of one vector, where one of two costs 1."""
+    """The cost of a column in tiles of one vector, relative to tiles of two."""
 
 
 class Blocks(NamedTuple):
@@ -110,14 +114,14 @@ class Blocks(NamedTuple):
     height, width : int
         The rows and the columns of a tile: sums in registers.
     depth, stretches : int
-        How many terms are packed together, and how often that is done. The last time may be fewer.
+        How many terms are packed together, and how often. The last stretch may be shorter.
     tiles, panels : int
         How many tiles a block has below each other, and side by side.
     by_terms : bool
-        Whether vectors go along terms, and not along columns, which are few.
+        Whether vectors go along terms, because there are few columns.
     packs : bool
-        Whether a block, of all rows, packs its part of the right operand, some terms at a time.
-        Otherwise all of it is packed before.
+        Whether a block, which has all rows, packs its part of the right operand, a stretch at a
+        time. Otherwise the whole operand is packed beforehand, unless it is read in place.
     """
 
     height: int
@@ -147,7 +151,7 @@ def extents_of(root: Contraction) -> Extents:
 
 
 def form_of(size: Extents, blocks: Blocks) -> str:
-    """The extents of a product, and those of its tiles, in words."""
+    """A description of the extents of a product and of its tiles."""
     stack = f"{size.batch} of " if size.batch > 1 else ""
     along = "terms" if blocks.by_terms else "columns"
     return (
@@ -170,11 +174,11 @@ def blocks_of(
     root : Contraction
     target : Target
     whole_rows : bool
-        Whether a block has all columns, for what follows needs whole rows.
+        Whether a block has all columns, because the operations that follow need whole rows.
     in_vectors : bool
-        Whether the rows of a tile are to be as many as vectors copy.
+        Whether the rows of a tile must suit copies by vectors: even, or a power of two.
     is_alone : bool
-        Whether nothing is done of a block.
+        Whether no other operations are fused with the product.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
@@ -211,7 +215,7 @@ def blocks_of(
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
-    # fewer rows, and then fewer columns, where there would be too few blocks to share
+    # blocks of fewer rows, and then of fewer columns, if threads would have too few to share
     while down > 1 and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
         down = -(-down // 2)
     while (
@@ -224,9 +228,10 @@ def blocks_of(
 
 
 def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
-    """Whether the right operand is larger than the cache, and few rows read it.
+    """Whether blocks pack the right operand: it is larger than the cache, and few rows read it.
 
-    A packed copy would go to memory and come back. Tiles read the left operand where it is then.
+    A copy of the whole operand would be written to memory and read again. This requires that tiles
+    read the left operand in place.
     """
     few = extents_of(root).rows <= target[Blocking].rows_of_packing_blocks
     counter = root.counter
@@ -236,17 +241,17 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
 
 
 def _is_larger(root: Contraction, nbytes: int) -> bool:
-    """Whether the right operand has more bytes."""
+    """Whether the right operand has more than so many bytes."""
     size = extents_of(root)
     return size.terms * size.columns * root.target.dtype.itemsize > nbytes
 
 
 def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> bool:
-    """Whether tiles read the right operand where it is, whose columns are neighbours there.
+    """Whether tiles read the right operand in place, which needs its columns contiguous in memory.
 
-    A packed copy is worth it where the rows of a panel share few sets of a cache, which loses them
-    before the next of the ``tiles`` below each other. If there are many tiles, it is where these
-    rows are in many pages, and without AVX-512, since it spares reading lines that vectors cross.
+    A packed copy pays if the rows of a panel share few sets of a cache, which would evict them
+    before the next of the ``tiles`` below each other reads them. With many tiles, it pays also if
+    these rows are in many pages, and without AVX-512, where it avoids loads across cache lines.
     """
     limits, right, counter = target[Blocking], root.factors[1], root.counter
     assert counter is not None
@@ -264,9 +269,9 @@ def _terms_of_wholes(
 ) -> int:
     """The most terms of a stretch if each matrix of a stack is one block; 0 if it is not.
 
-    These are the parts of a long sum, of a gradient by weights. A block packs a stretch of both
-    operands; a copy of all terms would go to memory and come back. It has all columns, because
-    lines of memory that are read in pieces are not fetched ahead.
+    Such matrices are the parts of a long sum, as in the gradient with respect to weights. A block
+    packs a stretch of both operands; a copy of all terms would be written to memory and read again.
+    A block has all columns, because rows that are read in pieces are not prefetched by hardware.
     """
     size, limits, itemsize = extents_of(root), target[Blocking], root.target.dtype.itemsize
     left, right = root.factors
@@ -287,7 +292,7 @@ def _terms_of_wholes(
 
 
 def _is_thin(root: Contraction, target: Target) -> bool:
-    """Whether columns are so few, and sums so long, that vectors rather go along the terms."""
+    """Whether columns are so few, and sums so long, that vectors go along the terms instead."""
     limits, size = target[Blocking], extents_of(root)
     assert root.counter is not None
     return (
@@ -302,9 +307,9 @@ def _is_thin(root: Contraction, target: Target) -> bool:
 def blocks_by_rows(
     root: Contraction, target: Target, rows: int, is_sum: bool, narrowed: bool
 ) -> Blocks:
-    """How a product is cut whose blocks are of so many rows, or terms if it is a sum over rows.
+    """How a product is cut into blocks of a number of rows, or of terms if it is a sum over rows.
 
-    Where loops are ``narrowed``, tiles of a sum are as high as a power of two.
+    Where loops are ``narrowed``, the height of the tiles of a sum is a power of two.
     """
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
@@ -325,13 +330,13 @@ def _count(batch: int, tiles: int, down: int, panels: int, across: int) -> int:
 
 
 def _even(extent: int, length: int) -> int:
-    """About the length of parts, so that the last one is not much shorter than the others."""
+    """A length near the given one, with which the last part is not much shorter than the others."""
     lengths = range(-(-2 * length // 3), min(4 * length // 3, extent) + 1)
     return min(lengths, key=lambda n: (-(-extent // n) * n, -n))
 
 
 def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, int]:
-    """The columns of a tile, and how many vectors these are."""
+    """The number of columns of a tile, and the number of its vectors."""
     while lanes > 1 and lanes // 2 >= columns:
         lanes //= 2
     one = -(-columns // lanes) * limits.single_vector
@@ -343,9 +348,9 @@ def _width(rows: int, columns: int, lanes: int, limits: Blocking) -> tuple[int, 
 
 
 def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
-    """Whether tiles of three vectors have fewer lanes beyond the last column.
+    """Whether tiles of three vectors have fewer unused lanes beyond the last column.
 
-    Not where columns are packed, vectors of which are transposed by halves.
+    Not if columns are packed, because the transposition of their vectors works by halves.
     """
     size, limits = extents_of(root), target[Blocking]
     lanes = target.lanes(root.target.dtype.itemsize)
@@ -372,9 +377,9 @@ def _height(
     in_vectors: bool = False,
     divides: bool = False,
 ) -> int:
-    """The rows of a tile: so many that few are left over, and that enough sums are on their way.
+    """The rows of a tile: few rows are left over, and enough independent sums are in flight.
 
-    Or that none are left over, if some number ``divides`` the rows.
+    With ``divides``, no rows are left over, if that is possible.
     """
 
     def cost(height: int) -> float:
@@ -392,7 +397,7 @@ def _height(
 
 
 def _depth(terms: int, line: int, itemsize: int, limits: Blocking, depth_bytes: int) -> int:
-    """The terms of a stretch: some of about equal length, of which the last is not much shorter.
+    """The terms of a stretch, such that the last stretch is not much shorter than the others.
 
     A term of a panel has ``line`` bytes.
     """

@@ -1,9 +1,9 @@
 """Epilogue fusion: operations on a product read its elements from a block in the cache.
 
-Expects the nest that a product begins (`functrans.lower.nest.fusion`). Leaves the nests of the
-product's kernels (`functrans.lower.product.kernel`). The rest of the nest is generated as any
-other, and strip-mined: its loop over rows goes over the rows of a block. Where that cannot be done,
-the product goes to memory, and the rest is a nest of its own.
+Expects a nest that begins with a product (`functrans.lower.nest.fusion`). Leaves the nests of the
+product's kernels (`functrans.lower.product.kernel`). The rest of the nest is generated like any
+other and strip-mined: its loop over rows goes over the rows of a block. Where that is impossible,
+the product is stored in memory, and the rest is a nest of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def product_nests(
     readers : dict
         All roots that read a buffer.
     bodies : NestBuilder
-        Makes the statements of other loops.
+        Generates the statements of the other roots.
     target : Target
     simplify : Simplifier
     """
@@ -72,7 +72,7 @@ def _product(
     read: Band,
     epilogue: Epilogue | None = None,
 ) -> Product:
-    """A product whose blocks have as many columns as a thread has room for."""
+    """A product whose blocks are as large as a thread's stack has room for."""
     whole_rows = epilogue is not None and epilogue.column is None
     is_alone = epilogue is None
     blocks = blocks_of(root, target, whole_rows, is_alone=is_alone)
@@ -90,7 +90,7 @@ def _product(
 
 
 def _halved(product: Product, whole_rows: bool) -> Blocks:
-    """Blocks of half the rows, where copies of them are most of a block, or half the columns."""
+    """Blocks of half the rows, if packed rows are most of a block's memory, or half the columns."""
     blocks = product.blocks
     copied = product.tiles.nbytes if product.tiles in product.scratch else 0
     if blocks.tiles > 1 and copied > product.sums.nbytes:
@@ -99,25 +99,26 @@ def _halved(product: Product, whole_rows: bool) -> Blocks:
 
 
 def _fits(product: Product, target: Target, epilogue: Epilogue | None) -> bool:
-    """Whether a thread has room on its stack: threads do not share what is elsewhere."""
+    """Whether the scratch fits on a thread's stack: threads do not share nests with more of it."""
     rows = (*product.scratch, *(epilogue.nest.scratch if epilogue is not None else ()))
     return sum(one.nbytes for one in rows) <= target.largest_stack
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What is done for each row of a product.
+    """The operations on each row of a product.
 
     Parameters
     ----------
     nest : Nest
-        Of which this is the body.
+        The nest that contains them.
     row : For
-        The innermost loop over rows, that over the stack left out.
+        The innermost loop over rows, without the loops around it.
     rows : tuple of Scalar
-        All of the loops over rows.
+        All loops over rows.
     column : Scalar or None
-        The loop over columns, if all is done in it, so that some columns will do.
+        The loop over columns, if it contains all operations: then a block need not have all
+        columns.
     """
 
     nest: Nest
@@ -126,7 +127,7 @@ class Epilogue:
     column: Scalar | None
 
     def of_block(self, block: Block, relocation: Relocation, simplify: Simplifier) -> Body:
-        """The loop over the rows of a block, of which some memory is elsewhere."""
+        """The loop over the rows of a block, with accesses to relocated buffers."""
         loop = serial(self.row)
         assert isinstance(loop, For)
         body = loop.body
@@ -160,7 +161,7 @@ def without(loop: Loop, root: Root) -> Loop:
 def epilogue_of(
     batch: Sequence[Scalar], rows: tuple[Scalar, ...], built: Sequence[Nest]
 ) -> Epilogue | None:
-    """What nests do for each row, by loops over a stack and over rows; None if they differ."""
+    """What one nest computes for each row, in loops over a stack and rows; None for other loops."""
     if len(built) != 1:
         return None
     (nest,) = built
@@ -178,9 +179,9 @@ def epilogue_of(
 
 
 def _epilogue(root: Contraction, built: Sequence[Nest]) -> Epilogue | None:
-    """What is done for each row of a product, if that is something, and reads this row alone.
+    """The operations on each row of a product; None if they read other rows of it, too.
 
-    Of a symmetric product, no block has whole rows.
+    None also for a symmetric product, whose blocks do not have whole rows.
     """
     batch, rows, (column,) = root.sides
     if root.symmetric:
@@ -199,14 +200,14 @@ def _epilogue(root: Contraction, built: Sequence[Nest]) -> Epilogue | None:
 
 
 def _is_whole(loop: For, index: Scalar) -> bool:
-    """Whether a loop is that of an index, over all of its range."""
+    """Whether a loop has the given index and covers its whole range."""
     stop = loop.stop
     whole = stop.op == "const" and int(stop.attribute) == extent_of(index)
     return loop.index is index and loop.start is ZERO and whole
 
 
 def _is_by_columns(body: Body, column: Scalar, loads: Sequence[Scalar], root: Contraction) -> bool:
-    """Whether there is one loop, over all columns, which reads that column, and none inside."""
+    """Whether the body is one loop over all columns, without inner loops, that reads its column."""
     if len(body) != 1 or not isinstance(body[0], For) or not _is_whole(body[0], column):
         return False
     if any(isinstance(each, For) for each in walk(body[0].body)):
@@ -215,7 +216,7 @@ def _is_by_columns(body: Body, column: Scalar, loads: Sequence[Scalar], root: Co
 
 
 def _nest(product: Product, epilogue: Epilogue | None, is_kept: bool, simplify: Simplifier) -> Nest:
-    """The nest of a product: what is done of a block of it, and perhaps its copy in memory."""
+    """The nest of a product: the operations on each block, and its store if it ``is_kept``."""
     block, number = product.block()
     body = product.stored(block) if is_kept else ()
     if epilogue is None:

@@ -1,4 +1,4 @@
-"""Storage of products: which operands are packed, and where; which sums go to memory at once."""
+"""Storage of matrix products: where packed operands and sums are; which are not copied at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functrans.lower.select.root import Contraction
 
 
 class Storage:
-    """Decides where the operands and the sums of a product are.
+    """Decides where the operands and the sums of a product are stored.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class Storage:
     target : Target
     simplify : Simplifier
     parts : int
-        How many threads at most have scratch of their own in the arena; 0 if it is on their stacks.
+        The most threads that have scratch memory in the arena; 0 if it is on their stacks.
     is_alone : bool
-        Whether nothing is done of a block: then sums may go to memory at once.
+        Whether no operations are fused with the product: then sums may be stored in the result.
     read : Band
         The columns of each row of the result that are read.
     """
@@ -85,35 +85,35 @@ class Storage:
 
     @property
     def copied_lanes(self) -> int:
-        """The lanes of loops that copy sums: a power of two."""
+        """The number of lanes of loops that copy sums: a power of two."""
         return self.blocks.width & -self.blocks.width
 
     @property
     def packs_rows(self) -> bool:
-        """Whether rows of the left operand that are neighbours in memory are packed as tiles."""
+        """Whether rows of the left operand that are contiguous in memory are packed as tiles."""
         return not self.reads_in_place and not self.left.along_terms
 
     @property
     def has_few_registers(self) -> bool:
-        """Whether the machine is one without AVX-512, whose caches are small, too."""
+        """Whether the machine has no AVX-512; its second-level cache is small, too."""
         return self.target.registers <= self.limits.few_registers
 
     @property
     def fetches_panels(self) -> bool:
-        """Whether tiles fetch the next panel, which comes from afar, while they read this one."""
+        """Whether tiles prefetch the next panel, from a distant cache, while they read this one."""
         is_read_again = self.blocks.tiles > 1 and not self.reads_panels_in_place
         return self.has_few_registers and is_read_again and self.blocks.panels > 1
 
     @property
     def packs_left(self) -> bool:
-        """Whether all of the left operand is packed before: blocks side by side read it again."""
+        """Whether the whole left operand is packed first: blocks side by side read it again."""
         is_read_again = self.size.columns > self.blocks.panels * self.blocks.width
         is_large = self.all_tiles.nbytes > self.limits.few_bytes and not self.in_arena
         return self.packs_rows and self.has_few_registers and is_large and is_read_again
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
-        """What a thread has to itself."""
+        """The buffers that each thread has to itself."""
         if self.in_arena:
             return ()
         copies = not (self.reads_in_place or self.packs_left)
@@ -122,17 +122,17 @@ class Storage:
 
     @property
     def reads_in_place(self) -> bool:
-        """Whether tiles read the left operand where it is, and not a copy."""
+        """Whether tiles read the left operand in place, and not a packed copy."""
         few = self.blocks.panels <= self.limits.few_panels
         return self.left.is_dense(self.left.counter) or (few and self.left.is_in_memory)
 
     @property
     def is_direct(self) -> bool:
-        """Whether tiles are stored where the result is in memory, and not in a block.
+        """Whether tiles are stored directly in the result, and not in a block.
 
-        Rows beyond the last one stand for that one again, to which nothing may be added twice;
-        where they are packed as they lie, they are zeros, stored before it is. Columns beyond the
-        last one are masked, by a copy of a tile's code.
+        Rows of a tile beyond the last row of the result repeat that row, to which no term may be
+        added twice; where rows are packed as tiles, they are zeros, stored before the last row is.
+        Columns beyond the last one are masked, in a second copy of a tile's code.
         """
         if not self.is_alone or self.root.symmetric:
             return False
@@ -146,7 +146,7 @@ class Storage:
 
     @property
     def reads_panels_in_place(self) -> bool:
-        """Whether tiles read the right operand where it is."""
+        """Whether tiles read the right operand in place."""
         if self.root.shared_rows:
             return True
         if self.blocks.by_terms:

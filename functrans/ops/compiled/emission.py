@@ -57,7 +57,7 @@ class Emission(Protocol):
     simplify: Simplifier
 
     def operand(self, number: int) -> Buffer:
-        """The buffer of an operand, which is computed at this point if it was not before."""
+        """The buffer of an operand, which is computed now unless it was computed before."""
         ...
 
     def element(self, number: int, position: Position) -> Scalar:
@@ -178,19 +178,19 @@ class Emit(NamedTuple):
     Parameters
     ----------
     rule : callable
-        Takes an `Emission`.
+        The `emit` rule; takes an `Emission`.
     applies : callable
-        ``applies(eqn, target)``: whether an equation is compiled so; otherwise its elements are
+        ``applies(eqn, target)``: whether the rule compiles an equation; otherwise its elements are
         pulled, or NumPy is called.
     operations : callable
-        ``operations(eqn, of_graph)``: about how many scalar operations on data it takes, those of a
-        library not counted; ``of_graph`` counts those of an inner graph.
+        ``operations(eqn, of_graph)``: about how many scalar operations on data an equation takes,
+        not counting those of a library; ``of_graph`` counts the operations of an inner graph.
     by_elements : callable
-        ``by_elements(eqn, target)``: whether operands are computed where the rule asks for their
-        elements, each about once, and need no memory.
+        ``by_elements(eqn, target)``: whether the rule requests single elements of the operands,
+        each about once, so that operands need not be stored in memory.
     if_kept : callable
-        ``if_kept(eqn, target)``: whether it is compiled so, and not pulled, if its result is in
-        memory in any case.
+        ``if_kept(eqn, target)``: whether the rule compiles an equation to which it does not apply
+        otherwise, if its result is stored in memory anyway.
     """
 
     rule: Callable[[Emission], None]

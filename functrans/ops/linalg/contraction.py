@@ -175,7 +175,7 @@ def _pull(read: Any, index: Any, x: Aval, y: Aval, *, contract: Pairs, batch: Pa
 
 
 def _as_it_lies(x: Aval, y: Aval, contract: Pairs) -> Pairs:
-    """What is summed over, in the order of the larger operand's axes: its last one innermost."""
+    """The contracted axes in the order of the larger operand's axes: its last one innermost."""
     larger = contract[x.size < y.size]
     order = sorted(range(len(larger)), key=larger.__getitem__)
     return tuple(contract[0][n] for n in order), tuple(contract[1][n] for n in order)
@@ -191,10 +191,10 @@ def _sparsity(x: Dependent, y: Dependent, *, contract: Pairs, batch: Pairs) -> P
     moving, other = (x, y) if is_left else (y, x)
     if not is_left:
         own, others = others, own
-    # a result is of a batch, a free index of each operand; those of the left one come first
+    # a result has a batch index and the free indices of both operands, the left one's first
     lines = np.arange(prod(own.shape[:2])).reshape(own.shape[:2])
     if other.value is None:
-        # every free index of the other operand takes the same elements: they are united once
+        # every free index of the other operand reads the same elements: these are united once
         line_of = np.broadcast_to(lines[..., None], own.shape)
         united = product(pairs(line_of, own, (lines.size, own.size)), moving.pattern)
         taken = lines[:, :, None] if is_left else lines[:, None, :]
@@ -305,9 +305,10 @@ widening_dot_general = primitive(
         ((2, 3), (4, 3), _dims(((1,), (1,)))), ((2, 0), (0, 2), _dims(((1,), (0,)))),
     ),
 )  # fmt: skip
-"""A contraction of half floats, of either kind, whose products are added up and given in float32.
+"""A contraction of half floats, of either kind, with sums and results in float32.
 
-Products of two half floats are exact in float32, so this is what contracting them as float32 is.
+Products of two half floats are exact in float32, so it equals a contraction of operands cast to
+float32.
 """
 
 # -- gemm ------------------------------------------------------------------------------------------
@@ -386,11 +387,11 @@ gemm = primitive(
     emit_on_grid=None,
     samples=_samples_of_gemm,
 )
-"""A contraction as it is divided for the machine.
+"""A contraction with its division for the machine.
 
-If it has ``parts``, what is summed is cut into that many, and their sums are given side by side
-along a first axis. If the result is known to be ``symmetric``, what is below the diagonal is
-computed, and stands above it as well. If the right operand is in ``panels``
+With ``parts``, the sum is split into that many, which lie along an additional first axis of the
+result. If the result is known to be ``symmetric``, the triangle below the diagonal is computed, and
+copied to the one above. If the right operand is in ``panels``
 (`functrans.optimise.machine.invariant_packing`), a step of a loop reads it in place.
 """
 
@@ -408,7 +409,7 @@ class _Labelled(NamedTuple):
 
 @cached(4096)
 def _labelled(x_shape: Shape, y_shape: Shape, x: Labels, y: Labels, out: Labels) -> _Labelled:
-    # an axis of size 1 that meets a longer one is broadcast: it can as well not be there
+    # an axis of size 1 is broadcast to a longer one with the same label, and can be dropped
     sized = (*zip(x, x_shape, strict=True), *zip(y, y_shape, strict=True))
     longer = {label for label, extent in sized if extent != 1}
 
@@ -452,13 +453,13 @@ def numpy_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labe
 def contract_labelled(x: Any, x_labels: Labels, y: Any, y_labels: Labels, out: Labels) -> Any:
     """The product of two arrays, summed over the axes whose labels are not in ``out``.
 
-    Equal labels name one axis; each stands once in an array, and one that stands in one array only
-    stands in ``out``. Sizes are equal, or 1, which is broadcast.
+    Equal labels name one axis. A label occurs once in an array; if it occurs in one array only, it
+    is in ``out``. Sizes are equal, or 1, which is broadcast.
     """
     plan = _labelled(x.shape, y.shape, x_labels, y_labels, out)
     turned = _labelled(y.shape, x.shape, y_labels, x_labels, out)
     if _is_in_order(turned.permutation) and not _is_in_order(plan.permutation):
-        # the other way round, the result needs no transpose
+        # with swapped operands, the result needs no transpose
         x, y, plan = y, x, turned
     product = dot_general(
         reshape(x, shape=plan.x_shape), reshape(y, shape=plan.y_shape), **plan.params

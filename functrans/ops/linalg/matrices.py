@@ -48,20 +48,21 @@ class Matrices(NamedTuple):
     """
 
     largest: int = 8
-    """Matrices with more rows are LAPACK's: a stack of smaller ones takes a fifth of its time."""
+    """The most rows of matrices without LAPACK, which takes five times as long for such stacks."""
     largest_inverted: int = 6
     """The same for inverses."""
     largest_of_minors: int = 4
-    """The same for cofactors, by minors: of 5 rows whose condition is 1e5, they would lose four
-    digits more than singular values do."""
+    """The same for cofactors, computed by minors: with 5 rows and a condition of 1e5, minors would
+    lose four digits more than singular values do."""
     most_elements: int = 64
-    """The columns of a right-hand side with more elements than this are done in a loop."""
+    """The most elements of a right-hand side whose columns are unrolled; others are in a loop."""
     most_multiplications: int = 64
-    """Leading axes are written out, too, if this many multiplications do it all."""
+    """The most multiplications of a stack whose leading axes are unrolled, too."""
     largest_alone: int = 65_536
-    """A single matrix with more elements is decomposed by NumPy, whose LAPACK has threads of its
-    own; those of a stack are shared by ours. Measured on two cores: up to 300 x 100 and 200 x 200
-    ours takes 0.4 to 1.1 times as long, for 400 x 400 as long to 1.3 times."""
+    """The most elements of a single matrix that compiled code decomposes. NumPy decomposes larger
+    ones, with LAPACK's own threads; our threads share the matrices of a stack. Measured on two
+    cores: up to 300 x 100 and 200 x 200, ours takes 0.4 to 1.1 times as long, for 400 x 400 1 to
+    1.3 times."""
 
 
 INDEX = np.dtype(np.int64)
@@ -219,7 +220,7 @@ def _of_lapack(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 ONE_MATRIX = 256
-"""The estimated operations besides those for each element: roots, logarithms, signs."""
+"""The estimated operations for a matrix, besides its elements': roots, logarithms, signs."""
 
 
 def operations(eqn: Eqn, of_graph: Any) -> int:

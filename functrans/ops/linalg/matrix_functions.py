@@ -1,9 +1,9 @@
-"""Exponentials and logarithms of matrices, their derivatives by the block method.
+"""Exponentials and logarithms of matrices, and their derivatives by the block method.
 
 The derivative of a matrix function at A along E is the upper right block of its value at
-``[[A, E], [0, A]]`` (Higham, "Functions of Matrices", 2008, theorem 3.6). It is a separate
-primitive, which is linear in E, and whose derivative is that of a block matrix again: so there are
-derivatives of every order, for every spectrum.
+``[[A, E], [0, A]]`` (Higham, "Functions of Matrices", 2008, theorem 3.6). The derivative is a
+separate primitive, which is linear in E, and is differentiated by block matrices again: so all
+orders of derivatives exist, for every spectrum.
 
 The exponential is computed by scaling and squaring (Al-Mohy and Higham, 2009), by SciPy or, in
 compiled programs, by `functrans.ops.linalg.compiled.exponentials`; the logarithm by its inverse
@@ -146,12 +146,12 @@ def _matrix_function(
 
 
 WRITTEN_OUT = 4
-"""Exponentials of up to so many rows are straight-line code. Up to the rows from which on there are
-loops, that takes seconds to compile, so these are SciPy's."""
+"""The most rows of matrices whose exponentials are straight-line code. With more rows, such code
+takes seconds to compile: SciPy computes these exponentials, up to the size from which loops do."""
 
 
 def _compiled(rule: Lazy, blocks: int) -> Emit:
-    """The compiled form, by matrices of so many ``blocks`` of rows."""
+    """The compiled form, which computes exponentials of matrices with ``blocks`` times the rows."""
     form = decomposed(rule)
 
     def applies(eqn: Eqn, target: Any) -> bool:

@@ -60,13 +60,13 @@ def stretch(shape: Shape, axis: int, start: int, size: int) -> Index:
 
 
 def times(x_dx: Parts, y_dy: Parts) -> Parts:
-    """The product, with its tangent, of two numbers with theirs."""
+    """The product of two numbers, and its tangent."""
     (x, dx), (y, dy) = x_dx, y_dy
     return x * y, dx * y + x * dy
 
 
 def _folded(combine: Combine, parts: Parts, axis: int) -> Parts:
-    """Numbers of several parts, the first half along an axis combined with the last."""
+    """Numbers with several parts, where the first half along an axis is combined with the last."""
     shape = parts[0].shape
     count = shape[axis] // 2
     first, last = stretch(shape, axis, 0, count), stretch(shape, axis, shape[axis] - count, count)
@@ -74,7 +74,7 @@ def _folded(combine: Combine, parts: Parts, axis: int) -> Parts:
         tuple(read_slice(x, index=first) for x in parts),
         tuple(read_slice(x, index=last) for x in parts),
     )
-    # an odd one in the middle waits for the next round
+    # an odd element in the middle remains for the next round
     rest = stretch(shape, axis, 0, shape[axis] - count)
     return tuple(
         update_slice(read_slice(x, index=rest), product, index=first)
@@ -83,7 +83,7 @@ def _folded(combine: Combine, parts: Parts, axis: int) -> Parts:
 
 
 def combined_by_halves(combine: Combine, parts: Parts, axes: Axes) -> Parts:
-    """All numbers along axes, combined in pairs, and pairs of pairs; there is at least one."""
+    """Pairwise reduction: numbers along axes are combined in pairs; at least one is required."""
     shape = drop_axes(parts[0].shape, axes)
     for axis in axes:
         while parts[0].shape[axis] > 1:
@@ -92,7 +92,7 @@ def combined_by_halves(combine: Combine, parts: Parts, axes: Axes) -> Parts:
 
 
 def _tangent_of_product(x: Any, out: Any, dx: Any, *, axes: Axes) -> Any:
-    """By multiplications only: a zero among the elements is no trouble."""
+    """The tangent of a product, by multiplications only, so that elements may be zero."""
     return combined_by_halves(times, (x, dx), axes)[1] if x.size else None
 
 

@@ -1,8 +1,8 @@
 """Layout selection for contractions: operands in layouts that BLAS accepts.
 
-Operands are read through transposes, or are copied with their axes in a suitable order. Long sums
-are split into parts, and of a symmetric result only one half is computed. The calls themselves are
-made by `functrans.ops.linalg.compiled.blas`.
+Operands are read through transposes, or copied with their axes in a suitable order. Long sums are
+split into parts, sums over several axes become stacks of products, and only one half of a symmetric
+result is computed. `functrans.ops.linalg.compiled.blas` makes the calls themselves.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class SplitSums(NamedTuple):
     """
 
     long_sum: int = 4
-    """The ratio of a sum's length to the longest side of its result, from which on it is split."""
+    """The ratio of a sum's length to the longest side of its result from which it is split."""
     largest_in_parts: int = 256
     """The longest side of such a result: adding up the parts of a larger one takes too long."""
     long_sum_of_large: int = 16
-    """That ratio for a larger result, if its parts need no packed copies of their operands."""
+    """The ratio for a larger result, which is split only if parts pack some terms at a time."""
     least_part: int = 128
     """The fewest terms of a part."""
     fewest_elements: int = 4096
-    """The number of elements from which on a blocked product has enough blocks for all threads.
-    These all read the right operand; if it fits into the cache, the sum is not split."""
+    """The number of elements from which a blocked product has enough blocks for all threads. All
+    blocks read the right operand; if it fits into the cache, the sum is not split."""
     most_parts: int = 8
     """The largest number of parts."""
     largest_stack: int = 2
-    """The ratio of a stack of products that are added up to the operands, in elements, at most."""
+    """The greatest ratio, in elements, of a stack of products that are added up to the operands."""
 
 
 Order = tuple[int, ...]
@@ -66,7 +66,7 @@ LARGEST_PATTERN = 16
 
 
 def lay_out_contractions(graph: Graph, target: Target) -> Graph:
-    """Choose layouts for contractions: read through transposes, reorder what BLAS cannot take.
+    """Choose layouts for contractions: read through transposes, reorder operands for BLAS.
 
     Expects all contractions: later passes create none.
     Leaves operands of large contractions in layouts that BLAS accepts.
@@ -97,7 +97,7 @@ def _is_for_blas(eqn: Eqn, target: Target) -> bool:
 
 
 def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
-    """The contraction of half floats whose casts are the operands, and the transposes it reads.
+    """The contraction of the half floats that operands are cast from, and the transposes it reads.
 
     The libraries of GPUs multiply half floats on tensor cores.
     """
@@ -113,7 +113,7 @@ def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple
 def _before_widening(
     atom: Atom, eqn: Eqn, producers: Mapping[Atom, Eqn], made: list[Eqn]
 ) -> Atom | None:
-    """The half floats of which an array is a cast, transposed like it; None if it is not."""
+    """The half floats that an array is cast from, transposed like it; None without such a cast."""
     maker = producers.get(atom) if isinstance(atom, Var) else None
     if maker is None or atom.aval.dtype != np.float32:
         return None
@@ -127,7 +127,7 @@ def _before_widening(
 
 
 def _by_identity(eqn: Eqn, producers: Mapping[Atom, Eqn]) -> Eqn | None:
-    """The transpose of the other operand that a contraction with an identity matrix is."""
+    """The transpose that replaces a contraction with an identity matrix; None without one."""
     for number, axes in enumerate(sides(eqn)):
         if axes.batch or len(axes.free) != 1 or len(axes.contract) != 1:
             continue
@@ -203,11 +203,12 @@ def _laid_out(
 
 
 def _of_stack(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
-    """A sum along several axes, which are not one in memory, as a stack of products, and its sum.
+    """A contraction over several axes, as a stack of products along one axis, and their sum.
 
-    So nothing is copied. Such sums are gradients of a matrix that multiplies a stack of matrices.
-    Where both operands lie along the terms, the right one is transposed as it is packed: it is to
-    be the smaller one.
+    The axes cannot be merged into one in memory; as a stack, the operands need not be copied. Such
+    contractions are gradients with respect to a matrix that multiplies a stack of matrices. If the
+    terms are contiguous in both operands, the right one is transposed while it is packed, so the
+    operands are swapped if that makes it the smaller one.
     """
     (left, right), limits, operands = sides(eqn), target[SplitSums], eqn.inputs
     if left.batch or len(left.contract) < 2 or is_blocked(eqn, target):

@@ -1,4 +1,4 @@
-"""Strength reduction for embedded diagonals: a comparison of row and column, not a division."""
+"""Strength reduction for embedded diagonals: row and column are compared, without a division."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from functrans.trace.stage import Environment
 
 
 class _Diagonal(NamedTuple):
-    """Matrices that are zero except on a diagonal, and the row and column of its first element."""
+    """The numbers on a diagonal of matrices, and the row and column of its first element."""
 
     numbers: Atom
     row: int
@@ -38,8 +38,8 @@ class _Diagonal(NamedTuple):
 def compare_for_diagonals(graph: Graph, target: Target) -> Graph:
     """Embed diagonals in matrices by comparing row and column indices.
 
-    Expects any graph: that of `numpy.diagonal` is a slice of the flat matrix, with a step.
-    Leaves no matrix that is the reshape of zeros in which each (columns + 1)-th is another number.
+    Expects any graph: a diagonal is a strided slice of the flattened matrix.
+    Leaves no reshape of zeros in which every (columns + 1)-th element is another number.
     """
     if not any(eqn.primitive in (embed_p, update_slice_p) for eqn in graph.eqns):
         return graph
@@ -58,7 +58,7 @@ def _found(eqn: Eqn, makers: Mapping[Atom, Eqn]) -> _Diagonal | None:
 
 
 def diagonal_at(index: Index, flat: Shape, shape: Shape) -> tuple[int, int] | None:
-    """The row and column of the first element of a diagonal of matrices; None if it is not one.
+    """The row and column where a diagonal of matrices begins; None if the slice is no diagonal.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def diagonal_at(index: Index, flat: Shape, shape: Shape) -> tuple[int, int] | No
 
 
 def _is_alone(maker: Eqn, makers: Mapping[Atom, Eqn]) -> bool:
-    """Whether an equation writes into zeros."""
+    """Whether all other elements of a result are zeros."""
     if maker.primitive is update_slice_p:
         return is_zeros(makers.get(maker.inputs[0]))
     return maker.primitive is embed_p

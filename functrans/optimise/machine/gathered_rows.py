@@ -1,10 +1,10 @@
-"""Layout selection for gathers: the axes that are indexed come first, so that rows are read.
+"""Layout selection for gathers: the indexed axes come first, so that each index reads a row.
 
-The elements that one index of a gather selects lie far apart if the array's last axis is indexed.
-A vector of them is loaded element by element. If the gather reads as many elements as the array
-has, a copy of the array in which each index selects a row takes less time than that
-(docs/measurements.md). Derivatives with respect to many inputs are of this kind: their tangents
-have the axis of the inputs first, and their results have it last.
+If the last axis of an array is indexed, the elements that one index selects are far apart in
+memory, and a vector of them is loaded element by element. If the gather reads at least as many
+elements as the array has, it is faster to store a transposed copy first, in which each index
+selects a row (docs/measurements.md). This occurs in derivatives with respect to many inputs:
+tangents have the axis of the inputs first, and results have it last.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from functrans.optimise.machine.contraction_layout import Order, transposed
 
 
 class GatheredRows(NamedTuple):
-    """Gathers before which an array is transposed.
+    """Thresholds for the transposition of arrays before gathers.
 
     Measured: `shortest` and `often` (gathers from transposed arrays).
     """
 
     shortest: int = 4
-    """The fewest elements of a row."""
+    """The fewest elements of a row that an index selects."""
     often: int = 1
-    """How often each element of the array is read, on average, at least."""
+    """The least number of times that each element of the array is read, on average."""
 
 
 def gather_rows(graph: Graph, target: Target) -> Graph:
@@ -57,9 +57,9 @@ def gather_rows(graph: Graph, target: Target) -> Graph:
 def _order_of_results(
     eqn: Eqn, readers: Mapping[Atom, list[Eqn]], outputs: Set[Atom]
 ) -> Order | None:
-    """The axes of a result in the order in which an output of the graph has them in memory.
+    """The axes of a gather's result, in the order in which an output of the graph stores them.
 
-    None if it does not become an output by transposes, reshapes and elementwise operations.
+    None unless the result becomes an output by transposes, reshapes and elementwise operations.
     """
     (var,) = eqn.outputs
     groups: list[Order] = [(i,) for i in range(var.aval.ndim)]
@@ -96,12 +96,12 @@ def _merged(groups: Sequence[Order], shape: Shape, into: Shape) -> list[Order] |
                 return None
             group, size = (*group, *axes), size // length
         merged.append(group)
-    alone = chain.from_iterable(axes for axes, _ in remaining)  # of one element each
+    alone = chain.from_iterable(axes for axes, _ in remaining)  # axes of extent 1
     return [(*alone, *merged[0]), *merged[1:]]
 
 
 def _of_rows(eqn: Eqn, order: Order, target: Target) -> list[Eqn]:
-    """A gather that reads rows, if its results are stored in an order of its axes."""
+    """A gather of rows between two transposes, given the order in which its result is stored."""
     x, *indices = eqn.inputs
     (out,) = eqn.outputs
     axes = eqn.params["axes"]
@@ -125,7 +125,7 @@ def _of_rows(eqn: Eqn, order: Order, target: Target) -> list[Eqn]:
 
 
 def reads_rows(eqn: Eqn, x: Atom, target: Target) -> bool:
-    """Whether a gather reads rows of an array, often enough to store the array in their order."""
+    """Whether a gather reads rows of an array, and enough of them to store a transposed copy."""
     if eqn.primitive is not gather or eqn.inputs[0] is not x:
         return False
     last = x.aval.ndim - 1
@@ -133,7 +133,7 @@ def reads_rows(eqn: Eqn, x: Atom, target: Target) -> bool:
 
 
 def is_worth_rows(eqn: Eqn, length: int, target: Target) -> bool:
-    """Whether a gather reads enough, in rows of a length, to transpose its array before."""
+    """Whether a gather reads rows long enough, and often enough, to transpose its array before."""
     limits = target[GatheredRows]
     read, of = eqn.outputs[0].aval.size, eqn.inputs[0].aval.size
     return length >= limits.shortest and read >= limits.often * of

@@ -1,13 +1,14 @@
 """Layout selection for matrices: row- or column-major, so that vectors run along rows.
 
-``vmap`` of ``W @ x`` is the transpose of a product; it is computed as the product of the swapped
+``vmap`` of ``W @ x`` is the transpose of a product: it is computed as the product of the swapped
 operands. In a step of a scan, ``W @ x`` with a constant ``W`` would reduce along each row of ``W``,
 and every such sum ends with a reduction across the lanes of a vector. With the transpose of ``W``,
 which is computed once before the scan, each lane of a vector accumulates another result, and no
 reduction across lanes is needed.
 
-``w @ x`` of a matrix and a stack of matrices is a contraction with columns along two axes, which
-are not one in memory: its operand and its result would be copied. It is computed as a stack.
+``w @ x`` of a matrix and a stack of matrices is a contraction whose columns lie along two axes that
+cannot be merged into one in memory: as one product, its operand and its result would be copied. It
+is computed as a stack of products.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from functrans.optimise.machine.contraction_layout import transposed
 
 
 class Columns(NamedTuple):
-    """Which matrices are transposed before a scan. Not measured."""
+    """Thresholds for the transposition of matrices before a scan. Not measured."""
 
     least_steps: int = 8
     """The fewest steps for which a transpose before the scan is profitable."""
     longest_rows: int = 4
-    """The ratio of the length of rows to their number from which on each row is reduced by
-    itself."""
+    """The greatest ratio of the length of rows to their number: longer rows are reduced one by
+    one."""
 
 
 # -- products that are transposed ------------------------------------------------------------------
 
 
 def swap_products(graph: Graph, target: Target) -> Graph:
-    """Swap the operands of matrix products that are read transposed only, or make stacks of them.
+    """Swap the operands of products of which only the transpose is read, or make stacks of them.
 
     Expects sums in their final form, so that contractions are products.
     Leaves no transpose of a product that nothing else reads.
@@ -87,10 +88,11 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
 
 
 def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:
-    """A product whose columns are along several axes, as a stack along the first of these.
+    """A product whose columns lie along several axes, as a stack along all but the last of these.
 
-    None if its transpose does not begin with them. Every product of the stack reads the matrix, so
-    it has to stay in the cache; there are vectors of columns; and the products are tiles.
+    Empty if its transpose does not begin with these axes, or if the stack does not pay: every
+    product of the stack reads the matrix, which must stay in the cache; the last axis must fill
+    vectors; and the products must be blocked.
     """
     left, right = sides(product)
     matrix, columns = product.inputs[0].aval, right.free[-1:]

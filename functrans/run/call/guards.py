@@ -2,19 +2,30 @@
 
 Guards are a program for a small virtual machine, which `guards.ll` implements. An instruction has
 three words: an operation and two operands. The machine has a current object, and a current
-dictionary or list:
+container, which is a dictionary or a list. Some instructions select these, or check a property:
 
-    LIST, DICT       take a list or a dictionary in hand; a list must have so many elements
-    OBJECT           take an object in hand, which must be of a type
-    ATTRIBUTES       take the dictionary of that object in hand, too
-    SIZE             the dictionary in hand must have so many entries
-    SET              a set must have so many members
-    ASK              a Python function must return True
+    LIST              makes a list the container; it must have the given number of elements
+    DICT              makes a dictionary the container
+    OBJECT            makes an object the current one; it must have the given type
+    ATTRIBUTES        makes the dictionary of the current object's attributes the container
+    SIZE              the current dictionary must have the given number of entries
+    SET               a set must have the given number of members
+    ARRAY             an array must have the given dtype, shape and contents
+    ASK               a Python function must return True
+    END               all guards hold
 
-All other instructions read an object, whose address must be the expected one: the content of a
-cell, the value of the current dictionary under a key, its next entry (with its key), the next
-element of the current list, the value at an offset in the current object, a function's code and
-defaults, an object itself. The expected address may be `ANY`, or `INPUT`: then the object is an
+The others read an object, whose address must be the expected one:
+
+    CELL              the content of a cell
+    NAMED             the value of a key in the current dictionary
+    ENTRY             the next value in the current dictionary, with the given key
+    ELEMENT           the next element of the current list
+    SLOT              the object at an offset in the current object
+    DEFAULTS, KEYWORD_DEFAULTS, CODE
+                      the default arguments, or the code, of a function
+    ITSELF            the given object itself
+
+The expected address may be `ANY`, which accepts every object, or `INPUT`: then the object is an
 input of the program.
 
 Guards keep no objects alive. Addresses are valid as long as the objects live: so guards must begin

@@ -381,11 +381,11 @@ def odeint(
 ) -> Any:
     """The solution of ``y' = func(y, t)`` at the times ``t``, of which the first is that of ``y0``.
 
-    It is found by the pair of order 8 that `solve_ivp` calls DOP853, to the tolerances that are
-    asked for (those of SciPy, 1.5e-8, if none are). SciPy's LSODA changes to implicit steps where a
-    problem is stiff; here it is solved all the same, with as many steps as stability asks for: of
-    stiff problems `solve_ivp` with ``method="LSODA"`` is the way to the solution.
-    What concerns LSODA alone (``Dfun``, ``ml``, ``mxordn``, ...) is taken, and says nothing.
+    It is computed by the pair of order 8 that `solve_ivp` calls DOP853, to the given tolerances
+    (by default those of SciPy, 1.5e-8). SciPy's LSODA changes to implicit steps where a problem is
+    stiff; this function takes as many steps as stability requires. For stiff problems, use
+    `solve_ivp` with ``method="LSODA"``.
+    Parameters of LSODA alone (``Dfun``, ``ml``, ``mxordn``, ...) are accepted and ignored.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class Solution:
 
 
 class Found(NamedTuple):
-    """The zeros of each event, and the time at which one of them has ended the solution."""
+    """The zeros of each event, and the time at which an event has ended the solution."""
 
     times: list[list[Any]]
     solutions: list[list[Any]]

@@ -55,7 +55,7 @@ _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
 
 class _Parts(NamedTuple):
-    """Parts of the interval from 0 to 1, in arrays of fixed size of which some is in use."""
+    """Parts of the interval from 0 to 1, in arrays of fixed size that are partly in use."""
 
     left: Any
     right: Any
@@ -236,7 +236,7 @@ def quad(
         Infinite ones have to be known.
     args : tuple
     epsabs, epsrel : float
-        Bisection ends where the error is below one of them.
+        Bisection ends where the error is below either of them.
     limit : int
         How many parts there may be.
     points : array, optional

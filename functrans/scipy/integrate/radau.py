@@ -52,7 +52,7 @@ _MOST_ITERATIONS = 10
 
 
 def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
-    """What is 0 for the changes of the solution from y to each stage."""
+    """The residual of the stage equations, as a function of the changes from y to each stage."""
 
     def equations(changes: Any) -> Any:
         slopes = [field(t + c * h, y + z) for c, z in zip(_TIMES, changes, strict=True)]
@@ -64,7 +64,7 @@ def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
 def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any, Any]:
     """The changes in the stages, and whether Newton's method has found them.
 
-    It goes on with the derivative at the beginning of the step.
+    It uses the derivative at the beginning of the step (simplified Newton iteration).
     """
     n = y.size
     matrix = np.eye(3 * n) - np.kron(_WEIGHTS, np.eye(n)) @ np.kron(np.eye(3), h * slopes)
@@ -110,7 +110,7 @@ def _implicit_step(problem: Problem, state: State) -> State:
     matrix = _REAL_EIGENVALUE / here * np.eye(y.size) - slopes
     change = combination(_ERROR, changes) / here
     error = np.linalg.solve(matrix, stop_gradient(state.slope + change))
-    # what is stiff in it is taken out by a second filter, where the first was not enough
+    # a second filter damps stiff components of the error, where the first was not enough
     again = np.linalg.solve(matrix, stop_gradient(problem.field(t, y + error) + change))
     norm = rms(error / scale)
     norm = stop_gradient(np.where(state.rejected & (norm > 1), rms(again / scale), norm))

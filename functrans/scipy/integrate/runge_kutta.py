@@ -68,7 +68,7 @@ class Problem(NamedTuple):
 
 
 def combination(weights: Iterable[float], slopes: Iterable[Any]) -> Any:
-    """A weighted sum; what has the weight 0 is left out."""
+    """A weighted sum, without the terms of weight 0."""
     terms = [float(w) * k for w, k in zip(weights, slopes, strict=False) if w != 0.0]
     return sum(terms[1:], terms[0])
 

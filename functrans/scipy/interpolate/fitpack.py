@@ -87,7 +87,7 @@ class UnivariateSpline:
         return np.stack([self._spline(x, nu) for nu in range(self._spline.k + 1)])
 
     def get_knots(self) -> Any:
-        """The knots, without those that the ends are besides."""
+        """The knots, without the repetitions at the ends."""
         t, _, k = self._spline.tck
         return t[k : t.shape[0] - k]
 
@@ -128,7 +128,7 @@ _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 
 
 def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
-    """The values of a spline, and what is said of places outside."""
+    """The values of a spline, with the given treatment of places outside."""
     ext = _EXTENSIONS.get(ext, ext)
     x = inexact(x)
     first, last = spline.ends

@@ -34,7 +34,7 @@ class interp1d:
     bounds_error : bool, optional
         Whether a place outside raises, where it is known; yes, unless there is a fill value.
     fill_value : float, pair or "extrapolate"
-        What it is outside: for a pair, below and above.
+        The values outside; a pair has the value below and the one above.
     assume_sorted : bool
 
     Examples
@@ -84,7 +84,7 @@ class interp1d:
         self._raises = default if bounds_error is None else bounds_error
 
     def _beyond(self) -> Any:
-        """What an extrapolation is, where it is not that of the ends."""
+        """The extrapolated values below and above; None to continue the pieces at the ends."""
         ends = {"previous": (np.nan, self.y[-1]), "next": (self.y[0], np.nan)}
         return ends.get(self.kind)
 
@@ -136,7 +136,7 @@ class RegularGridInterpolator:
     bounds_error : bool
         Whether a place outside raises, where it is known.
     fill_value : float or None
-        What it is outside; None extrapolates.
+        The value outside; None extrapolates.
 
     Examples
     --------

@@ -203,7 +203,7 @@ class LinearNDInterpolator:
     points : array of shape (n, d)
     values : array of shape (n, ...)
     fill_value : float
-        What it is outside of the triangles.
+        The value outside of the triangles.
     rescale : bool
 
     Examples

@@ -129,7 +129,7 @@ class BSpline:
         return self._like(knots, more, k + 1, extrapolate).antiderivative(nu - 1)
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
-        """The integral from a to b; of what is outside it takes nothing if it ends there."""
+        """The integral from a to b; without extrapolation, the spline is 0 outside."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         whole = self.antiderivative()
         first, last = self.ends

@@ -129,7 +129,7 @@ class RectBivariateSpline:
         (tx, ty), c, (kx, ky) = self._knots, self._c, self._degrees
         places = np.broadcast_arrays(inexact(xi), inexact(yi))
         ends = [(t[k], t[-k - 1]) for t, k in ((tx, kx), (ty, ky))]
-        # outside it goes on as it is at the edge
+        # outside, the spline continues with its values at the edge
         inside = [np.clip(p, *e).reshape(-1) for p, e in zip(places, ends, strict=True)]
         tx, c, kx = differentiated(tx, c, kx, 0, dx)
         ty, c, ky = differentiated(ty, c, ky, 1, dy)

@@ -122,7 +122,7 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
     for i in range(count):
         offset = -i if lower else count - 1 - i
         diagonal = fnp.linalg.diagonal(factor, offset=offset)
-        # what is outside of the matrix stays as it is
+        # elements outside of the matrix are unchanged
         size = diagonal.shape[-1]
         outside = half[..., i, size:] if lower else half[..., i, : n - size]
         rows.append(fnp.concatenate([diagonal, outside] if lower else [outside, diagonal], -1))

@@ -1,4 +1,4 @@
-"""Factors of matrices: those of `scipy.linalg`, with derivatives."""
+"""The factorisations of `scipy.linalg`, with derivatives."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cho_factor)
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """The factor of `cholesky` for `cho_solve`; what is in the other triangle says nothing."""
+    """The factor of `cholesky` for `cho_solve`; the other triangle has no meaning."""
     x = inexact(a)
     return cholesky_of(x, lower) + triangle(x, lower=not lower, unit_diagonal=True), bool(lower)
 
@@ -184,7 +184,7 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
     Parameters
     ----------
     A : array of shape (..., M, M)
-        Of which one triangle is read.
+        One triangle is read.
     lower : bool
         Which triangle is read, and whether L is a lower triangle.
     hermitian : bool

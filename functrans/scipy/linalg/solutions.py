@@ -76,7 +76,7 @@ _READ: dict[Any, Callable[[Any, bool], Any]] = {
     "pos": lambda a, lower: hermitian(a, lower=lower),
     "positive definite": lambda a, lower: hermitian(a, lower=lower),
 }
-"""What is read of a matrix of a structure."""
+"""The elements that are read of a matrix with a structure."""
 
 _TRIANGULAR = {"upper triangular": False, "lower triangular": True}
 
@@ -171,7 +171,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 @answers(scipy.linalg.lstsq)
 def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
-    """The ``x`` of least length of those for which ``a @ x - b`` is shortest.
+    """The least-squares solution of ``a @ x = b``, and of several, the shortest.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     a : array of shape (..., M, M)
     b : array of shape (..., M, N)
     q : array of shape (..., M, M)
-        Of which the Hermitian part is taken.
+        Its Hermitian part is used.
     r : array of shape (..., N, N)
         As ``q``, and regular.
 

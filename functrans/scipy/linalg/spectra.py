@@ -36,7 +36,7 @@ __all__ = [
 def _selected(
     values: Any, vectors: Any, index: Any, by_value: Any, eigvals_only: bool, name: str
 ) -> Any:
-    """What is asked for: all, or some by their numbers."""
+    """The requested eigenvalues: all, or some by their indices."""
     if by_value is not None:
         refuse(
             f"scipy.linalg.{name} of the eigenvalues in an interval",
@@ -64,7 +64,7 @@ def eigh(
     Parameters
     ----------
     a : array of shape (..., M, M)
-        Of which one triangle is read.
+        One triangle is read.
     b : array of shape (..., M, M), optional
         A positive definite matrix; the problem is brought to the usual one by its Cholesky factor.
     lower : bool
@@ -217,7 +217,7 @@ def eigh_tridiagonal(
     d : array of shape (M,)
         The diagonal.
     e : array of shape (M - 1,)
-        The elements beside it.
+        The elements next to the diagonal.
     eigvals_only, select, select_range
         As SciPy has them; values in an interval (``select='v'``) cannot be asked for.
     """

@@ -32,7 +32,7 @@ Axes = tuple[int, ...]
 def _correlated(
     x: Any, weights: Any, axes: Axes, modes: Sequence[str], cval: Any, origins: Sequence[int]
 ) -> Any:
-    """The sums of products of weights with what is around each element along some axes."""
+    """The weighted sums of the neighbours of each element along some axes."""
     windows = []
     widths = [(0, 0)] * x.ndim
     full = ["constant"] * x.ndim
@@ -209,7 +209,7 @@ def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """The mean of so many neighbours along an axis; the parameters are those of `correlate1d`.
+    """The mean of ``size`` neighbours along an axis; the parameters are those of `correlate1d`.
 
     Examples
     --------

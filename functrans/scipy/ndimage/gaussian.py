@@ -53,9 +53,9 @@ def gaussian_filter1d(
     output, mode, cval : optional
         As for `correlate1d`.
     truncate : float, optional
-        The weights end after so many standard deviations,
+        The number of standard deviations after which the weights end,
     radius : int, optional
-        or after so many elements.
+        or the number of elements.
 
     Returns
     -------

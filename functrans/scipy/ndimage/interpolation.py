@@ -25,7 +25,7 @@ from functrans.trace.tracer import Tracer
 __all__ = ["affine_transform", "map_coordinates", "rotate", "shift", "zoom"]
 
 MARGIN = 12
-"""So many elements are put around an image whose continuation no filter can do exactly."""
+"""The padding of an image whose continuation a spline filter cannot represent exactly."""
 
 # -- where a coordinate beyond the boundary lies inside --------------------------------------------
 
@@ -218,7 +218,7 @@ def map_coordinates(
     order : int, optional
         The degree of the splines, from 0 (the nearest element) to 5.
     mode : str, optional
-        How the array goes on beyond its boundary: ``"constant"`` and ``"grid-constant"`` (``cval``;
+        Continuation beyond the boundary: ``"constant"`` and ``"grid-constant"`` (``cval``;
         the latter also where a coordinate lies between the last element and the outside),
         ``"nearest"``, ``"reflect"`` (``"grid-mirror"``), ``"mirror"``, ``"grid-wrap"``, ``"wrap"``.
     cval : number, optional

@@ -20,7 +20,7 @@ __all__ = ["center_of_mass", "mean", "sum_labels"]
 
 
 def _counts_and_sums(input: Any, labels: Any, index: Any) -> tuple[Any, Any]:
-    """How many elements have each label, and what they add up to."""
+    """The number of elements with each label, and their sum."""
     if holds_tracer((labels, index)):
         raise UnsupportedNumPyError(
             f"traced labels of an image are not supported{located(user_source())}: label it "

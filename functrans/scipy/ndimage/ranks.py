@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _around(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any) -> Any:
-    """What is around each element, along one last axis."""
+    """The neighbours of each element, along an additional last axis."""
     chosen = axes_of(axes, x.ndim)
     count = len(chosen)
     if footprint is None:
@@ -57,7 +57,7 @@ def maximum_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest of what is around each element.
+    """The largest of the neighbours of each element.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def minimum_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The smallest of what is around each element; the parameters are those of `maximum_filter`.
+    """The smallest of the neighbours of each element; the parameters are those of `maximum_filter`.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def maximum_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """The largest of so many neighbours along an axis; as `maximum_filter`.
+    """The largest of ``size`` neighbours along an axis; as `maximum_filter`.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def minimum_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """The smallest of so many neighbours along an axis; as `maximum_filter`.
+    """The smallest of ``size`` neighbours along an axis; as `maximum_filter`.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def rank_filter(
     input: Any, rank: int, size: Any = None, footprint: Any = None, output: Any = None,
     mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The element of a rank, of what is around each element, sorted.
+    """The element of a rank among the sorted neighbours of each element.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def median_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The median of what is around each element; the parameters are those of `maximum_filter`.
+    """The median of the neighbours of each element; the parameters are those of `maximum_filter`.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def percentile_filter(
     input: Any, percentile: float, size: Any = None, footprint: Any = None, output: Any = None,
     mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The element of a percentile, of what is around each element.
+    """The element at a percentile among the neighbours of each element.
 
     Parameters
     ----------

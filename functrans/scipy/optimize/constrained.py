@@ -151,7 +151,7 @@ def _rows(constraints: Function, x: Any) -> Any:
 
 
 def _multipliers(slope: Any, slopes: Any, touching: Any, free: Any) -> Any:
-    """Those with which the slopes of constraints make up the function's, where nothing is fixed."""
+    """The multipliers of the constraints' slopes that add up to the function's, if free."""
     if slopes.shape[0] == 0:
         return np.zeros(0)
     columns = np.where(touching, 1.0, 0.0) * slopes.T * np.where(free, 1.0, 0.0)[:, None]

@@ -133,7 +133,7 @@ def implicit(
 def _condition(
     equation: Function | None, objective: Function | None, residuals: Function | None
 ) -> Function:
-    """What is zero at a solution, as a vector."""
+    """The residual, which is zero at a solution, as a vector."""
     given = [f for f in (equation, objective, residuals) if f is not None]
     if len(given) != 1:
         raise TypeError(

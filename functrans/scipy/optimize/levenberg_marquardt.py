@@ -39,11 +39,11 @@ _LEAST_DAMPING = 1e-14
 """Where the Jacobian has not full rank, this keeps the system of a step from being singular."""
 
 _MOST_DAMPING = 1e20
-"""With it no step is any longer than what the point is rounded by."""
+"""The damping with which every step is shorter than the rounding error of the point."""
 
 
 class _State(NamedTuple):
-    """Where an iteration is, and what it knows of its last step."""
+    """The state of an iteration: its point, and the result of its last step."""
 
     x: Any
     cost: Any

@@ -23,7 +23,7 @@ def _at_first_and_second(first: Any, second: Any) -> Any:
 
 
 def _curvatures(x: Any) -> tuple[Any, Any]:
-    """The diagonal of the matrix of second derivatives, and what is beside it."""
+    """The diagonal of the Hessian, and its first off-diagonal."""
     first = 1200.0 * x[:-1] ** 2 - 400.0 * x[1:] + 2.0
     return _at_first_and_second(first, np.full(first.shape, 200.0, x.dtype)), -400.0 * x[:-1]
 

@@ -247,11 +247,11 @@ def curve_fit(
         Whether to raise for infinities and NaN, of data that are known; so it is unless there is a
         ``nan_policy``. Under `jit` and `vmap` they are not known.
     nan_policy : {"raise", "omit"}, optional
-        What is done about NaN, in data that are known.
+        The treatment of NaN in data that are known.
     method : {"lm", "trf", "dogbox"}, optional
         "lm" without bounds, else "trf".
     **options
-        Those of `leastsq` for "lm", of `least_squares` for the others.
+        The options of `leastsq` for "lm", and of `least_squares` for other methods.
 
     Returns
     -------
@@ -314,8 +314,8 @@ def curve_fit(
 def _covariance(slopes: Any, by_steps: bool) -> Any:
     """The inverse of ``slopes.T @ slopes``, without that product, which has half of the digits.
 
-    Where there is none it is infinite for a fit by steps, as `leastsq` has it, and else that of
-    what is determined.
+    If there is no inverse, the result is infinite for a fit by steps, as in `leastsq`; otherwise it
+    is the pseudo-inverse.
     """
     m, n = slopes.shape
     if not by_steps:
@@ -350,7 +350,7 @@ def _is_table(x: Any) -> bool:
 
 
 def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -> bool:
-    """Whether a fit is one of `leastsq`, whose options are others than those of `least_squares`."""
+    """Whether a fit is by `leastsq`, whose options differ from those of `least_squares`."""
     if method not in (None, "lm", "trf", "dogbox"):
         raise ValueError(f"`method` must be 'trf', 'dogbox' or 'lm', not {method!r}")
     if method == "lm" and bounded(bounds):
@@ -369,7 +369,7 @@ def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -
 
 
 def _looked_at(xs: Any, ys: Any, sigma: Any, check_finite: Any, nan_policy: Any) -> Any:
-    """Data of a fit, as far as they are known without infinities and NaN, or of NaN left out."""
+    """Data of a fit after the checks for infinities and NaN of known data, or without NaN."""
     if check_finite or (check_finite is None and nan_policy is None):
         for data in (ys,) if _is_table(xs) else (xs, ys):
             asarray_chkfinite(data)

@@ -43,7 +43,7 @@ def _lengthened(x: Any, size: int) -> Any:
 
 
 def _column(x: Any, ndim: int) -> Any:
-    """A vector that broadcasts along the first of so many axes."""
+    """A vector that broadcasts along the first of several axes."""
     return reshape(x, shape=(x.size, *(1,) * (ndim - 1)))
 
 
@@ -167,7 +167,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     """
     b, a = _coefficients(*_floats(b, a))
     order = a.size - 1
-    # what is left of the state after a step is (state[1:], 0) - a[1:] * state[0] + ...
+    # the state after a step is (state[1:], 0) - a[1:] * state[0] + ...
     rest = np.eye(order, dtype=a.dtype) - np.eye(order, k=1, dtype=a.dtype)
     first = np.eye(1, order, dtype=a.dtype)
     matrix = rest + _column(a[1:], 2) * first
@@ -183,7 +183,7 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     b, a : array
         The coefficients of the numerator and of the denominator.
     y, x : array
-        Zeros stand for what is not given.
+        Values that are not given are zero.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def filtfilt(
     x : array
     axis : int, optional
     padtype : {"odd", "even", "constant", None}, optional
-        What is put before and behind the data.
+        The padding before and after the data.
     padlen : int, optional
         How much of it: 3 * max(len(a), len(b)), if nothing is given.
     method : {"pad"}, optional
@@ -440,7 +440,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 def _default_margin(sos: Any) -> int:
-    """SciPy's: three times the number of taps, less those that are zero."""
+    """SciPy's default padding: three times the number of taps without zero coefficients."""
     if not isinstance(sos, (np.ndarray, list, tuple)):
         raise UnsupportedNumPyError(
             f"sosfiltfilt of traced sections is not supported without padlen"

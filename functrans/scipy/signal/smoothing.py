@@ -154,7 +154,7 @@ def savgol_filter(
 
 @answers("scipy.signal:medfilt")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of what is around each element; beyond the array there are zeros.
+    """The median of the neighbours of each element; beyond the array there are zeros.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def upfirdn(
         The filter.
     x : array
     up, down : int, optional
-        How far apart the samples are put, and those of the result are.
+        The factors by which the sampling rate is raised, and then lowered.
     axis : int, optional
     mode : {"constant"}, optional
         There are zeros beyond the data.
@@ -306,7 +306,7 @@ def resample(
         The times of the samples.
     axis : int, optional
     window : optional
-        As SciPy takes it.
+        As in SciPy.
     domain : {"time"}, optional
 
     Returns
@@ -331,7 +331,7 @@ def resample(
         y = _resampled(x, num, axis)
     else:
         unit = np.eye(size, dtype=np.promote_types(x.dtype, np.float64))
-        # it is linear: what it makes of unit vectors are the columns of its matrix
+        # the operation is linear: its results for unit vectors are the columns of its matrix
         matrix = _signal.resolve().resample(unit, num, axis=0, window=window)
         y = _by_matrix(matrix, x, axis)
     if t is None:
@@ -353,7 +353,7 @@ def _resampled(x: Any, num: int, axis: int) -> Any:
 
 
 def _along(x: Any, axis: int, ndim: int) -> Any:
-    """A vector along one of so many axes."""
+    """A vector along one of several axes."""
     return reshape(x, shape=(*(1,) * axis, x.size, *(1,) * (ndim - axis - 1)))
 
 
@@ -388,7 +388,7 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
     count = x.shape[axis] if N is None else N
     if count <= 0:
         raise ValueError("N must be positive.")
-    # positive frequencies twice, negative ones not at all; those that are neither once
+    # factors: 2 for positive frequencies, 0 for negative ones, 1 for zero and Nyquist
     factors = np.zeros(count)
     factors[: (count + 1) // 2] = 2.0
     factors[0] = 1.0

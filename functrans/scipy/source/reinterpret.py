@@ -37,7 +37,7 @@ _OTHER = {
     "scipy.spatial.transform._rotation": lazy("functrans.scipy.source.rotations:NAMES"),
     "scipy.spatial.transform._rotation_xp": lazy("functrans.scipy.source.rotations:FORMULAS"),
 }
-"""By the name of a module of SciPy's: where it is said what is something else here."""
+"""The replacements for names in modules of SciPy, by the name of the module."""
 
 _WITH_PRIVATE_KEYWORDS = {
     "scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest"),
@@ -60,7 +60,7 @@ def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     try:
         return reinterpreted(function)(*args, **kwargs)
     except TypeError as error:
-        # what is compiled says no more than that it does not know the type
+        # compiled functions only say that they do not know the type
         if isinstance(error, FunctransError) or Tracer.__name__ not in str(error):
             raise
         raise UnsupportedNumPyError(

@@ -152,7 +152,7 @@ def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -
 
 
 for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_array".split():
-    # several classes have one, those of matrices as well
+    # several classes have one, also the matrix classes
     enter(f"scipy.sparse:{_name}.__init__", _constructor, concerned)
 
 
@@ -215,7 +215,7 @@ def _spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = 
 
 
 def _kron(A: Any, B: Any, format: Any = None) -> SparseMatrix:
-    """The values are products: those of the places of each, beside ones in the other's."""
+    """Kronecker products: each value is the product of the values of one place in each matrix."""
     a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
     numbers = [
         scipy.sparse.csr_array(_scipys("kron")(x, y))

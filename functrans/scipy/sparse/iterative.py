@@ -46,7 +46,7 @@ def _matvec(matrix: Any) -> Function:
 
 
 def _is_plain(matrix: Any) -> bool:
-    """Whether a matrix is one that SciPy can iterate with as it is."""
+    """Whether SciPy can iterate with a matrix unchanged."""
     if isinstance(matrix, SparseMethods):
         return False
     return scipy.sparse.issparse(matrix) or (

@@ -216,7 +216,7 @@ class SparseMethods:
         return (-self) + other
 
     def multiply(self, other: Any) -> Any:
-        """Element by element; what is not stored stays zero."""
+        """Element by element; elements that are not stored stay zero."""
         if is_sparse(other):
             other = as_traced(other)
             _check_shapes(self, other, "multiplied element by element")

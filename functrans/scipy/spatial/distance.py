@@ -136,7 +136,7 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("braycurtis", "canberra", "euclidean", "minkowski"), double),
     **dict.fromkeys(("chebyshev", "cityblock"), array),
 }
-"""What SciPy makes of two vectors; of those that are not here, floats."""
+"""The conversion of vectors for each distance, as in SciPy; floats for all others."""
 
 
 # -- of two vectors --------------------------------------------------------------------------------

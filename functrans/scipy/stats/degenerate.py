@@ -22,21 +22,21 @@ from functrans.ops.elementwise.compare import greater
 
 
 class Range(NamedTuple):
-    """Where a positive semidefinite matrix is regular."""
+    """The range of a positive semidefinite matrix, where it is regular."""
 
     factor: Any
-    """The Cholesky factor of the matrix there, in the basis of `onto`, and 1 elsewhere."""
+    """The Cholesky factor of the matrix on its range, in the basis of `onto`; 1 elsewhere."""
     onto: Any
-    """Its eigenvectors, and 0 for those that the matrix takes to 0."""
+    """The eigenvectors, with 0 for those in the null space."""
     null: Any
-    """Those, and 0 for the others."""
+    """The eigenvectors in the null space, with 0 for the others."""
     rank: Any
     smallest: Any
-    """The size up to which an eigenvalue is taken for 0."""
+    """The size up to which an eigenvalue counts as 0."""
 
 
 def range_of(matrix: Any) -> Range:
-    """The rank and the eigenvectors are held fixed by derivatives, as they must be in the range."""
+    """The range of a matrix; derivatives hold the rank and the eigenvectors fixed."""
     values, vectors = linalg.eigh(stop_gradient(matrix))
     info = np.finfo(matrix.dtype)
     guard = 1e3 if info.bits == 32 else 1e6  # of `scipy.linalg.pinvh`

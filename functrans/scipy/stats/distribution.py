@@ -253,12 +253,12 @@ def _is_proper(row: Row, given: Arguments) -> Any:
 
 
 def _with_edges(x: Any, proper: Any, inside: Any, value: Any, outside: Any) -> Any:
-    """The value inside, what is known outside, and NaN for NaN or improper parameters."""
+    """The value inside the support, a constant outside, NaN for NaN or improper parameters."""
     return select(inside, value, select(proper & ~isnan(x), outside, np.nan))
 
 
 class _Point(NamedTuple):
-    """Where a function is asked for, in the standard form."""
+    """The point at which a function is evaluated, in the standard form."""
 
     standard: Any
     """The point itself."""
@@ -318,7 +318,7 @@ def _distribution_function(rules: Callable[[Row], Function], left: float, right:
 
 
 def _rule(*choices: tuple[str, Callable[[Function], Function]]) -> Callable[[Row], Function]:
-    """The first of some slots of a row that is filled, made into what is asked for."""
+    """A rule that converts the first filled slot of a row to the requested function."""
 
     def rule(row: Row) -> Function:
         for slot, convert in choices:

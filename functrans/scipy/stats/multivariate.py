@@ -200,7 +200,7 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
 
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
     x, n, p = inexact(x), inexact(n), inexact(p)
-    # as SciPy has it, the last probability is what the others leave, up to rounding
+    # as in SciPy, the last probability is 1 minus the others, up to rounding
     eps = 10 * np.finfo(np.promote_types(p.dtype, np.float32)).eps
     rest, last = 1 - sum(p[..., :-1], -1, keepdims=True), p[..., -1:]
     rounded = less_equal(absolute(rest - last), eps)

@@ -115,7 +115,7 @@ def _hypsecant_logpdf(x: Any) -> Any:
 def _pearson_logpdf(x: Any, skew: Any) -> Any:
     """From ``a = 4 / skew**2`` and ``u = skew x / 2``: ``a (log1p(u) - u) - log1p(u)`` and a rest.
 
-    The rest is what Stirling's formula lacks of ``gammaln(a)``.
+    The rest is the correction to Stirling's formula for ``gammaln(a)``.
     """
     u = 0.5 * skew * x
     return -0.5 * x * x * _log1p_remainder(u) - log1p(u) - LOG_SQRT_2_PI - _stirling_rest(skew)

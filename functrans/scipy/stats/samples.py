@@ -1,7 +1,7 @@
 """Statistics of two samples and more: correlations, regressions, tests.
 
-The p-values are those of the distributions, and have their derivatives. What goes by the order of
-the elements alone (ranks) has a derivative of 0; SciPy computes it.
+The p-values are those of the distributions, with derivatives. Functions that depend only on the
+order of the elements (ranks) have a derivative of 0; SciPy computes them.
 
 References
 ----------

@@ -22,7 +22,7 @@ def on_slices(
     Parameters
     ----------
     *samples : array_like
-        Those of fewer axes than others get axes of size 1 in front.
+        Samples with fewer axes than others get axes of size 1 in front.
     axis : int, tuple of int or None
         None for all of them.
     keepdims : bool

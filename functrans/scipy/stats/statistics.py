@@ -30,7 +30,7 @@ _WITHOUT_NAN = {
 
 
 def propagates(function: str, nan_policy: str) -> None:
-    """Refuse what is not arithmetic's way with NaN: what there is may not be known."""
+    """Refuse a treatment of NaN other than propagation: whether there are NaNs may be unknown."""
     if nan_policy == "propagate":
         return
     if nan_policy not in _WITHOUT_NAN:

@@ -1,9 +1,9 @@
-"""A convolution as matrix products: the rows, columns, terms, and blocks.
+"""Convolutions as matrix products (im2col): the rows, columns, terms, and blocks.
 
 The windows of ``x`` form a matrix: its rows are the images and the positions of the result, its
-columns the channels and the taps, which are summed over. ``y`` is a matrix of these and of the
-features. Axes that cannot be part of a matrix, because they are not evenly spaced in memory, are
-outer loops.
+columns are the channels and the taps, which are summed over. ``y`` is a matrix with a row for each
+channel and tap, and a column for each feature. Axes that cannot be part of a matrix, because they
+are not evenly spaced in memory, are outer loops.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functrans.ops.linalg.compiled.blas import ROUTINES, Products, spacing
 
 
 class Convolutions(NamedTuple):
-    """Convolutions: which are done in registers, which by BLAS, in blocks of which size.
+    """Thresholds of convolutions: between tiles in registers and BLAS, and for sizes of blocks.
 
     Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet);
     `fewest_channels_last`, `channel_bytes`, `well_filled` (8 to 128 channels, 7 to 56 places) on a
@@ -29,48 +29,49 @@ class Convolutions(NamedTuple):
 
     fewest_columns: int = 3
     few_terms: int = 16
-    """With fewer features, sums of so few terms are written out where a result is asked for."""
+    """The most terms of sums that are unrolled where an element is read, if features are fewer."""
     fewest_rows_in_tiles: int = 32
-    """With fewer images and places, and longer sums, copies of weights would be most of the work.
-    """
+    """The fewest images and places for tiles: with fewer, and longer sums, packing the weights
+    would be most of the work."""
     fewest_channels_last: int = 6
-    """Channels that are worth being copied side by side, for vectors of features, if lines of
+    """The fewest channels that are worth copying side by side, for vectors of features, if lines of
     places are short or windows have strides."""
     channel_bytes: int = 256
-    """The same, in bytes, if vectors of places are full."""
+    """The fewest bytes of these channels if vectors of places are full."""
     well_filled: float = 0.9
-    """So much of vectors of features is filled then."""
+    """The least part of the vectors of features that is filled then."""
     worth_skipping: float = 0.96
-    """Taps of which less than this part see elements: those beside the image are left out, where
-    that is known for a line of places."""
+    """If a smaller part of the taps reads elements of the image, taps in the padding are skipped
+    where this is known for a line of places."""
     most_sums_in_registers: int = 12
-    """Vectors of results, or pairs of them, that are summed up at once at most."""
+    """The most accumulators of a tile, each a vector or a pair of vectors of results."""
     fewest_sums_in_registers: int = 8
-    """Of few features vectors are longer, so that so many sums do not wait for each other."""
+    """With few features, vectors are longer, so that so many sums are independent."""
     filled: float = 0.6
-    """Vectors are twice as long if so much of them is filled."""
+    """Vectors are twice as long if this part of them is filled."""
     terms_of_a_copy: int = 8
-    """Writing results once more, to leave out margins, takes as long as so many of their terms."""
+    """A second copy of results, without margins, takes as long as so many of their terms."""
     fewest_blocks: int = 4
-    """So many blocks are left where several images are put into one."""
+    """The fewest blocks that must remain if a block has several images."""
     most_phases: int = 16
-    """Kinds of elements that windows with strides step over, which are copied apart."""
+    """The most phases, products of strides, into which the input of strided windows is split."""
     fewest_rows: int = 4
-    """This many channels are worth being summed up side by side, where results are few."""
+    """The fewest channels that are worth summing side by side, where results are few."""
     part_of_cache: int = 4
-    """Twice this part of the cache is for what a block sees, or for its windows; this part is for
-    what sums are made of."""
+    """The cache divided by this is the room for the operands of sums; twice as much is the room for
+    the input of a block, or for its windows."""
     most_parts: int = 16
-    """The greatest number of threads that share the results."""
+    """The most parts into which the results are divided for threads."""
     most_sums: int = 8
-    """The greatest number of parts of a long sum."""
+    """The most parts of a long sum."""
     largest_sums: int = 1 << 20
-    """The greatest number of elements that these have together."""
+    """The most elements of all these parts."""
     fewest_sums: int = 2
+    """The fewest parts of a sum in registers for which there must be room."""
     largest_parts: int = 1 << 23
-    """The same of sums in registers, of which there are as many parts as fit, but so many."""
+    """The most elements of all parts of a sum in registers, which limits their number."""
     long_sum: int = 64
-    """Terms that are worth a product of matrices, where there are more of them outside."""
+    """The fewest terms that are worth a matrix product, where others are in outer loops."""
 
 
 class Axis(NamedTuple):

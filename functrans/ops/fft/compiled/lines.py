@@ -1,10 +1,10 @@
-"""Fourier transforms of many lines at once, by decimation in frequency: vectors across lines.
+"""Decimation in frequency: Fourier transforms of many lines at once, with vectors across lines.
 
 A transform of ``n`` points is a butterfly of ``r`` points at ``n / r`` places, and then ``r``
 transforms of ``n / r`` points each (Gentleman and Sande, "Fast Fourier transforms: for fun and
-profit", 1966). Each butterfly replaces what it is made of, but the first ones may read, and the
-last ones write, somewhere else. There the results are put in order, which costs nothing, since
-those of all lines lie next to each other.
+profit", 1966). Butterflies work in place, except that the first ones may read, and the last ones
+may write, other memory. The last ones also store results in the right order, which costs nothing:
+the elements of all lines with the same number are contiguous.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Body = tuple[Statement, ...]
 
 
 class Parts(NamedTuple):
-    """The memory of complex numbers: their real and their imaginary parts."""
+    """The buffers of complex numbers: the real and the imaginary parts."""
 
     re: Buffer
     im: Buffer
 
     def load(self, *position: Scalar) -> Pair:
-        """The number at a position."""
+        """The complex number at a position."""
         return Pair(load(self.re, position), load(self.im, position))
 
 
 class Stored(NamedTuple):
-    """A number, and where it is stored."""
+    """A complex number, and the position where it is stored."""
 
     parts: Parts
     position: tuple[Scalar, ...]
@@ -46,27 +46,28 @@ class Stored(NamedTuple):
 
 
 Read = Callable[[Scalar, Scalar], Pair]
-"""An element, by its number in its line, and the number of the line."""
+"""Reads an element: takes its index in its line, and the index of the line."""
 
 Write = Callable[[Scalar, Scalar, Pair], Stored]
-"""The store of a result, by its number in its line, the number of the line, and its value."""
+"""Where a result is stored: takes its index in its line, the index of the line, and its value."""
 
 
 class Lines(NamedTuple):
-    """Lines side by side.
+    """Lines side by side, which are transformed together.
 
     Parameters
     ----------
     points, width : int
-        The length of each, and how many there are.
+        The length of each line, and the number of lines.
     dtype : numpy dtype
     lanes : int
         The length of vectors.
     simplify : Simplifier
     large : int
-        So many elements of a line apart, butterflies have four points rather than eight.
+        The distance of a butterfly's inputs, in elements of a line, from which butterflies have
+        four points rather than eight.
     shared : bool
-        Whether threads share all butterflies, and not only those of neighbouring lines.
+        Whether threads share the butterflies of the same lines.
     """
 
     points: int
@@ -78,12 +79,12 @@ class Lines(NamedTuple):
     shared: bool = False
 
     def memory(self) -> Parts:
-        """Memory for all elements, those of the same number in their lines next to each other."""
+        """Buffers for all elements; those with the same index in their lines are contiguous."""
         shape = (self.points * self.width,)
         return Parts(*(buffer(f"lines_{part}", self.dtype, shape) for part in ("re", "im")))
 
     def place(self, number: Scalar, line: Scalar) -> Scalar:
-        """Where in that memory an element is."""
+        """The position of an element in these buffers."""
         return self.simplify(number * self.width + line)
 
     def transform(
@@ -94,10 +95,10 @@ class Lines(NamedTuple):
         Parameters
         ----------
         memory : Parts
-            Where they are, unless there is ``read``; it is overwritten.
+            The lines, unless ``read`` is given; it is overwritten.
         turns : Parts or None
-            Cosines and sines of multiples of a turn by the number of points, where there is more
-            than one butterfly.
+            The twiddle factors: cosines and sines of multiples of a turn divided by the number of
+            points. None if there is only one stage of butterflies.
         write : callable
         read : callable, optional
         """
@@ -119,7 +120,7 @@ class Lines(NamedTuple):
         turns: Parts | None,
         read: Read | None,
     ) -> Body:
-        """Butterflies whose results replace what they are made of."""
+        """One stage of butterflies, whose results replace their inputs."""
         assert turns is not None
         radix, blocks = found[number], prod(found[:number])
         left = self.points // (blocks * radix)
@@ -147,7 +148,7 @@ class Lines(NamedTuple):
         )
 
     def _last(self, found: tuple[int, ...], memory: Parts, write: Write, read: Read | None) -> Body:
-        """The butterflies that give the results, which come in the order of reversed digits."""
+        """The last stage, which gives the results, in the order of reversed digits."""
         radix = found[-1]
 
         def at(digits: tuple[Scalar, ...], line: Scalar) -> Body:
@@ -164,7 +165,7 @@ class Lines(NamedTuple):
 
         def over(digits: tuple[Scalar, ...]) -> Body:
             if len(digits) < len(found) - 1:
-                # the first digit, of which results are neighbours, in the innermost loop
+                # the innermost loop is over the first digit, along which results are contiguous
                 extent = found[-2 - len(digits)]
                 return self._loop("digit", extent, lambda digit: over((digit, *digits)))
             return vector_loop("line", self.width, self.lanes, lambda line: at(digits, line))
@@ -172,7 +173,7 @@ class Lines(NamedTuple):
         return over(())
 
     def _loop(self, name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
-        """A loop over butterflies, none of which needs another."""
+        """A loop over independent butterflies."""
         if self.shared:
             return vector_loop(name, extent, self.lanes, body)
         return loop(name, extent, body)
@@ -186,9 +187,10 @@ class Lines(NamedTuple):
 
 
 def radices(points: int, large: int = 1 << 62) -> tuple[int, ...]:
-    """The lengths of butterflies, whose product is the number of points.
+    """The lengths of the butterflies of each stage, whose product is the number of points.
 
-    Of a power of two, each is eight if what it is made of is less than ``large`` elements apart.
+    For powers of two, a butterfly has eight points if its inputs are less than ``large`` elements
+    apart, and four points beyond.
     """
     primes = factors(points)
     found = sorted((p for p in primes if p != 2), reverse=True)
@@ -202,7 +204,7 @@ def radices(points: int, large: int = 1 << 62) -> tuple[int, ...]:
 
 
 def stored(results: Iterable[Stored]) -> Body:
-    """Store results, once all are computed: first the real parts."""
+    """Store results after all of them are computed: first the real parts."""
     found = list(results)
     names = [Pair(*(local(part.dtype, "y") for part in each.value)) for each in found]
     values = [part for each in found for part in each.value]
@@ -215,7 +217,7 @@ def stored(results: Iterable[Stored]) -> Body:
 
 
 def loop(name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop; none around a single iteration."""
+    """A loop, or its body alone for a single iteration."""
     if extent == 1:
         return body(ZERO)
     i = index(name, extent)
@@ -223,7 +225,7 @@ def loop(name: str, extent: int, body: Callable[[Scalar], Body]) -> Body:
 
 
 def vector_loop(name: str, extent: int, lanes: int, body: Callable[[Scalar], Body]) -> Body:
-    """A loop of independent iterations, as vectors."""
+    """A vectorised loop of independent iterations."""
     if extent == 1:
         return body(ZERO)
     while lanes > extent:

@@ -1,4 +1,4 @@
-"""Fourier transforms from memory to memory: the axis of the vectors, and the number of passes."""
+"""Plans of fast Fourier transforms: the axis that vectors go along, and the number of passes."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from functrans.ops.fft.split import factors
 
 
 class Transforms(NamedTuple):
-    """Fourier transforms: how many points are done at once. Measured: all (512x512 points)."""
+    """Thresholds between plans of Fourier transforms. Measured: all (512x512 points)."""
 
     long: int = 1 << 20
-    """A row or column of this many points is transformed in two passes, as a matrix."""
+    """The fewest points of a row or column that is transformed in two passes, as a matrix."""
     shared: int = 1 << 12
-    """So many points of a few rows are shared by threads, and not only the rows."""
+    """The fewest points of each of a few rows for which threads share the butterflies of a row."""
     few: int = 8
-    """Fewer rows than this may be fewer than there are threads."""
+    """Fewer rows than this may not give every thread a row."""
     short: int = 64
-    """A row of fewer points has few vectors: several rows are done at once."""
+    """A row of fewer points has few vectors: several rows are transformed together."""
     uneven: int = 4096
-    """So are rows of fewer points of which no butterfly fills half of the vectors."""
+    """So are rows of fewer points if the first butterfly does not fill half of each vector."""
     wide: int = 512
-    """The most bytes of neighbouring columns that are done at once: lines that are a power of two
-    apart have few places in the cache, and are fetched from memory one by one."""
+    """The most bytes of neighbouring columns that are transformed together: cache lines that are a
+    power of two apart share few sets of the cache, and are not prefetched."""
     largest_tile: int = 1 << 19
-    """Bytes that are done at once at most."""
+    """The most bytes of the lines that are transformed together."""
     far: int = 1 << 12
-    """Bytes apart at which numbers have the same few places in the nearest cache: of eight, with
-    their imaginary parts, some are ousted before the rest of their cache lines is read."""
+    """The distance in bytes from which numbers share a set of the first-level cache: of eight, with
+    their imaginary parts, some are evicted before the rest of their cache lines is read."""
 
 
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
-"""Of which the first one is taken that divides the points of a row and fills vectors, which are
-as long afterwards; if none does, the first one that divides them, or their least prime factor."""
+"""Lengths of the first butterfly: of the divisors of a row's points, the first one that fills
+vectors, which go across as many lines afterwards; else the first one, or the least prime factor."""
 
 
 MANY_REGISTERS = 32
-"""For eight complex numbers, and what is computed of them."""
+"""The fewest registers that hold eight complex numbers and the intermediate results."""
 
 
 class Tile(NamedTuple):
@@ -65,11 +65,11 @@ class Tile(NamedTuple):
     ----------
     lines : Lines
     memory : tuple of Parts
-        That they may use.
+        Buffers that the transform may use.
     block : Scalar
-        The number of the block that they belong to.
+        The index of the block that the lines belong to.
     first : Scalar
-        The number of the first one in it.
+        The index of the first line in the block.
     """
 
     lines: Lines
@@ -79,7 +79,7 @@ class Tile(NamedTuple):
 
 
 def emit(at: Emission) -> None:
-    """The transform, in the way that is best for its axis and its length."""
+    """The transform, by the plan for its axis and its length."""
     shape, axis = at.eqn.inputs[0].aval.shape, at.eqn.params["axis"]
     transform, limits = _Transform(at), at.target[Transforms]
     if 0 in shape:
@@ -117,7 +117,7 @@ class _Transform:
         self.out = Parts(at.result(0), at.result(1))
 
     def columns(self) -> None:
-        """Along any axis but the last one, along which vectors go."""
+        """Transforms along any axis but the last one; vectors go along the last axis."""
         leading = self._leading()
         turns = self._turns(self.points)
 
@@ -133,7 +133,7 @@ class _Transform:
         self._tiled(self.points, prod(leading), self.shape[-1], body, vectors=self._wide())
 
     def long_columns(self) -> None:
-        """The same in two passes: each column is cut into rows of a matrix, as in `long_rows`."""
+        """`columns` in two passes: each column is a matrix, as in `long_rows`."""
         leading = self._leading()
         height, width = _cut(self.points, 1)
         products = self.tables.products(height, width)
@@ -172,7 +172,7 @@ class _Transform:
         self._tiled(width, count * height, columns, along, vectors=wide)
 
     def shared_columns(self) -> None:
-        """The same for long columns, a few at a time, of which threads share the butterflies."""
+        """`columns` for long columns, a few at a time: threads share their butterflies."""
         leading = self._leading()
         turns = self._turns(self.points)
         columns = self.shape[-1]
@@ -194,9 +194,10 @@ class _Transform:
         self._call_in_phases(prod(leading) * (columns // width), body)
 
     def rows(self) -> None:
-        """Along the last axis, one row at a time: vectors go along its places at first.
+        """Transforms along the last axis, one row at a time.
 
-        The first butterflies leave as many lines side by side as each of them has points.
+        Vectors of the first butterflies go along the row. These leave as many lines side by side as
+        each of them has points; in the other stages, vectors go across these lines.
         """
         radix = self._first_radix()
         left = self.points // radix
@@ -239,7 +240,7 @@ class _Transform:
             return True
         if self.at.target.lanes_are_threads or self.points >= self.limits.uneven:
             return False
-        # half of a vector is still better than rows side by side, which fill the cache
+        # half-filled vectors are still faster than rows side by side, which take more cache
         return 2 * self._first_radix() % self.lanes != 0
 
     def _is_full(self, radix: int) -> bool:
@@ -257,7 +258,7 @@ class _Transform:
         return is_large or (self.others < self.limits.few and self.points >= self.limits.shared)
 
     def short_rows(self) -> None:
-        """Along the last axis, as many rows at once as a vector has lanes."""
+        """Transforms along the last axis, as many rows at once as a vector has lanes."""
         turns = self._turns(self.points)
 
         def body(tile: Tile) -> Body:
@@ -284,9 +285,9 @@ class _Transform:
         self._tiled(self.points, 1, self.others, body, memories=2)
 
     def long_rows(self) -> None:
-        """Along the last axis, in two passes (Bailey, "FFTs in external or hierarchical memory").
+        """The four-step method (Bailey, "FFTs in external or hierarchical memory"), in two passes.
 
-        Each row is cut into rows of a matrix, whose columns are transformed, and then its rows.
+        Each row is a matrix, whose columns are transformed first, and then its rows.
         """
         leading = self.shape[:-1]
         height, width = _cut(self.points, self.lanes)
@@ -325,7 +326,7 @@ class _Transform:
         self._tiled(height, self.others, width, down, vectors=self._wide(), writes=matrices)
         self._tiled(width, self.others, height, along)
 
-    # -- what they share ----------------------------------------------------------------------
+    # -- common parts -------------------------------------------------------------------------
 
     def _tiled(
         self,
@@ -338,9 +339,9 @@ class _Transform:
         memories: int = 1,
         writes: Parts | None = None,
     ) -> None:
-        """Cut the lines of each block, as many as its width, into tiles of some vectors.
+        """Cut the lines of each block, whose number is its width, into tiles of some vectors.
 
-        The last tile of a block may be narrower.
+        The last tile of a block may have another width.
         """
         room = self.limits.largest_tile // (2 * memories * points * self.dtype.itemsize)
         most = vectors * self.lanes
@@ -348,7 +349,7 @@ class _Transform:
             most //= 2
         tiles, rest = divmod(width, most)
         if tiles and 0 < rest < self.lanes:
-            # hardly a vector: part of the last tile
+            # less than a vector is left: the last tile has these lines, too
             tiles, rest = tiles - 1, most + rest
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:
@@ -369,7 +370,7 @@ class _Transform:
                 self._call(blocks * count, one, memory, extent * count / width, writes)
 
     def _call_in_phases(self, count: int, body: Callable[[Scalar], Body]) -> None:
-        """Do all work for one number after the other: threads share the loops over butterflies."""
+        """Execute a body for each index in sequence: threads share its loops over butterflies."""
         number = index("number", count) if count > 1 else ZERO
         statements = tuple(
             replace(each, parallel=True) if isinstance(each, For) else each for each in body(number)
@@ -386,7 +387,7 @@ class _Transform:
         share: float = 1.0,
         writes: Parts | None = None,
     ) -> None:
-        """Do a share of the work for each number of a range, of which threads take their parts."""
+        """Execute a body for each index, a share of the work in all: threads share the indices."""
         if count == 1:
             statements = body(ZERO)
         else:
@@ -412,27 +413,27 @@ class _Transform:
         return vector_loop("place", lines.points, self.lanes, one)
 
     def _scratch(self, lines: Lines) -> Parts:
-        """Memory for lines that threads share."""
+        """Buffers for lines that threads share."""
         return Parts(
             *(self.at.scratch(part.name, part.dtype, part.extents) for part in lines.memory())
         )
 
     def _matrices(self, shape: tuple[int, ...]) -> Parts:
-        """Memory for what a first pass leaves to a second one."""
+        """Buffers for the results of the first of two passes."""
         return Parts(
             *(self.at.scratch(f"matrix_{part}", self.dtype, shape) for part in Parts._fields)
         )
 
     def _wide(self) -> int:
-        """The vectors of neighbouring columns that are done at once."""
+        """The number of vectors of neighbouring columns that are transformed together."""
         return max(1, self.limits.wide // (self.lanes * self.dtype.itemsize))
 
     def _leading(self) -> tuple[int, ...]:
-        """The extents of the axes but the last one, and that which the transform is along."""
+        """The extents of all axes but the last one and the axis of the transform."""
         return tuple(n for i, n in enumerate(self.shape[:-1]) if i != self.axis)
 
     def _in_column(self, outer: Position, place: Scalar, tile: Tile, line: Scalar) -> Position:
-        """The position of a place of a column, where the indices along leading axes are known."""
+        """The position of an element of a column, for given indices along the leading axes."""
         column = self.at.simplify(tile.first + line)
         return (*outer[: self.axis], place, *outer[self.axis :], column)
 
@@ -442,7 +443,7 @@ class _Transform:
         return Lines(points, width, self.dtype, self.lanes, self.at.simplify, large, shared)
 
     def _large(self, width: int) -> int:
-        """So many elements apart, butterflies of lines side by side have four points."""
+        """The distance in elements from which butterflies have four points instead of eight."""
         if self.at.target.registers < MANY_REGISTERS:
             return 1
         return max(2, self.limits.far // (width * self.dtype.itemsize))
@@ -456,7 +457,7 @@ class _Transform:
         return Stored(self.out, position, y if scale is None else Pair(y.re * scale, y.im * scale))
 
     def _numbers(self, number: Scalar, extents: tuple[int, ...]) -> Position:
-        """The indices along axes of the element of a number, row by row."""
+        """The indices along axes of an element, by its number in row-major order."""
         found: list[Scalar] = []
         for extent in reversed(extents):
             found.append(self.at.simplify(irem(number, extent)) if extent > 1 else ZERO)
@@ -465,12 +466,12 @@ class _Transform:
 
 
 def _is_cut(points: int) -> bool:
-    """Whether a number has two factors."""
+    """Whether a number is composite."""
     return len(factors(points)) > 1
 
 
 def _cut(points: int, lanes: int) -> tuple[int, int]:
-    """Two factors near to the square root; such that vectors are full, if possible."""
+    """Two factors near the square root, multiples of the lanes if possible."""
     divisors = [d for d in range(2, isqrt(points) + 1) if points % d == 0]
     pairs = [pair for d in divisors for pair in ((d, points // d), (points // d, d))]
 

@@ -1,10 +1,11 @@
 """Exponentials of matrices by scaling and squaring, in the IR's own operations.
 
-``exp(A) = exp(A / 2**s)**(2**s)``, where the Padé approximant of degree 13 is exact to rounding
-(Higham, "The scaling and squaring method for the matrix exponential revisited", 2005). How often a
-matrix is halved is decided by its powers (Al-Mohy and Higham, "A new scaling and squaring algorithm
-for the matrix exponential", 2009): its norm alone may be large because of elements that do not
-matter, and each squaring doubles the error.
+``exp(A) = exp(A / 2**s)**(2**s)``, where the exponential of the scaled matrix is its Padé
+approximant of degree 13, exact to rounding (Higham, "The scaling and squaring method for the matrix
+exponential revisited", 2005). The number ``s`` of halvings is chosen by the norms of the matrix's
+powers (Al-Mohy and Higham, "A new scaling and squaring algorithm for the matrix exponential",
+2009): the norm of the matrix itself may be large because of elements that do not matter, and each
+squaring doubles the error.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ NUMERATOR = (
     129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0,
     960960.0, 16380.0, 182.0, 1.0,
 )  # fmt: skip
-"""The coefficients of the numerator of the approximant, and those of the denominator but for
+"""The coefficients of the approximant's numerator; the denominator has the same, with other
 signs."""
 
 LARGEST = 4.25
-"""The approximant is exact to rounding up to a norm (as which that of powers may stand) of this."""
+"""The norm, or its estimate by powers, up to which the approximant is exact to rounding."""
 
 TERMS = 27
-"""The power of the first term in which the approximant is wrong."""
+"""The power of the first term of the approximant's error."""
 
 FIRST_TERM = 113250775606021113483283660800000000.0
-"""One over its coefficient."""
+"""The reciprocal of this term's coefficient."""
 
 FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
-"""The least norm of which this term can matter, if all of its summands are positive."""
+"""The least norm for which this term can matter: if no summands of the power cancel."""
 
 
 def expm(at: Emission) -> None:
@@ -61,17 +62,17 @@ def expm(at: Emission) -> None:
 
 
 def frechet(at: Emission) -> None:
-    """Derivatives along matrices, brought to the size of the others: the blocks beside theirs."""
+    """Fréchet derivatives of exponentials, as blocks of exponentials of block matrices."""
     inline(at, lambda a, e: [_derivative(a, e)])
 
 
 def _of_two_rows(a: Any) -> Any:
-    """By the eigenvalues, without subtracting what is almost equal.
+    """The exponential of 2 x 2 matrices by their eigenvalues, without cancellation.
 
-    ``exp(A) = exp(mean) (cosh(root) I + sinh(root) / root (A - mean I))`` for the mean of the
-    diagonal, where the root may be imaginary (Moler and Van Loan, "Nineteen dubious ways to compute
-    the exponential of a matrix", 2003, section 4). Real eigenvalues are the elements of the
-    diagonal, and a shift of both.
+    ``exp(A) = exp(mean) (cosh(root) I + sinh(root) / root (A - mean I))``, where ``mean`` is that
+    of the diagonal, and ``root``, half the difference of the eigenvalues, may be imaginary (Moler
+    and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix", 2003, section 4).
+    Real eigenvalues are computed as the diagonal's elements, moved apart by one shift.
     """
     (p, q), (r, s) = ([read_slice(a, index=_element(a, i, j)) for j in (0, 1)] for i in (0, 1))
     mean, half = (p + s) / 2, (p - s) / 2
@@ -96,7 +97,7 @@ def _of_two_rows(a: Any) -> Any:
 
 
 def _times(x: Any, slope: Any) -> Any:
-    """A product that is zero with zero, even if the slope is infinite."""
+    """A product that is zero where ``x`` is zero, even if the slope is infinite."""
     return select(x == 0, x, x * slope)
 
 
@@ -122,13 +123,13 @@ def _size(x: Any) -> Any:
 
 def _exponential(a: Any) -> Any:
     one = identity(a.shape[-1], a.dtype)
-    # halved as often as its norm says, so that no power is too large
+    # halved as often as the norm requires, so that no power overflows
     most = np.maximum(binary_exponent(_norm(a) / LARGEST), 0)
     x = a * _power_of_two(-most, a.dtype)
     x2 = product(x, x)
     x4 = product(x2, x2)
     x6 = product(x2, x4)
-    # as often as its powers say
+    # the powers may require fewer halvings
     fewer = (-binary_exponent(_norm(y) / LARGEST**k) // k for y, k in ((x4, 4), (x6, 6)))
     spare = np.clip(np.minimum(*fewer), 0, np.minimum(most, np.finfo(a.dtype).maxexp // 7))
     spare = np.maximum(spare - _further(x, spare), 0)
@@ -142,7 +143,7 @@ def _exponential(a: Any) -> Any:
     odd = product(x, odd + x6 * b[7] + x4 * b[5] + x2 * b[3] + one * b[1])
     even = product(x6, x6 * b[12] + x4 * b[10] + x2 * b[8])
     even = even + x6 * b[6] + x4 * b[4] + x2 * b[2] + one * b[0]
-    # so small elements beside the diagonal keep their digits
+    # the identity is added last, so that small off-diagonal elements keep their digits
     return _squared(solve_p(even - odd, odd * 2.0, transpose_a=False) + one, count)
 
 
@@ -153,14 +154,15 @@ def _norm(a: Any) -> Any:
 
 
 def _power_of_two(exponent: Any, dtype: np.dtype[Any]) -> Any:
-    """For each matrix a power of two."""
+    """A power of two for each matrix."""
     return expand_axes(np.ldexp(dtype.type(1), exponent), (exponent.ndim, exponent.ndim + 1))
 
 
 def _further(x: Any, spare: Any) -> Any:
-    """How much less often matrices may be doubled, so that terms which cancel are small, too.
+    """How many of the ``spare`` halvings must be kept, so that the error's first term is small.
 
-    That matters if their powers are much less than those of their norms.
+    It must be small even if its summands do not cancel. That matters if the powers of a matrix are
+    much smaller than the powers of its norm.
     """
     own = _norm(x)
     norm = own * np.ldexp(x.dtype.type(1), spare)
@@ -175,14 +177,14 @@ def _further(x: Any, spare: Any) -> Any:
         ],
         [np.abs(x) / size],
     )
-    # an upper bound of the logarithm, in whole numbers
+    # an upper bound of the binary logarithm, as an integer
     ratio = binary_exponent(reduce_max(rows, axes=(x.ndim - 2, x.ndim - 1)))
     over = ratio + (TERMS - 1) * (binary_exponent(norm / FIRST_LARGE))
     return select(is_large, np.maximum(-(-over // (TERMS - 1)), 0), 0)
 
 
 def _squared(x: Any, count: Any) -> Any:
-    """Matrices, each squared a number of times."""
+    """Matrices, each squared ``count`` times."""
 
     def step(x: Any, count: Any) -> list[Any]:
         goes_on = expand_axes(count > 0, (x.ndim - 2, x.ndim - 1))
@@ -196,7 +198,7 @@ def _any(x: Any) -> Any:
 
 
 def _loop(step: Any, goes_on: Any, init: list[Any], consts: list[Any]) -> list[Any]:
-    """A while loop; ``step`` and ``goes_on`` take what changes, and then what does not."""
+    """A while loop; ``step`` and ``goes_on`` take the loop's variables, and then its constants."""
     avals = [Aval(x.shape, x.dtype) for x in (*consts, *init)]
     n = len(consts)
     body, cond = (

@@ -1,11 +1,11 @@
 """Instruction selection for contractions: kernels of our own, calls of BLAS, or sums of terms.
 
-- *Blocked* (`functrans.lower.product`): by tiles in registers, fused with what is computed of
-  their results.
-- *Library calls* (`functrans.ops.linalg.compiled.blas`): what is left of a certain size, such as
-  the parts of a long sum for a wide result.
+- *Blocked* (`functrans.lower.product`): computed by tiles in registers, and fused with operations
+  on the result.
+- *Library calls* (`functrans.ops.linalg.compiled.blas`): other contractions from a certain size on,
+  such as the parts of a long sum for a wide result.
 
-What has none of these forms is pulled, element by element, like any sum of products.
+All other contractions are pulled, element by element, like any sum of products.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from functrans.ops.linalg.compiled.blas import (
 )
 
 NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
-"""Whose products are added up in their own dtype: half floats are not."""
+"""The dtypes whose products are added up in the same dtype, unlike half floats."""
 
 
 class Forms(NamedTuple):
@@ -44,52 +44,52 @@ class Forms(NamedTuple):
     """
 
     fewest_rows: int = 2
-    """Rows of a blocked product at least."""
+    """The fewest rows of a blocked product."""
     shortest: int = 4
-    """Columns, and terms, of a blocked product at least: shorter sums are written out and fused,
-    unless they are in memory in any case."""
+    """The fewest columns, and terms, of a blocked product: shorter sums are unrolled and fused,
+    unless their results are stored in memory anyway."""
     fewest_thin_terms: int = 17
-    """Terms at least of a product of fewer columns: so many are no longer written out."""
+    """The fewest terms of a product of fewer columns: so many terms are no longer unrolled."""
     fewest_kept_columns: int = 6
-    """Columns at least of a product of fewer terms, or of small matrices in a stack."""
+    """The fewest columns of a product of fewer terms, or of small matrices in a stack."""
     few_registers: int = 16
-    """Registers at most of a machine without AVX-512: there, a vector of these is full, and sums
-    are not short."""
+    """The most registers of a machine without AVX-512: there, such columns must fill a vector, and
+    sums may not be short."""
     fewest_columns_of_several: int = 128
-    """Columns at least of one that sums over several axes, which are packed from where they are
-    (measured: 18 orders of axes)."""
+    """The fewest columns of a product that sums over several axes, whose operands are packed
+    without a transposed copy (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
-    """Multiplications of one that are worth packing, and the waking of a second kernel."""
+    """The fewest multiplications of a product that are worth packing, and a second kernel."""
     least_work_in_loops: int = 1 << 22
-    """Those of one in a loop, that is worth a kernel of its own: rows of smaller ones are shared
-    with all that is done of them."""
+    """The same for a product in a loop: of smaller ones, an outer loop shares rows among threads,
+    with all operations on them."""
     rows_in_loops: tuple[int, ...] = (8, 12, 10, 6, 9, 11, 7, 5, 4)
-    """Rows of a block of a smaller one, the best ones first: as many as divide all of them."""
+    """Rows of a block of such a smaller product, the best first; they must divide all its rows."""
     widest_in_parts: int = 48
-    """Columns of a product at most whose sum is in parts: all of the right operand is packed, which
-    leaves the cache, and BLAS packs as much as the cache holds."""
+    """The most columns of a product whose sum is in parts, if the whole right operand is packed: a
+    larger copy leaves the cache, whereas BLAS packs as much as the cache holds."""
     largest_in_parts: int = 1 << 22
-    """Bytes of the right operand at most of which more columns, whole vectors, are packed."""
+    """The most bytes of a right operand of more columns, in whole vectors, that is packed then."""
     widest_term: int = 5 << 10
-    """Bytes of a term of both operands at most of which a part packs some terms at a time."""
+    """The most bytes of one term of both operands for which a part packs some terms at a time."""
     largest_sums: int = 1 << 17
-    """Bytes of a part's sums at most then, unless they are whole tiles."""
+    """The most bytes of the sums of such a part, unless they are whole tiles."""
     largest_packed: int = 1 << 28
-    """Bytes of the right operand at most, of which there is a copy as long as it is read."""
+    """The most bytes of the right operand: its packed copy lives as long as it is read."""
     largest_factor: int = 24
-    """Operations of an element that are done where it is packed: they are written out for each row
-    of a tile."""
+    """The most operations of an operand's element that are computed while it is packed: they are
+    unrolled for each row of a tile."""
 
 
 def is_emitted(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction has a form of its own."""
+    """Whether a contraction is a blocked product or a library call."""
     return is_blocked(eqn, target) or is_called(eqn, target)
 
 
 def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction has one if its result is in memory in any case, not fused.
+    """Whether a contraction is one if its result is stored in memory anyway, and not fused.
 
-    Matrices of a stack, and sums, may be short then.
+    Then, matrices of a stack may be small, and sums short.
     """
     limits, lanes = target[Forms], target.lanes(eqn.outputs[0].aval.dtype.itemsize)
     has_masks = target.registers > limits.few_registers
@@ -112,13 +112,13 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
 
 
 def _matrices(eqn: Eqn) -> int:
-    """How many matrices there are in a stack."""
+    """The number of matrices in a stack."""
     (left, _), shape = sides(eqn), eqn.inputs[0].aval.shape
     return prod(shape[axis] for axis in left.batch)
 
 
 def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> bool:
-    """Whether it is one, if that is worth it from so many terms on, and of so many matrices."""
+    """Whether a contraction, of several matrices, is blocked if it needs so many terms at least."""
     if not _is_ours(eqn, target) or not eqn.outputs[0].aval.size:
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
@@ -142,7 +142,7 @@ def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> b
 
 
 def packs_in_parts(eqn: Eqn, target: Target) -> bool:
-    """Whether each part of a long sum packs some terms at a time of both operands, in its cache."""
+    """Whether each part of a long sum packs both operands, some terms at a time, in its cache."""
     size, limits, itemsize = counts(eqn), target[Forms], eqn.inputs[1].aval.dtype.itemsize
     if size.columns % (2 * target.lanes(itemsize)) or not _is_ours(eqn, target):
         return False
@@ -155,10 +155,11 @@ def packs_in_parts(eqn: Eqn, target: Target) -> bool:
 
 
 def shared_rows(eqn: Eqn, target: Target) -> int:
-    """The rows of a block of a product whose rows a loop around may share; 0 for any other.
+    """The rows of a block of a product whose rows an enclosing loop may share; 0 for any other.
 
-    It is in a loop, too small to be shared on its own, and would be a call. Its right operand is
-    read in vectors where it is, in each step. One that is in panels is worth that at any size.
+    Such a product is in a loop, too small for threads to share it alone, and would be a call. In
+    each step, vectors of its right operand are read in place. If that operand is stored in panels,
+    the product may have any size.
     """
     limits, size = target[Forms], counts(eqn)
     is_long = size.multiplications >= limits.least_work_in_loops
@@ -183,9 +184,10 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
 
 
 def _is_ours(eqn: Eqn, target: Target) -> bool:
-    """Whether a contraction is one of numbers that have kernels, with one axis of columns.
+    """Whether the kernels support a contraction: its dtype, and a single axis of columns.
 
-    Terms may lie along several axes that are one in memory, or whose places are found by shifts.
+    Terms may lie along several axes if these can be merged into one in memory, or if shifts
+    compute the positions of their elements.
     """
     if "block_products" not in target.stages:
         return False
@@ -205,12 +207,12 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
 
 
 def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether the one of the axes that is not of extent 1 has neighbours in memory."""
+    """Whether elements are contiguous along the one of the axes whose extent is not 1."""
     return all(n == 1 for axis, n in enumerate(shape) if axis > max(axes) and axis not in axes)
 
 
 def emit(at: Emission) -> None:
-    """A contraction in one of its forms."""
+    """A contraction as a blocked product or as calls of BLAS."""
     if is_blocked(at.eqn, at.target) or is_emitted_if_kept(at.eqn, at.target):
         _blocked(at)
     else:
@@ -218,7 +220,7 @@ def emit(at: Emission) -> None:
 
 
 class _Indices(NamedTuple):
-    """The loops over a result, by its axes, and where an element is: stack, rows, columns."""
+    """Loops over a result, by its axes, and the indices of an element: stack, rows, columns."""
 
     loops: dict[int, Scalar]
     parts: tuple[Position, Position, Position]
@@ -263,7 +265,7 @@ def _factor(
     term: Scalar,
     in_memory: bool = False,
 ) -> Scalar:
-    """An element of an operand, which is computed where it is packed, or before that."""
+    """An element of an operand, computed while it is packed, or loaded if it is computed before."""
     position = _position(at.eqn, number, axes, outer, term)
     element = at.element(number, position)
     nodes = postorder([element])
@@ -275,7 +277,7 @@ def _factor(
 
 
 def _position(eqn: Eqn, number: int, axes: Sides, outer: Position, counter: Scalar) -> Position:
-    """Where an element of an operand is."""
+    """The position of an element in an operand."""
     shape = eqn.inputs[number].aval.shape
     found = dict(zip((*axes.batch, *axes.free), outer, strict=True))
     long = [axis for axis in axes.contract if shape[axis] > 1]

@@ -1,1 +1,1 @@
-"""The compiled form of running sums."""
+"""The compiled forms of running sums, sorts and products of complex numbers."""

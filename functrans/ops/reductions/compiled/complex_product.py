@@ -1,4 +1,4 @@
-"""Products of complex numbers along axes, on their parts: by halves, whose products are vectors."""
+"""Pairwise products of complex numbers along axes, on real and imaginary parts, in vectors."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ Stores = Callable[[Scalar, Words], Body]
 
 
 class Sorts(NamedTuple):
-    """Limits up to which compiled code sorts rows, and NumPy beyond; all are measured."""
+    """Limits up to which compiled code sorts rows; NumPy sorts larger ones. All are measured."""
 
     network: int = 16
     """The longest row that a network sorts as a whole."""
     elements: int = 1024
-    """The largest array whose longer rows are merge sorted: calling NumPy takes as long."""
+    """The largest array whose longer rows are merge sorted; from there, NumPy is as fast."""
     numbered: int = 2048
     """The longest row that an argsort merge sorts in arrays of any size."""
 
@@ -208,7 +208,7 @@ def _merge(rows: Rows, start: Scalar, width: int, count: int, stores: Stores) ->
     first, second = local(INDEX, "first"), local(INDEX, "second")
     middle, stop = start + width, start + count
 
-    def key(at: Scalar) -> Words:  # past the end, any other key
+    def key(at: Scalar) -> Words:  # past the end, some other key
         bounded = maximum(minimum(at, rows[0].extents[0] - 1), ZERO)
         return tuple(load(row, (bounded,)) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes on a CPU: a sequential scan with a total, or by rows.
+"""Prefix sums, products and extremes on a CPU: sequential scans with an accumulator, or by rows.
 
 On a grid, see `functrans.ops.reductions.compiled.grid.blocked_scan`.
 """
@@ -19,7 +19,7 @@ from functrans.ops.compiled.statements import nest
 
 
 class _Pass(NamedTuple):
-    """A scan: the operation, the loops over all elements, and the value at each."""
+    """A scan: the operation, the loops over all elements, and the value of an element."""
 
     op: str
     target: Buffer
@@ -49,7 +49,7 @@ def emit(op: str, at: Emission) -> None:
 
 
 def carried(own: _Pass) -> tuple[Statement, ...]:
-    """A scan along the last axis, with the total in a local."""
+    """A scan along the last axis, with the accumulator in a local."""
     dtype = own.target.dtype
     total = local(dtype, "total")
     new = Scalar(own.op, (total, own.value), dtype)

@@ -30,9 +30,9 @@ class Keys:
     Parameters
     ----------
     dtype : numpy dtype
-        Of the elements.
+        The dtype of the elements.
     extent : int
-        How many elements are sorted together.
+        The number of elements that are sorted together.
     numbered : bool
         Whether keys contain, and are converted back to, the indices of the elements.
     """
@@ -43,7 +43,7 @@ class Keys:
 
     @cached_property
     def plain(self) -> np.dtype[np.generic]:
-        """The dtype of a key without a number."""
+        """The dtype of a key without an index."""
         return _LONG if self.dtype.itemsize == 8 else _WORD
 
     @cached_property
@@ -71,7 +71,7 @@ class Keys:
         return sum(dtype.itemsize for dtype in self.dtypes)
 
     def lanes(self, target: Target) -> int:
-        """How many keys a vector of the first word, the longer one, has: a power of two."""
+        """The number of keys in a vector of first words, the longer ones: a power of two."""
         return target.lanes(self.dtypes[0].itemsize)
 
     def last(self) -> Words:
@@ -164,7 +164,7 @@ def in_order(x: Words, y: Words) -> tuple[Words, Words]:
     """Two keys, the lesser first."""
     if len(x) == 1:
         lesser = minimum(x[0], y[0])
-        # a long one is compared in several instructions: its bits are those that are left over
+        # comparing long keys takes several instructions; xor gives the other key in fewer
         greater = x[0] ^ y[0] ^ lesser if x[0].dtype == _LONG else maximum(x[0], y[0])
         return (lesser,), (greater,)
     swapped = comes_before(y, x)

@@ -1,8 +1,9 @@
-"""Slices of contractions, as contractions of slices: what nobody reads is not computed.
+"""Slicing before contraction: elements of a product that no operation reads are not computed.
 
-A product of matrices is computed as a whole. Of homogeneous coordinates, say, only three of four
-are read. The slice of an axis that the result has from an operand is a slice of that operand. The
-diagonal of a product, as in its trace, takes one row and one column for each element.
+A matrix product would be computed as a whole, even if only a slice of it is read, such as three of
+four homogeneous coordinates. Each axis of the result is an axis of an operand, so a slice of the
+result is a contraction of slices of the operands. Each element of the diagonal of a product, as in
+its trace, needs one row and one column.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from functrans.trace.stage import Environment, apply
 
 
 def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How the only slice that is read of a contraction, or of its transpose, is computed."""
+    """Rules for slices of contractions, or of their transposes, if only the slice is read."""
     if not any(eqn.primitive is slice_p for eqn in graph.eqns):
         return {}
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
@@ -47,7 +48,7 @@ def of_slices(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How the diagonal of a product is computed, if nothing else is read of the product."""
+    """Rules for diagonals of products of which only the diagonal is read."""
     slices = [eqn for eqn in graph.eqns if eqn.primitive is slice_p]
     if not slices:
         return {}
@@ -72,7 +73,7 @@ def of_diagonals(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 def _of_rows_and_columns(
     eqn: Eqn, place: tuple[int, int], product: Eqn, values: Environment
 ) -> list[Any]:
-    """The diagonal of a product, as products of a row and a column each."""
+    """The diagonal of a product, as a stack of products of one row and one column each."""
     count = eqn.outputs[0].aval.shape[-1]
     operands, batch = [], []
     for atom, axes, start in zip(product.inputs, sides(product), place, strict=True):
@@ -102,6 +103,6 @@ def _of_operands(eqn: Eqn, order: tuple[int, ...], product: Eqn, values: Environ
 
 
 def _index(operand: Atom, axes: Sides, ranges: list[Range]) -> Index:
-    """Where in an operand the given ranges of the axes are that the result has from it."""
+    """The slice of an operand, given the ranges of the axes that it shares with the result."""
     found = dict(zip((*axes.batch, *axes.free), ranges, strict=True))
     return tuple(found.get(axis, whole(n)) for axis, n in enumerate(operand.aval.shape))

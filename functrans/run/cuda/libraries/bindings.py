@@ -1,7 +1,7 @@
-"""The libraries themselves, by their C functions: loaded when something first calls one.
+"""Bindings of the C functions of NVIDIA's libraries, which are loaded at the first call.
 
-`nvmath.bindings` has them with raw pointers, streams and workspaces, and the driver comes with
-`cuda.bindings`. All is reached through one record, so that tests can put another in its place.
+`nvmath.bindings` has these functions, with raw pointers, streams and workspaces; `cuda.bindings`
+has the driver. All are reached through one record, which tests can replace.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Bindings(NamedTuple):
 
 @once
 def are_installed() -> bool:
-    """Whether the packages are there; the libraries' files are looked for by the first call."""
+    """Whether the packages are installed; the first call searches for the libraries' files."""
     return find_spec("nvmath") is not None
 
 
@@ -55,7 +55,7 @@ def bindings() -> Bindings:
 
 
 def absent(what: str) -> DeviceError:
-    """The error that something of the libraries is not installed."""
+    """The error that a part of the libraries is not installed."""
     return DeviceError(
         f"{what} is not installed: on a GPU, matrix products, linear algebra and Fourier "
         "transforms are done by cuBLAS, cuSOLVER and cuFFT. They come with "
@@ -64,29 +64,29 @@ def absent(what: str) -> DeviceError:
 
 
 def first_call(library: str, create: Callable[[], T]) -> T:
-    """The result of the first call of a library, which is when its file is looked for.
+    """The result of the first call of a library, which searches for its file.
 
     Raises
     ------
     DeviceError
-        If there is no such file. (What else may go wrong, the library says itself.)
+        If there is no such file. (The library itself reports all other errors.)
     """
     try:
         return create()
     except RuntimeError as error:
-        # the class is one of cuda.pathfinder's, which only says so when it has looked in vain
+        # the error's class belongs to cuda.pathfinder, which raises it only if it finds no file
         if type(error).__name__ != "DynamicLibNotFoundError":
             raise
         raise absent(f"the library {library}") from None
 
 
 def checked(result: Any) -> Any:
-    """The results of a function of the driver beside its status.
+    """The results of a function of the driver, without its status.
 
     Raises
     ------
     DeviceError
-        If the status is one of an error.
+        If the status is an error.
     """
     status, *values = result
     if status:

@@ -1,8 +1,8 @@
-"""LAPACK's factors of matrices by cuSOLVER: Cholesky, LU with what solves by it, and QR.
+"""LAPACK's factorisations by cuSOLVER: Cholesky, LU with its solutions and inverses, and QR.
 
-The arguments are those of the routines' documentation. Their working memory (``work``, ``lwork``)
-is not touched: cuSOLVER says how much it wants, which comes from the pool. The word ``info`` is
-written on the device, in LAPACK's sense, and nobody waits for it here.
+The arguments are those of LAPACK's documentation. The working memory that they pass (``work``,
+``lwork``) is not used: cuSOLVER reports how much it needs, and this comes from the pool. The word
+``info`` is written on the device, with LAPACK's meaning, and no function here waits for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functrans.run.cuda.libraries.triangles import operation
 def potrf(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """A triangle of a positive definite matrix becomes its Cholesky factor."""
+    """Replace a triangle of a positive definite matrix by its Cholesky factor."""
     uplo, n, a, lda, info = arguments
     if n == 0:
         succeed(handles, info)
@@ -32,7 +32,7 @@ def potrf(
 def getrf(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """A matrix becomes its triangular factors, with pivots of 32 bits."""
+    """Replace a matrix by its triangular factors, with pivots of 32 bits."""
     m, n, a, lda, pivots, info = arguments
     if m == 0 or n == 0:
         succeed(handles, info)
@@ -46,7 +46,7 @@ def getrf(
 def getrs(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """Solutions by the factors of `getrf`, in place of the right-hand sides."""
+    """Replace right-hand sides by the solutions, given the factors of `getrf`."""
     trans, n, columns, a, lda, pivots, b, ldb, info = arguments
     if n == 0 or columns == 0:
         succeed(handles, info)
@@ -59,7 +59,7 @@ def getrs(
 def getri(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """The factors of `getrf` become the inverse: cuSOLVER has it as solutions for the unit matrix.
+    """Replace the factors of `getrf` by the inverse: solutions for the identity matrix.
 
     ``info`` is 0 for a singular matrix, too; that of `getrf` says so.
     """
@@ -77,7 +77,7 @@ def getri(
 def geqrf(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """A matrix becomes one of its QR factors, and below it the reflections of the other."""
+    """Replace a matrix by its factor R, and below the diagonal the reflections of Q."""
     m, n, a, lda, tau, _, _, info = arguments
     if m == 0 or n == 0:
         succeed(handles, info)
@@ -91,7 +91,7 @@ def geqrf(
 def orgqr(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """The first columns of the product of ``k`` reflections of `geqrf`, in their place."""
+    """Replace ``k`` reflections of `geqrf` by the first columns of their product."""
     m, n, k, a, lda, tau, _, _, info = arguments
     if m == 0 or n == 0:
         succeed(handles, info)
@@ -105,7 +105,7 @@ def orgqr(
 def gelqf(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """LQ factors, which are the QR factors of the transpose, by the same reflections."""
+    """LQ factors: the QR factors of the transpose, by the same reflections."""
     m, n, a, lda, tau, work, size, info = arguments
     turned = workspace(m * n * numbers.itemsize) if m * n else 0
     transpose(numbers, handles, m, n, a, lda, turned, n)
@@ -116,7 +116,7 @@ def gelqf(
 def orglq(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """The first rows of the product of the reflections of `gelqf`, in their place."""
+    """Replace the reflections of `gelqf` by the first rows of their product."""
     m, n, k, a, lda, tau, work, size, info = arguments
     turned = workspace(m * n * numbers.itemsize) if m * n else 0
     transpose(numbers, handles, k, n, a, lda, turned, n)
@@ -134,6 +134,6 @@ def rooms(
 
 
 def _routine(numbers: Numbers, handles: Handles, name: str) -> tuple[Callable[..., Any], ...]:
-    """A routine of cuSOLVER's older kind, and what says how many elements it works in."""
+    """A routine of cuSOLVER's older interface, and the query for its number of work elements."""
     library, full = handles.libraries.cusolver_dn, numbers.letter + name
     return getattr(library, full), getattr(library, f"{full}_buffer_size")

@@ -2,11 +2,11 @@
 
 ``?fft(direction, outer, points, inner, x, y)`` transforms the complex array ``x`` of the shape
 ``(outer, points, inner)`` to ``y`` of that shape, in the direction ``F``, which is that of
-``exp(-2i pi j k / n)``, or ``I``; the two may be the same memory. ``?rfft(outer, points, inner, x,
-y)`` makes the first ``points // 2 + 1`` results of real numbers, and ``?irfft(outer, points, inner,
-x, y)`` makes ``points`` real numbers of so many complex ones. Nothing is divided by ``n``: that is
-fused with what comes next. The letters are those of LAPACK: ``c`` and ``z`` for complex numbers,
-``s`` and ``d`` for real ones.
+``exp(-2i pi j k / n)``, or ``I``; both arrays may be the same memory. ``?rfft(outer, points, inner,
+x, y)`` computes the first ``points // 2 + 1`` results from real numbers; ``?irfft(outer, points,
+inner, x, y)`` computes ``points`` real numbers from so many complex ones. No result is divided by
+``n``: the division is fused with the next operation. The letters are those of LAPACK: ``c`` and
+``z`` for complex numbers, ``s`` and ``d`` for real ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functrans.run.cuda.libraries.handles import Handles, Numbers, Owned, Worksp
 from functrans.run.cuda.libraries.moves import WORD, clear_words, copy
 
 FORWARD, INVERSE = -1, 1
-"""The directions, of which there is no enumeration."""
+"""The directions, for which cuFFT has no enumeration."""
 
 
 class Lines(NamedTuple):
@@ -30,15 +30,15 @@ class Lines(NamedTuple):
     type : str
         ``C2C`` and the like.
     points : int
-        Of the transform.
+        The length of the transform.
     given, made : int
-        The numbers of a line before and after.
+        The length of a line before and after the transform.
     step : int
-        Between neighbours on a line.
+        The distance of neighbours on a line.
     along : bool
         Whether the next line begins at the next number, and not behind the end of this one.
     batch : int
-        How many lines.
+        The number of lines.
     """
 
     type: str
@@ -51,7 +51,7 @@ class Lines(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Which transform: its type, the function that executes it, and which way if it has two."""
+    """A kind of transform: its type, the function that executes it, and its direction if any."""
 
     type: str
     execute: str
@@ -59,14 +59,14 @@ class Run(NamedTuple):
 
 
 class Transform(NamedTuple):
-    """A plan of cuFFT, and the bytes that it works in."""
+    """A plan of cuFFT, and the size in bytes of its workspace."""
 
     plan: Owned
     workspace: int
 
 
 class Side(NamedTuple):
-    """An array before or after: numbers on a line, and the bytes of each."""
+    """An operand or a result: the numbers on a line, and the bytes of each."""
 
     address: int
     line: int
@@ -102,8 +102,8 @@ def irfft(
 ) -> None:
     """From complex numbers to real ones.
 
-    cuFFT destroys what it is given, so that is a copy. What it makes of the imaginary parts of the
-    numbers that have no conjugates among the others is nowhere said; they count as 0 in NumPy.
+    cuFFT overwrites its operand, which is therefore a copy. Its documentation does not say how it
+    treats the imaginary parts of numbers that have no conjugate among the others; NumPy takes 0.
     """
     outer, points, inner, x, y = arguments
     if outer * inner == 0:
@@ -145,8 +145,8 @@ def _transform(
 ) -> None:
     """One call of cuFFT if the lines are evenly spaced, else one for each index of an axis.
 
-    cuFFT takes real numbers, too, from where a complex one could begin. Lines that begin in between
-    are transformed in copies that are shifted by one number.
+    cuFFT also requires that real numbers are aligned like complex ones. Lines that are not are
+    transformed in copies that are shifted by one number.
     """
     outer, points, inner = shape
     if outer * inner == 0:
@@ -178,14 +178,14 @@ def _transform(
         made = (shifted_target if misplaced else target) + write
         execute(plan, given, made, *run.direction)
         if misplaced:
-            # the lines of this call, and none between them
+            # the lines of this call, without others between them
             size = (inner * after.line, 1, 1) if along else (1, outer * after.line, inner)
             rows, columns, leading = size
             copy(numbers, handles, rows, columns, made, leading, target + write, leading)
 
 
 def _shifted(workspace: Workspace, side: Side, total: int, unit: int) -> int:
-    """Memory for an array that begins in between if the array does not, and the other way round."""
+    """Memory for a copy of an array with the other alignment: shifted by one number, or not."""
     return workspace(total * side.size + unit) + side.size - side.address % unit
 
 
@@ -196,7 +196,7 @@ def _plan(handles: Handles, lines: Lines) -> Transform:
     library = handles.libraries.cufft
     made = first_call("cuFFT", library.create)
     plan = handles.owned(made, library.destroy)
-    # its memory is ours, so that it comes from the pool
+    # cuFFT works in our memory, which comes from the pool
     library.set_auto_allocation(made, 0)
     given, after = (1, 1) if lines.along else (lines.given * lines.step, lines.made * lines.step)
     size = library.make_plan_many64(

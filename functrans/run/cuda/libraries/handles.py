@@ -1,8 +1,8 @@
-"""Handles of the libraries: made when first used, one set for each stream of each thread.
+"""Handles of the libraries: created at first use, one set for each stream of each thread.
 
-A handle must not be used by two threads at once, and is bound to one stream of one device: so each
-thread has a table of its own, by the device's context and the stream. What was made is destroyed in
-the context that it was made in, by whichever thread lets go of it last.
+A handle must not be used by two threads at once, and is bound to one stream of one device. So each
+thread has a table of its own, whose keys are a device's context and a stream. A handle is destroyed
+in the context in which it was created, by the thread that drops the last reference to it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from functrans.caches import Table, cached_property
 from functrans.run.cuda.libraries.bindings import Bindings, bindings, checked, first_call
 
 Workspace = Callable[[int], int]
-"""Gives the address of device memory of a size in bytes, aligned to 256, that last until the stream
-has done what is put there by the call at hand."""
+"""Returns the address of device memory of a given number of bytes, aligned to 256. The memory lasts
+until the stream has executed the work of the current call."""
 
 
 @contextmanager
 def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Iterator[Workspace]:
-    """Working memory from a stream-ordered pool, for calls that are put on its stream meanwhile.
+    """A context with working memory from a stream-ordered pool, for calls on the pool's stream.
 
-    All of it goes back to the pool at the end, in the order of the stream: after these calls.
+    At the end, the memory is returned to the pool in the order of the stream: after these calls.
 
     Parameters
     ----------
     allocate : callable
-        Gives an address, aligned to 256, for a size in bytes.
+        Returns an address, aligned to 256, for a size in bytes.
     free : callable
-        Takes an address back.
+        Frees the memory at an address.
     """
     taken: list[int] = []
 
@@ -50,16 +50,16 @@ def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Ite
 
 
 BLAS_WORKSPACE = 4 << 20
-"""Bytes that cuBLAS works in while it is captured: what it takes for itself before Hopper."""
+"""Bytes of cuBLAS's workspace while it is captured: as much as it allocates before Hopper."""
 
 STREAMS = 64
-"""The number of streams of which a thread keeps handles."""
+"""The most streams for which a thread keeps handles."""
 
 PROBLEMS = 512
-"""The number of products of which the descriptors and the algorithm are kept."""
+"""The most products whose descriptors and algorithms are kept."""
 
 TRANSFORMS = 64
-"""The number of plans of Fourier transforms that are kept: each has some device memory."""
+"""The most plans of Fourier transforms that are kept: each has some device memory."""
 
 
 class Numbers(NamedTuple):
@@ -68,18 +68,18 @@ class Numbers(NamedTuple):
     Parameters
     ----------
     letter : str
-        What the names of its routines begin with.
+        The first letter of the names of its routines.
     dtype : numpy dtype
-        Of the scalars that are passed along.
+        The dtype of scalar arguments.
     itemsize : int
-        Of the elements of a matrix.
+        The size of a matrix's elements in bytes.
     kind : str
         The name of the elements in ``cudaDataType``.
     compute : str
-        In which precision products are summed, a name in ``cublasComputeType_t``.
+        The precision in which products are summed, a name in ``cublasComputeType_t``.
     narrow : str or None
-        The name in ``cudaDataType`` of the elements that are multiplied, if these are half floats
-        where the results are not.
+        The name in ``cudaDataType`` of the operands' elements, if these are half floats and the
+        results are not.
     """
 
     letter: str
@@ -91,11 +91,11 @@ class Numbers(NamedTuple):
 
 
 class Owned:
-    """A handle of a library, which is destroyed when nobody has it any more."""
+    """A handle of a library, which is destroyed with the last reference to it."""
 
     def __init__(self, owner: Context, handle: int, destroy: Callable[[int], object]) -> None:
         self.handle = handle
-        # the driver is gone before what is left at the end of the process would be destroyed
+        # at the end of the process, the driver is gone before the remaining handles
         weakref.finalize(self, owner.during, destroy, handle).atexit = False
 
 
@@ -108,11 +108,11 @@ class Context:
 
     @property
     def key(self) -> int:
-        """A number that no other context has."""
+        """A number that identifies the context."""
         return int(self._context)
 
     def during(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function in the context, whichever is the current one."""
+        """Call a function in this context, whichever context is current."""
         checked(self._driver.cuCtxPushCurrent(self._context))
         try:
             function(*arguments)
@@ -121,13 +121,13 @@ class Context:
 
 
 class Handles:
-    """The handles of the libraries for one stream, and what they keep for it.
+    """The handles of the libraries for one stream, and the objects kept for it.
 
     Parameters
     ----------
     libraries : Bindings
     context : Context
-        That of the stream.
+        The stream's context.
     stream : int
         The ``CUstream``.
     """
@@ -142,7 +142,7 @@ class Handles:
         self._kept: list[object] | None = None
 
     def owned(self, handle: int, destroy: Callable[[int], object]) -> Owned:
-        """Something that a library has made in this context."""
+        """An owned handle that a library has created in this context."""
         return Owned(self.context, handle, destroy)
 
     @cached_property
@@ -196,17 +196,17 @@ class Handles:
 
     @contextmanager
     def captured(self, stream: int, room: int) -> Iterator[list[object]]:
-        """Calls meanwhile are captured: what they use must live as long as their CUDA graph.
+        """A context whose calls are captured: objects they use must outlive their CUDA graph.
 
-        Handles are made before, since making one allocates memory; and cuBLAS, which would allocate
-        more for each stream that it finds captured, is given some.
+        Handles are created before, since creating one allocates memory. cuBLAS, which would
+        allocate a workspace for each captured stream, is given one.
 
         Parameters
         ----------
         stream : int
             The ``CUstream`` that is captured.
         room : int
-            The address of `BLAS_WORKSPACE` bytes, which whoever replays the graph has.
+            The address of `BLAS_WORKSPACE` bytes, which the owner of the graph keeps.
         """
         own, blas = self.stream, self.libraries.cublas
         self._kept = [self, self._light]
@@ -217,15 +217,15 @@ class Handles:
             yield self._kept
         finally:
             self.stream, self._kept = own, None
-            blas.set_stream(self.blas, own)  # which makes the workspace its own again
+            blas.set_stream(self.blas, own)  # cuBLAS then uses its own workspace again
 
     def uses(self, something: object) -> None:
-        """Say what the work on the stream goes on using."""
+        """Record an object that work on the stream still uses."""
         if self._kept is not None:
             self._kept.append(something)
 
     def on_host(self, nbytes: int) -> int:
-        """The address of host memory of a size in bytes, for the call at hand."""
+        """The address of host memory of a size in bytes, for the current call."""
         if nbytes > self._host.nbytes:
             self._host = np.zeros(nbytes, np.uint8)
         return int(self._host.ctypes.data) if nbytes else 0
@@ -247,7 +247,7 @@ def handles_for(stream: int, libraries: Bindings | None = None) -> Handles:
     stream : int
         The ``CUstream``.
     libraries : Bindings, optional
-        Others than this machine's.
+        The bindings; those of this machine if not given.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Matrices that are filled, copied and transposed: the driver's memory commands, and cuBLAS.
+"""Filling, copying and transposing matrices, by the driver's memory commands and by cuBLAS.
 
-Matrices lie column by column, ``leading`` elements apart.
+Matrices are stored by columns, whose distance is ``leading`` elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functrans.run.cuda.libraries.bindings import checked
 from functrans.run.cuda.libraries.handles import Handles, Numbers, Workspace
 
 WORD = 4
-"""The bytes that memory is set by."""
+"""The size in bytes of the words that memory is set to."""
 
 LARGEST_PITCH = (1 << 31) - 1
 """The greatest pitch: rows of one command on memory are at most this many bytes apart."""
@@ -23,7 +23,7 @@ LARGEST_PITCH = (1 << 31) - 1
 def lacpy(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """Copy a matrix, or what of it is on the diagonal and above or below."""
+    """Copy a matrix, or one of its triangles with the diagonal."""
     uplo, m, n, a, lda, b, ldb = arguments
     if uplo not in (b"U", b"L"):
         copy(numbers, handles, m, n, a, lda, b, ldb)
@@ -47,7 +47,7 @@ def lacpy(
 def laset(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """Set a matrix, or what is above or below the diagonal, to one number; the diagonal to one."""
+    """Set a matrix, or one of its triangles, to one number, and the diagonal to another."""
     uplo, m, n, others, diagonal, a, lda = arguments
     order = min(m, n)
     if order == 0:
@@ -72,7 +72,7 @@ def _rest(uplo: bytes, m: int, n: int) -> tuple[int, int, int, int]:
 
 
 def fill_mode(handles: Handles, uplo: bytes) -> Any:
-    """The triangle that ``U`` or ``L`` says."""
+    """The triangle of a flag, ``U`` or ``L``."""
     mode = handles.libraries.cublas.FillMode
     return mode.UPPER if uplo == b"U" else mode.LOWER
 
@@ -100,7 +100,7 @@ def fill(
 
 
 def succeed(handles: Handles, info: int) -> None:
-    """Write LAPACK's word that all went well."""
+    """Write an ``info`` of 0, LAPACK's sign of success."""
     _set_words(handles, info, WORD, 0, 1, 1)
 
 
@@ -155,7 +155,7 @@ def transpose(
     one, zero = np.ones(1, numbers.dtype), np.zeros(1, numbers.dtype)
     turned, same = library.Operation.T, library.Operation.N
     add = getattr(library, f"{numbers.letter}geam_64")
-    # nothing of the second matrix is added, which may be the result itself
+    # the second matrix is multiplied by 0, and may be the result itself
     add(
         handles.blas, turned, same, n, m, one.ctypes.data, a, lda,
         zero.ctypes.data, b, ldb, b, ldb,

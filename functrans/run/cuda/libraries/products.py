@@ -1,8 +1,8 @@
-"""Matrix products by cuBLASLt: `gemm`, alone and for the matrices of a batch.
+"""Matrix products by cuBLASLt: `gemm`, for single matrices and for stacks.
 
-The library is asked once for the algorithm of a problem: its shapes, leading dimensions, strides
-and how its matrices are aligned, on which the answer depends. What is passed with it is kept, too,
-so that the next product of the kind is a look-up and a call.
+The library chooses the algorithm of a problem once: it depends on the shapes, leading dimensions
+and strides, and on how the matrices are aligned. The descriptors that are passed with it are kept,
+too, so that the next product of the same kind takes a look-up and a call.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from functrans.run.cuda.libraries.handles import Handles, Numbers, Owned, Worksp
 from functrans.run.cuda.libraries.moves import fill
 
 LARGEST_WORKSPACE = 32 << 20
-"""Bytes that an algorithm may take: what NVIDIA advises for Hopper and later."""
+"""The most bytes of an algorithm's workspace: NVIDIA's recommendation for Hopper and later."""
 
 ALIGNED = 256
-"""No algorithm asks for more bytes, and memory of a pool begins at multiples of them."""
+"""The largest alignment, in bytes, that an algorithm requires, and that of memory from a pool."""
 
 
 class Problem(NamedTuple):
-    """A product but for where its matrices are, of which there is the alignment in bytes."""
+    """A product without the addresses of its matrices, but with their alignments in bytes."""
 
     kind: str
     narrow: str | None
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """How a problem is solved: handles and addresses, and what must live as long as these."""
+    """The algorithm of a problem: handles and addresses, and the objects that own these."""
 
     operation: int
     layouts: tuple[int, int, int]
@@ -74,7 +74,7 @@ def gemm(
 def gemm_batch_strided(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """The same for stacks of matrices, by their distance in elements: 0 for one common matrix."""
+    """`gemm` for stacks of matrices at a distance in elements, which is 0 for a common matrix."""
     (
         flag_a, flag_b, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c,
         batch,
@@ -103,7 +103,7 @@ def gemm_batch_strided(
 
 
 def _scale(numbers: Numbers, handles: Handles, m: int, n: int, beta: Any, c: int, ldc: int) -> None:
-    """``C = beta C``, which is not read for 0."""
+    """``C = beta C``; ``C`` is not read if ``beta`` is 0."""
     if beta == 0:
         fill(numbers, handles, m, n, 0, c, ldc)
     elif beta != 1:
@@ -180,7 +180,7 @@ def _choice(
     preference = handles.owned(made, library.matmul_preference_destroy)
     attributes, set_one = library.MatmulPreferenceAttribute, library.matmul_preference_set_attribute
     _set(set_one, made, attributes.MAX_WORKSPACE_BYTES, LARGEST_WORKSPACE, np.uint64)
-    # unless told otherwise, it takes all matrices to begin at multiples of 256 bytes
+    # by default, it assumes that all matrices begin at multiples of 256 bytes
     for which, aligned in (
         ("A", problem.aligned_a),
         ("B", problem.aligned_b),

@@ -1,4 +1,4 @@
-"""LAPACK's spectra and singular values by cuSOLVER, with the arguments and the ``info`` of LAPACK.
+"""Eigenvalues and singular values by cuSOLVER, with the arguments and the ``info`` of LAPACK.
 
 Eigenvectors and singular vectors have cuSOLVER's signs, which need not be LAPACK's.
 """
@@ -16,7 +16,7 @@ from functrans.run.cuda.libraries.moves import fill_mode, succeed, transpose
 def syevd(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """Eigenvalues of a symmetric matrix, which becomes its eigenvectors if these are asked for."""
+    """Eigenvalues of a symmetric matrix, which eigenvectors replace if they are requested."""
     job, uplo, n, a, lda, values, _, _, _, _, info = arguments
     if n == 0:
         succeed(handles, info)
@@ -34,9 +34,9 @@ def syevd(
 def gesdd(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """Singular values, and all vectors, or the first of them, or none.
+    """Singular values, and all singular vectors, the first ones, or none.
 
-    cuSOLVER takes matrices with as many rows as columns or more: of others, the transpose.
+    cuSOLVER takes matrices with at least as many rows as columns; others are transposed.
     """
     job, m, n, a, lda, values, u, ldu, vt, ldvt, _, _, _, info = arguments
     if m == 0 or n == 0:

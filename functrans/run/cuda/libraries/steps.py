@@ -1,7 +1,7 @@
-"""A step of a plan that is one `Call`: which library, with which addresses and numbers.
+"""Steps of a plan that are one `Call` of a library, with addresses and numbers.
 
-What does not change from one run of the plan to the next is worked out once: where in its buffer an
-address is, the numbers, the function that calls the library.
+Whatever is the same in all runs of the plan is computed once: the offset of an address in its
+buffer, the numbers, and the function that calls the library.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functrans.run.cuda.libraries.table import Adapter, adapter
 
 
 class Place(NamedTuple):
-    """An address in the memory of a number: an offset in bytes."""
+    """An address: the number of a buffer, and an offset in bytes."""
 
     memory: int
     offset: int
 
 
 class LibraryStep(NamedTuple):
-    """A call whose addresses are still to come."""
+    """A call that is complete except for the addresses of its buffers."""
 
     symbol: str
     adapter: Adapter
@@ -39,7 +39,7 @@ class LibraryStep(NamedTuple):
         handles : Handles
         workspace : Workspace
         addresses : sequence of int
-            Of the buffers that the step was made for, in their order.
+            The addresses of the buffers that were given to `library_step`, in the same order.
         """
         passed = [
             addresses[one.memory] + one.offset if type(one) is Place else one
@@ -54,11 +54,11 @@ def library_step(call: Call, buffers: Sequence[Buffer], sizes: Sequence[int] = (
     Parameters
     ----------
     call : Call
-        Outside of any loop. Of its symbol, `functrans.run.cuda.libraries.table.has` holds.
+        Outside of any loop; `functrans.run.cuda.libraries.table.has` is True for its symbol.
     buffers : sequence of Buffer
-        Those of its kernel.
+        The buffers of its kernel.
     sizes : sequence of int
-        The kernel's.
+        The sizes of its kernel.
     """
 
     def number(expression: Scalar) -> Any:

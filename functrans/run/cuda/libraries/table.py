@@ -1,15 +1,15 @@
-"""Which library does what: from the symbol of a `Call` to the function that does it on a GPU.
+"""Dispatch of library calls: from the symbol of a `Call` to the function that does it on a GPU.
 
 A symbol is a letter for the dtype and a routine of BLAS or LAPACK, as on the CPU, whose arguments
-are in the order of its documentation. To these come `gemm` for ``float16`` (``h``) and ``bfloat16``
-(``b``), summed in ``float32``, which their ``alpha`` and ``beta`` are, too, and the result as well
-where an ``s`` stands before the letter (``sbgemm``, as in OpenBLAS); ``gemm_batch_strided``, whose
-arguments are those of `gemm` with a stride behind each leading dimension and the number of products
-at the end; and the Fourier transforms of `functrans.run.cuda.libraries.fourier`.
+are in the order of its documentation. Further symbols are `gemm` for ``float16`` (``h``) and
+``bfloat16`` (``b``), summed in ``float32``, which is also the dtype of ``alpha`` and ``beta``, and
+of the result if an ``s`` precedes the letter (``sbgemm``, as in OpenBLAS); ``gemm_batch_strided``,
+with the arguments of `gemm`, a stride after each leading dimension and the number of products at
+the end; and the Fourier transforms of `functrans.run.cuda.libraries.fourier`.
 
 An argument is an address on the device (of an element, not of its buffer), a number, or a flag as
-``bytes``. What `adapter` gives is called with `Handles`, a `Workspace` and these, and puts all of
-its work on the stream of the handles: it waits for nothing, except for what cuSOLVER does itself.
+``bytes``. The function that `adapter` returns takes `Handles`, a `Workspace` and these arguments,
+and puts all of its work on the stream of the handles. It does not wait, unless cuSOLVER does.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ NUMBERS = {
         Numbers("z", DOUBLE, 16, "CUDA_C_64F", "COMPUTE_64F"),
     )
 }
-"""By the letters that symbols begin with."""
+"""The dtypes, by the letters that symbols begin with."""
 
 TF32 = NUMBERS["s"]._replace(compute="COMPUTE_32F_FAST_TF32")
-"""float32 whose products are of numbers with 10 bits behind the point, on tensor cores."""
+"""float32 whose factors are rounded to fractions of 10 bits, for tensor cores."""
 
 _PRODUCTS = products.gemm, products.gemm_batch_strided
 _BY_LETTERS: Mapping[tuple[str, ...], tuple[Routine, ...]] = {
@@ -67,16 +67,16 @@ _ROUTINES = {
     for routine in routines
     for letters in all_letters
 }
-"""By their symbols: functions here have the names of the routines that they stand for."""
+"""The adapters, by their symbols: each function has the name of the routine that it calls."""
 
 _NOT_CAPTURED = {
     letter + routine.__name__
     for letters, routines in {
-        # of which cuSOLVER does not promise that they leave all work to the stream
+        # cuSOLVER does not promise that these leave all work to the stream
         "sd": (
             factors.potrf, factors.getrf, factors.getrs, factors.getri, factors.geqrf,
             factors.orgqr, factors.gelqf, factors.orglq, spectra.syevd, spectra.gesdd,
-            # the memory that cuFFT works in may be as large as what it transforms
+            # cuFFT's workspace may be as large as its operand
             fourier.rfft, fourier.irfft,
         ),
         "cz": (fourier.fft,),
@@ -87,12 +87,12 @@ _NOT_CAPTURED = {
 
 
 def symbols() -> tuple[str, ...]:
-    """Every symbol that there is an adapter for."""
+    """All symbols that have an adapter."""
     return tuple(_ROUTINES)
 
 
 def has(symbol: str) -> bool:
-    """Whether a library does on a GPU what a symbol names."""
+    """Whether a library has the routine of a symbol on a GPU."""
     return symbol in _ROUTINES
 
 
@@ -102,12 +102,12 @@ def capturable(symbol: str) -> bool:
 
 
 def adapter(symbol: str) -> Adapter:
-    """The adapter of a symbol to the library, as `config.matmul_precision` is now.
+    """The adapter of a symbol, with the precision that `config.matmul_precision` has now.
 
     Raises
     ------
     KeyError
-        If there is none: ask `has`.
+        If the symbol has no adapter, as `has` tells.
     """
     numbers, routine = _ROUTINES[symbol]
     if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":

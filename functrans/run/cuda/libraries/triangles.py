@@ -1,4 +1,4 @@
-"""BLAS of one triangle by cuBLAS: solutions with triangular matrices, and symmetric products."""
+"""Triangular solves and symmetric products of BLAS, by cuBLAS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functrans.run.cuda.libraries.moves import fill_mode
 def trsm(
     numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
 ) -> None:
-    """``B = alpha inv(op(A)) B``, or from the right."""
+    """``B = alpha inv(op(A)) B``, or with the inverse on the right."""
     side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb = arguments
     if m == 0 or n == 0:
         return
@@ -58,7 +58,7 @@ def syrk(
 
 
 def operation(handles: Handles, flag: bytes) -> Any:
-    """A matrix as it is, or its transpose."""
+    """The operation of a flag: the matrix itself, or its transpose."""
     operations = handles.libraries.cublas.Operation
     return operations.N if flag == b"N" else operations.T
 
