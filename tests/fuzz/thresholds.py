@@ -30,6 +30,7 @@ LOW = {
         "small_part": (0, 100_000),
     },
     "vectors": {
+        "largest_split": (0, 200_000),
         "largest_copied": (0, 1500),
         "narrow_body": (0, 48),
         "chained": (2, 4),
