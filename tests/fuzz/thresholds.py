@@ -50,6 +50,7 @@ LOW = {
         "most_blocks": (3, 16),
         "least_work": (0, 100, 1_000_000),
     },
+    "term_order": {"ratio": (1, 4), "fewest": (1, 200)},
     "gathered_rows": {"shortest": (1, 4), "often": (0, 1)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
