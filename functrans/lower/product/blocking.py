@@ -70,8 +70,6 @@ class Blocking(NamedTuple):
     """Columns at most, where vectors may go along terms: of each column there is one of sums."""
     shortest_thin: int = 10
     """Terms for each column at least then: the lanes of each sum are added up in the end."""
-    thin_sums: int = 24
-    """Sums of a tile then, each a vector."""
     thin_rows: int = 240
     """Rows of a block then."""
     few_registers: int = 16
@@ -180,7 +178,8 @@ def blocks_of(
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
     if _is_thin(root, target):
-        height = max(limits.thin_sums // size.columns, 1)
+        # each sum is a vector; beyond five eighths of the registers, some are spilled
+        height = max(5 * target.registers // (8 * size.columns), 1)
         tiles = -(-size.rows // height)
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)
