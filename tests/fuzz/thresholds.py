@@ -80,6 +80,7 @@ LOW = {
         "fewest_thin_terms": (1, 17),
         "fewest_kept_columns": (2, 100, 6),
         "least_work": (1, 100, 1 << 14),
+        "least_work_of_long": (1, 100, 1 << 11),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),
     },

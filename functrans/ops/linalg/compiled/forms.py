@@ -40,7 +40,8 @@ NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 class Forms(NamedTuple):
     """Thresholds for blocked kernels of contractions.
 
-    Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700).
+    Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700),
+    `least_work_of_long` (small products, and what contains them).
     """
 
     fewest_rows: int = 2
@@ -60,6 +61,8 @@ class Forms(NamedTuple):
     (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
     """Multiplications of one that are worth packing, and the waking of a second kernel."""
+    least_work_of_long: int = 1 << 11
+    """The same where sums have `fewest_thin_terms`, and would not be written out either."""
     least_work_in_loops: int = 1 << 22
     """Those of one in a loop, that is worth a kernel of its own: rows of smaller ones are shared
     with all that is done of them."""
@@ -133,6 +136,8 @@ def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> b
         if packed > limits.largest_packed:
             return False
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
+    if not target.in_loop and size.summed >= limits.fewest_thin_terms:
+        least_work = min(least_work, limits.least_work_of_long)
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
         and size.summed >= shortest
