@@ -32,6 +32,7 @@ from functrans.ops.linalg.compiled.grid.teams import Teams
 from functrans.ops.linalg.matrices import Matrices
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
+from functrans.optimise.machine.contraction_layout import TermOrder
 from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.invariant_packing import InvariantPacking
 from functrans.optimise.machine.outlining import Outlining
@@ -44,8 +45,8 @@ RECORDS = {
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
         Elimination, Fission, Forms, Fusion, GatheredRows, InvariantPacking, Joins, Kernels,
         LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, Tiling,
-        Transforms, Unrolling, Vectors,
+        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, TermOrder,
+        Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
 

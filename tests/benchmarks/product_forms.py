@@ -34,7 +34,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 LARGEST_SUMS = 3_000_000
 """Multiplications of sums of terms that are worth waiting for."""
-LEAST_WORK = 20_000
+LEAST_WORK = 4000
 """Those of a product at least: of smaller ones, the call is most of the time."""
 SIDES = 2, 5, 8, 20, 64, 200, 700
 

@@ -30,6 +30,7 @@ LOW = {
         "small_part": (0, 100_000),
     },
     "vectors": {
+        "largest_split": (0, 200_000),
         "largest_copied": (0, 1500),
         "narrow_body": (0, 48),
         "chained": (2, 4),
@@ -49,6 +50,7 @@ LOW = {
         "most_blocks": (3, 16),
         "least_work": (0, 100, 1_000_000),
     },
+    "term_order": {"ratio": (1, 4), "fewest": (1, 200)},
     "gathered_rows": {"shortest": (1, 4), "often": (0, 1)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
@@ -78,6 +80,7 @@ LOW = {
         "fewest_thin_terms": (1, 17),
         "fewest_kept_columns": (2, 100, 6),
         "least_work": (1, 100, 1 << 14),
+        "least_work_of_long": (1, 100, 1 << 11),
         "least_work_in_loops": (1, 100, 1 << 22),
         "largest_factor": (1, 24),
     },

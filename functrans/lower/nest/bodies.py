@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import attrgetter
 
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.reductions import Reductions, lower_folds
-from functrans.loop.scalar import Scalar, const
+from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Assign,
@@ -36,7 +36,7 @@ from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import pieces, row_extent
 from functrans.lower.nest.tiling import tiled
-from functrans.lower.nest.vectors import Vectors, lanes_of, widths
+from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
 
@@ -231,7 +231,7 @@ class NestBuilder:
         if nest.index is None:
             yield tuple(self._block(nest))
             return
-        for start, stop in self._pieces(nest):
+        for start, stop in self._pieces(nest, outermost=True):
             yield tuple(self._piece(nest, start, stop, outermost=True))
 
     def _block(self, loop: Loop) -> Iterator[Statement]:
@@ -243,16 +243,35 @@ class NestBuilder:
                 yield from self._root(child)
 
     def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
-        for start, stop in self._pieces(loop):
+        for start, stop in self._pieces(loop, outermost):
             yield from self._piece(loop, start, stop, outermost)
 
-    def _pieces(self, loop: Loop) -> list[tuple[int, int]]:
+    def _pieces(self, loop: Loop, outermost: bool) -> list[tuple[int, int]]:
         assert loop.index is not None
         extent = extent_of(loop.index)
         if sum(root.node_count for root in loop.roots) > self.limits.largest_copied:
             return [(0, extent)]
         nodes = [node for root in loop.roots for node in root.nodes]
-        return pieces(loop.index, extent, nodes, self.target, self.simplify)
+        found = pieces(loop.index, extent, nodes, self.target, self.simplify)
+        if not loop.vectorisable or (outermost and self._is_shared(loop)):
+            return found
+        return [part for piece in found for part in self._parts(loop, *piece)]
+
+    def _is_shared(self, loop: Loop) -> bool:
+        """Whether threads may share an outermost loop, or all steps of the scan that it is in.
+
+        They share the columns of a scan if its steps do not mix them.
+        """
+        if sum(root.work for root in loop.roots) > self.limits.largest_split:
+            return True
+        loads = [x for root in loop.roots if root.folds for x in root.nodes if x.op == "load"]
+        return self.target.in_loop and all(loop.index in postorder(x.args) for x in loads)
+
+    def _parts(self, loop: Loop, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """A piece of a loop in parts of fewer and fewer vectors at once."""
+        if self._row_extent(loop, start, stop - start):
+            return iter([(start, stop)])
+        return pairwise(accumulate(parts_of(loop, stop - start, self.target), initial=start))
 
     def _piece(self, loop: Loop, start: int, stop: int, outermost: bool) -> Iterator[Statement]:
         """The iterations ``start <= index < stop`` of a loop."""

@@ -27,6 +27,9 @@ class Vectors(NamedTuple):
     """The loop overhead of a sum, in operations."""
     narrow_body: int = 48
     """The most operations for several vectors at once, since registers are limited."""
+    largest_split: int = 200_000
+    """The operations above which an outermost loop of sums is not split, to spare overlaps: threads
+    share it (`functrans.config.parallel_threshold`)."""
     largest_copied: int = 1500
     """The most operations of a loop that is split into pieces."""
     chained: int = 4
@@ -48,14 +51,12 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
     """The number of iterations that are vector lanes at once."""
     roots = [child for child in loop.children if isinstance(child, Elements)]
     limits = target[Vectors]
-    values = [value for root in roots for _, value in root.elements]
-    widest = max(*(root.target.dtype.itemsize for root in roots), *widths(values))
-    lanes = target.lanes(widest)
+    lanes = _register(roots, target)
     operations = sum(root.node_count for root in roots)
     if lanes == 1:
         return 1
     if any(root.folds for root in roots):
-        if operations <= limits.narrow_body:
+        if _sums_side_by_side(roots, limits):
             lanes = _side_by_side(lanes, extent, limits.wide_columns, limits.cost_of_steps)
     elif chained_loads(roots) >= limits.chained:
         lanes *= limits.chains
@@ -68,8 +69,54 @@ def lanes_of(loop: Loop, extent: int, target: Target) -> int:
     return lanes
 
 
+def parts_of(loop: Loop, extent: int, target: Target) -> list[int]:
+    """The extents of the loops into which a loop of sums is split, each of fewer vectors at once.
+
+    The last vectors of a single loop would overlap those before: by eight vectors of eight lanes,
+    200 columns would cost as much as 256; they become 192 columns, and 8 by a single vector.
+    """
+    roots = [child for child in loop.children if isinstance(child, Elements)]
+    limits = target[Vectors]
+    if not roots or not _sums_side_by_side(roots, limits):
+        return [extent]
+    lanes = _register(roots, target)
+    if lanes == 1:
+        return [extent]
+    return _parts(lanes, extent, limits.wide_columns, limits.cost_of_steps)[1]
+
+
+def _register(roots: Sequence[Elements], target: Target) -> int:
+    """The lanes of one vector register, for the widest numbers of a loop."""
+    values = [value for root in roots for _, value in root.elements]
+    return target.lanes(max(*(root.target.dtype.itemsize for root in roots), *widths(values)))
+
+
+def _sums_side_by_side(roots: Sequence[Elements], limits: Vectors) -> bool:
+    """Whether a loop of sums has few enough operations for several vectors at once."""
+    operations = sum(root.node_count for root in roots)
+    return any(root.folds for root in roots) and operations <= limits.narrow_body
+
+
+def _parts(lanes: int, extent: int, widest: int, more: float) -> tuple[float, list[int]]:
+    """The cost of a loop, and the extents of the loops that it is best split into."""
+    while widest > 1 and widest * lanes > extent:
+        widest //= 2
+    cost, rest = _cheapest(lanes, extent, widest, more)[0], extent % (widest * lanes)
+    if widest > 1 and rest:
+        cost_of_rest, others = _parts(lanes, rest, widest // 2, more)
+        costs = (extent - rest) // (widest * lanes) * (widest + more) + cost_of_rest
+        if costs < cost:
+            return costs, [extent - rest, *others]
+    return cost, [extent]
+
+
 def _side_by_side(lanes: int, extent: int, widest: int, more: float) -> int:
-    """The lanes of a loop whose body computes several vectors at once.
+    """The lanes of a loop whose body computes several vectors at once."""
+    return lanes * _cheapest(lanes, extent, widest, more)[1]
+
+
+def _cheapest(lanes: int, extent: int, widest: int, more: float) -> tuple[float, int]:
+    """The cost of a loop by the best number of vectors at once, a power of two, and that number.
 
     An iteration has an overhead of ``more``, and the last elements may be computed twice.
     """
@@ -77,8 +124,8 @@ def _side_by_side(lanes: int, extent: int, widest: int, more: float) -> int:
     def cost(vectors: int) -> float:
         return -(-extent // (vectors * lanes)) * (vectors + more)
 
-    choices = [widest >> i for i in range(widest.bit_length())]
-    return lanes * min(choices, key=cost)
+    best = min((widest >> i for i in range(widest.bit_length())), key=cost)
+    return cost(best), best
 
 
 def _is_contiguous(roots: Sequence[Elements], along: Scalar) -> bool:

@@ -72,8 +72,6 @@ class Blocking(NamedTuple):
     shortest_thin: int = 10
     """The fewest terms for each column of such a product: at the end, the lanes of each vector are
     added up."""
-    thin_sums: int = 24
-    """Vectors of partial sums in a tile of such a product."""
     thin_rows: int = 240
     """Rows of a block of such a product."""
     few_registers: int = 16
@@ -184,7 +182,8 @@ def blocks_of(
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
     if _is_thin(root, target):
-        height = max(limits.thin_sums // size.columns, 1)
+        # each sum is a vector; beyond five eighths of the registers, some are spilled
+        height = max(5 * target.registers // (8 * size.columns), 1)
         tiles = -(-size.rows // height)
         down = max(min(limits.thin_rows // height, tiles // limits.fewest_blocks), 1)
         return Blocks(height, size.columns, size.terms, 1, _even(tiles, down), 1, by_terms=True)

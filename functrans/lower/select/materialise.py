@@ -17,6 +17,7 @@ from functrans.loop.target import Target
 from functrans.ops.arrays.structural import transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
+from functrans.optimise.machine.contraction_layout import is_summed_with_larger
 from functrans.optimise.machine.gathered_rows import reads_rows
 
 
@@ -89,7 +90,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             used = uses.get(var, [])
             if (
                 depth > limits.deepest
-                or _is_gathered_by_rows(eqn, used, target)
+                or _is_in_better_order(eqn, used, target)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
@@ -120,13 +121,16 @@ def _narrower(
     return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
 
 
-def _is_gathered_by_rows(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -> bool:
-    """Whether the rows of a transposed array are gathered: where they are, they lie far apart."""
+def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -> bool:
+    """Whether a transposed array is read along its last axis, whose elements lay far apart."""
     if eqn.primitive is not transpose_p:
         return False
     (out,) = eqn.outputs
     changed = eqn.params["permutation"][-1] != out.aval.ndim - 1
-    return changed and any(reads_rows(user, out, target) for user, _ in uses)
+    return changed and any(
+        reads_rows(user, out, target) or is_summed_with_larger(user, out, target)
+        for user, _ in uses
+    )
 
 
 def _is_broadcast(

@@ -58,6 +58,18 @@ class SplitSums(NamedTuple):
     """The greatest ratio, in elements, of a stack of products that are added up to the operands."""
 
 
+class TermOrder(NamedTuple):
+    """Sums of terms before which the smaller operand is copied in the order of the larger one.
+
+    Measured: both (`ijk,kj->i`).
+    """
+
+    ratio: int = 4
+    """The ratio of the operands' elements from which on that takes little of the time."""
+    fewest: int = 200
+    """The fewest terms."""
+
+
 Order = tuple[int, ...]
 """The axes of an array, in some order."""
 
@@ -71,14 +83,14 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
     Expects all contractions: later passes create none.
     Leaves operands of large contractions in layouts that BLAS accepts.
     """
-    if not any(_is_for_blas(eqn, target) for eqn in graph.eqns):
+    if not any(eqn.primitive is dot_general for eqn in graph.eqns):
         return graph
     producers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         if not _is_for_blas(eqn, target):
-            eqns.append(eqn)
+            eqns += _in_one_order(eqn, target)
             continue
         known = _by_identity(eqn, producers)
         if known is None:
@@ -94,6 +106,45 @@ def lay_out_contractions(graph: Graph, target: Target) -> Graph:
 
 def _is_for_blas(eqn: Eqn, target: Target) -> bool:
     return eqn.primitive is dot_general and is_large(eqn, target)
+
+
+def _in_one_order(eqn: Eqn, target: Target) -> list[Eqn]:
+    """The equation, before it possibly a copy of an operand with its axes in the other's order.
+
+    Vectors along the terms are then contiguous in both operands.
+    """
+    for number, x in enumerate(eqn.inputs):
+        if not is_summed_with_larger(eqn, x, target):
+            continue
+        own, others = eqn.params["contract"][number], eqn.params["contract"][1 - number]
+        pairs = sorted(zip(others, own, strict=True))
+        order = tuple(axis for _, axis in pairs)
+        if order == tuple(range(len(order))):
+            continue
+        made: list[Eqn] = []
+        operands, contract = list(eqn.inputs), [tuple(axis for axis, _ in pairs)] * 2
+        operands[number] = transposed(x, order, eqn, made)
+        contract[number] = tuple(range(len(order)))
+        params = {**eqn.params, "contract": tuple(contract)}
+        return [*made, Eqn(eqn.primitive, operands, eqn.outputs, params, eqn.source)]
+    return [eqn]
+
+
+def is_summed_with_larger(eqn: Eqn, x: Atom, target: Target) -> bool:
+    """Whether a contraction reads all of an array for each of several results, with vectors.
+
+    Then the array is best in the order in which the other operand lies, which is larger.
+    """
+    if eqn.primitive is not dot_general or target.lanes_are_threads or x.aval.ndim < 2:
+        return False
+    number = eqn.inputs.index(x)
+    has_terms_alone = len(eqn.params["contract"][number]) == x.aval.ndim
+    limits, other = target[TermOrder], eqn.inputs[1 - number].aval
+    return (
+        has_terms_alone
+        and x.aval.size >= limits.fewest
+        and other.size >= limits.ratio * x.aval.size
+    )
 
 
 def _of_halves(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:

@@ -1,12 +1,16 @@
-"""Elementwise operations that wait for each other: two vectors go side by side."""
+"""Several vectors at once: operations that wait for each other, and sums along columns."""
+
+from functools import partial
 
 import numpy as np
+import pytest
 
-from functrans import config, jit
+from functrans import config, jit, lax
 from functrans.lower.nest.vectors import Vectors
 from functrans.run.code import host
 
 LANES = host.target().lanes(8)
+WIDE = LANES * host.target()[Vectors].wide_columns
 TOGETHER = LANES * host.target()[Vectors].together
 
 
@@ -34,3 +38,46 @@ def test_all_lengths():
             found = jit(lambda x: (np.tanh(x) * np.exp(x), x))(x)
             np.testing.assert_allclose(found[0], np.tanh(x) * np.exp(x), rtol=1e-14)
     config.threads = before
+
+
+def test_sums_of_columns_do_not_overlap():
+    v = np.ones(60)
+    for columns, parts in (
+        (3 * WIDE, [WIDE]),
+        (3 * WIDE + LANES, [WIDE, LANES]),
+        (WIDE + WIDE // 2 + LANES, [WIDE, WIDE // 2, LANES]),
+        # almost as many as fill all vectors
+        (2 * WIDE - 1, [WIDE]),
+    ):
+        found = vectors(lambda v, w: v @ w, v, np.ones((60, columns)))
+        assert found == parts, columns
+    # threads share a long loop
+    assert vectors(lambda v, w: v @ w, v, np.ones((60, 60 * WIDE + LANES))) == [WIDE]
+
+
+def sums(v, w):
+    def step(h, _):
+        return h / 2 + v, h @ w
+
+    return v @ w, w.sum(0), w.max(0), lax.scan(step, v, None, length=3)[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_any_number_of_columns(dtype, monkeypatch):
+    rng = np.random.default_rng(1)
+    for columns in (1, 2, 17, 63, 65, 72, 100, 135, 150, 200, 300, 361):
+        v, w = rng.normal(size=40).astype(dtype), rng.normal(size=(40, columns)).astype(dtype)
+        found = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(config, "threads", threads)
+            found.append(jit(sums)(v, w))
+        product, total, largest, steps = found[0]
+        close = partial(np.testing.assert_allclose, rtol=0, atol=200 * np.finfo(dtype).eps)
+        exact = [sum(float(v[i] * w[i, j]) for i in range(40)) for j in range(columns)]
+        close(product, exact)
+        close(steps, np.outer([1, 1.5, 1.75], exact))
+        close(total, [sum(float(w[i, j]) for i in range(40)) for j in range(columns)])
+        np.testing.assert_array_equal(largest, [max(w[:, j]) for j in range(columns)])
+        for other in found[1:]:
+            for one, another in zip(found[0], other, strict=True):
+                np.testing.assert_array_equal(one, another)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functrans import config, jit
 from functrans.loop.nodes import index
 from functrans.loop.scalar import const
 from functrans.loop.statements import buffer, load
@@ -91,3 +92,40 @@ def test_three_vectors_of_columns_are_one_tile():
 
 def test_rows_have_an_address_each():
     assert blocks_of(product(1000, 8, 64), AVX2, False).height == 10
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_small_products_of_long_sums_have_tiles(dtype, monkeypatch):
+    rng = np.random.default_rng(2)
+    for rows, terms, columns, is_blocked in (
+        (100, 20, 6, True),
+        (30, 30, 3, True),
+        (6, 100, 6, True),
+        (7, 300, 2, True),
+        # written out, and fused with what reads them
+        (40, 4, 50, False),
+        # too few
+        (5, 20, 3, False),
+    ):
+        x = rng.normal(size=(rows, terms)).astype(dtype)
+        y = rng.normal(size=(terms, columns)).astype(dtype)
+
+        def f(x, y):
+            return x @ y, np.exp(-((x @ y) ** 2)).sum(0)
+
+        assert ("tiles of" in jit(f).lower(x, y).schedule()) == is_blocked, (rows, terms, columns)
+        exact = [
+            [sum(float(x[i, k]) * float(y[k, j]) for k in range(terms)) for j in range(columns)]
+            for i in range(rows)
+        ]
+        found = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(config, "threads", threads)
+            found.append(jit(f)(x, y))
+        tolerance = 2000 * np.finfo(dtype).eps
+        np.testing.assert_allclose(found[0][0], exact, rtol=0, atol=tolerance)
+        total = np.exp(-(np.array(exact) ** 2)).sum(0)
+        np.testing.assert_allclose(found[0][1], total, rtol=0, atol=tolerance)
+        for other in found[1:]:
+            for one, another in zip(found[0], other, strict=True):
+                np.testing.assert_array_equal(one, another)

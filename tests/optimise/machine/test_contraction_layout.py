@@ -214,3 +214,30 @@ def test_nan_goes_where_it_goes():
 def test_symmetric_matrices_of_any_size(size):
     x = RNG.standard_normal((400, size)).astype(np.float32)
     np.testing.assert_allclose(jit(lambda x: x.T @ x)(x), x.T @ x, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "shape", [(30, 40, 50), (5, 17, 13), (7, 2, 300), (4, 300, 1), (3, 40, 50)]
+)
+def test_the_smaller_operand_is_summed_in_the_order_of_the_larger(shape, dtype, monkeypatch):
+    x = RNG.standard_normal(shape).astype(dtype)
+    y = RNG.standard_normal(shape[1:]).astype(dtype)
+    exact = (x.astype(np.float64) * y).sum((1, 2))
+    tolerance = 1000 * np.finfo(dtype).eps
+    across = np.ascontiguousarray(y.T)
+    for f, other in (
+        (lambda x, y: np.einsum("ijk,kj->i", x, y), across),
+        (lambda x, y: np.einsum("kj,ijk->i", y, x), across),
+        (lambda x, y: np.einsum("ijk,jk->i", x, y.T), across),
+        (lambda x, y: np.einsum("ijk,jk->i", x, y), y),
+        (vmap(lambda x, y: np.einsum("jk,kj->", x, y), (0, None)), across),
+    ):
+        found = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(config, "threads", threads)
+            found.append(jit(f)(x, other))
+        np.testing.assert_allclose(found[0], exact, rtol=tolerance, atol=tolerance)
+        assert all((each == found[0]).all() for each in found)
+    is_copied = "t0: " in schedule(lambda x, y: np.einsum("ijk,kj->i", x, y), x, across)
+    assert is_copied == (x.size >= 4 * y.size and y.size >= 200)

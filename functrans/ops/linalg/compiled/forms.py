@@ -40,7 +40,8 @@ NUMBERS = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 class Forms(NamedTuple):
     """Thresholds for blocked kernels of contractions.
 
-    Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700).
+    Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700),
+    `least_work_of_long` (small products, and what contains them).
     """
 
     fewest_rows: int = 2
@@ -60,6 +61,9 @@ class Forms(NamedTuple):
     without a transposed copy (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
     """The fewest multiplications of a product that are worth packing, and a second kernel."""
+    least_work_of_long: int = 1 << 11
+    """The same for products whose sums have at least `fewest_thin_terms` terms, which would not be
+    written out either."""
     least_work_in_loops: int = 1 << 22
     """The same for a product in a loop: of smaller ones, an outer loop shares rows among threads,
     with all operations on them."""
@@ -133,6 +137,8 @@ def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> b
         if packed > limits.largest_packed:
             return False
     least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
+    if not target.in_loop and size.summed >= limits.fewest_thin_terms:
+        least_work = min(least_work, limits.least_work_of_long)
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)
         and size.summed >= shortest
