@@ -9,6 +9,7 @@ matter, and each squaring doubles the error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
 
 def expm(at: Emission) -> None:
     """Exponentials of real matrices."""
-    rule = {1: np.exp, 2: _of_two_rows}.get(at.eqn.inputs[0].aval.shape[-1], _exponential)
+    rules: dict[int, Callable[[Any], Any]] = {1: np.exp, 2: _of_two_rows}
+    rule = rules.get(at.eqn.inputs[0].aval.shape[-1], _exponential)
     inline(at, lambda a: [rule(a)])
 
 
