@@ -164,6 +164,24 @@ def test_unlikely_values(run, lanes):
 
 
 @BOTH
+@pytest.mark.parametrize("first", [1.0, 3.0])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_unlikely_values_of_all_lanes(run, lanes, first):
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    v = rare = load(x, (i,))
+    for number in range(1, 30):  # so many operations are a function
+        rare = rare * 0.5 + number
+    body = Store(y, (i,), unlikely(load(x, (ZERO,)) > 2.0, rare, v))
+    a, b = x_and_y(100)
+    a[0] = first
+    run(Kernel((x, y), 1, (For(i, ZERO, N, (body,), lanes=lanes),)), [a, b], [100])
+    expected = a
+    for number in range(1, 30 * (first > 2)):
+        expected = expected * 0.5 + number
+    np.testing.assert_allclose(b, expected, rtol=1e-14)
+
+
+@BOTH
 def test_locals_while_and_if(run):
     y = buffer("y", F8, (const(2, INDEX),))
     value, steps = local(F8), local(F8)

@@ -19,7 +19,6 @@ NOT_COMPILED = {
     "pairs_to_complex": "it is a view",
     "gcd": "a loop of unknown length for each number",
     "lcm": "a loop of unknown length for each number",
-    "power_of_integers": "a loop of unknown length for each number",
     "cumsum": "an element by itself is a sum: all of them would take quadratic time",
     "cumprod": "as cumsum",
     "cummax": "as cumsum",

@@ -285,33 +285,32 @@ class Expressions(Memory):
         usual = self._known(common, base)
         if test.lanes == 1:
             return self._branch(
-                test.ref, node.dtype, lambda: self._rarely(rare, base, 1), lambda: usual
+                test.ref, node.dtype, lambda: self._rarely(rare, base), lambda: usual
             )
         anywhere = self.operations.anywhere(test)
 
         def mixed() -> Value:
-            computed = self._rarely(rare, base, test.lanes)
+            computed = self._rarely(rare, base)
             return self.operations.select(test, computed, usual, node.dtype)
 
         return self._branch(anywhere, node.dtype, mixed, lambda: usual)
 
-    def _rarely(self, node: Scalar, base: bool, lanes: int) -> Value:
+    def _rarely(self, node: Scalar, base: bool) -> Value:
         """A rarely needed value: a function call, if computing it takes many operations.
 
         The function is shared by all expressions of this form in the kernel. Otherwise, a kernel
         with a hundred sines would contain their argument reduction a hundred times.
         """
         if node.op == "apply":
-            return self._call_of(node.attribute.result, node.args, base, lanes, "rare")
+            return self._call_of(node.attribute.result, node.args, base, "rare")
         arguments, form = self._form(node, base)
         if form is None or self.mask is not None:
             return self.value(node, base)
-        return self._call_of(form, arguments, base, lanes, "rare")
+        return self._call_of(form, arguments, base, "rare")
 
     def _called(self, node: Scalar, base: bool) -> Value:
         """A function of which the kernel has many, as a call."""
-        lanes = max(self._known(x, base).lanes for x in node.args)
-        return self._call_of(node.attribute.result, node.args, base, lanes, "often")
+        return self._call_of(node.attribute.result, node.args, base, "often")
 
     def _body(self, node: Scalar) -> Scalar:
         """The operations of a function on some operands."""
@@ -319,11 +318,14 @@ class Expressions(Memory):
             self._bodies[node] = node.attribute.at(node.args)
         return self._bodies[node]
 
-    def _call_of(
-        self, form: Scalar, arguments: Sequence[Scalar], base: bool, lanes: int, kind: str
-    ) -> Value:
+    def _call_of(self, form: Scalar, arguments: Sequence[Scalar], base: bool, kind: str) -> Value:
         """A call of the module's function for a form."""
-        values = [self.operations.spread(self.value(x, base), x.dtype, lanes) for x in arguments]
+        values = [self.value(x, base) for x in arguments]
+        lanes = max(value.lanes for value in values)
+        values = [
+            self.operations.spread(value, x.dtype, lanes)
+            for value, x in zip(values, arguments, strict=True)
+        ]
         kinds = [register_type(x.dtype, lanes) for x in arguments]
         name = self.writer.functions.get((form, lanes))
         if name is None:

@@ -39,6 +39,15 @@ def test_compiled_and_on_a_gpu_they_are_numpys(name, dtype):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("exponent", [0, 33, 64])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_powers_with_one_exponent_for_all(exponent):
+    # whether the exponent is long is asked once, and what long ones need is computed of vectors
+    x = np.arange(-50, 51)
+    np.testing.assert_array_equal(jit(lambda x: x**exponent)(x), x**exponent)
+    np.testing.assert_array_equal(jit(lambda x, n: x**n)(x, exponent), x**exponent)
+
+
 def test_a_negative_exponent_fails_as_in_numpy():
     x, y = np.arange(5), np.array([1, 2, -1, 2, 2])
     with pytest.raises(ValueError, match="Integers to negative integer powers are not allowed"):

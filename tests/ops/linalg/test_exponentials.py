@@ -55,6 +55,20 @@ def test_as_exact_as_scipy(a):
     assert own < 2 * max(other, 8)
 
 
+@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_the_diagonal_of_a_triangle_keeps_its_digits(n):
+    # squared 50 times, what is wrong in the last digit would be wrong in the second
+    a = np.zeros((4, n, n))
+    a[0, 0, 1], a[1, 2, 0] = 1e15, -1e14
+    a[2, 1:, 1:] = np.tril(np.random.default_rng(n).normal(size=(n - 1, n - 1)))
+    a[2, 1, 0], a[3, 0, 0], a[3, 1, 1] = 1e9, 1e5, -1e5
+    expected = scipy.linalg.expm(a)
+    np.testing.assert_allclose(jit(linalg.expm)(a), expected, rtol=1e-12, atol=1e-18)
+    infinite = np.full((1, 1), -np.inf)
+    np.testing.assert_array_equal(jit(linalg.expm)(infinite), [[0.0]])
+
+
 def test_terms_that_cancel():
     """Its square is zero, but powers of rounded numbers would be less exact than squarings."""
     a = np.array([[100.0, 100.0, 0.0], [-100.0, -100.0, 0.0], [0.0, 0.0, 0.0]])

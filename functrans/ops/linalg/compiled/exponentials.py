@@ -10,6 +10,7 @@ squaring doubles the error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,9 @@ FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
 
 def expm(at: Emission) -> None:
     """Exponentials of real matrices."""
-    inline(at, lambda a: [_of_two_rows(a) if a.shape[-1] == 2 else _exponential(a)])
+    rules: dict[int, Callable[[Any], Any]] = {1: np.exp, 2: _of_two_rows}
+    rule = rules.get(at.eqn.inputs[0].aval.shape[-1], _exponential)
+    inline(at, lambda a: [rule(a)])
 
 
 def frechet(at: Emission) -> None:
@@ -144,7 +147,7 @@ def _exponential(a: Any) -> Any:
     even = product(x6, x6 * b[12] + x4 * b[10] + x2 * b[8])
     even = even + x6 * b[6] + x4 * b[4] + x2 * b[2] + one * b[0]
     # the identity is added last, so that small off-diagonal elements keep their digits
-    return _squared(solve_p(even - odd, odd * 2.0, transpose_a=False) + one, count)
+    return _squared(solve_p(even - odd, odd * 2.0, transpose_a=False) + one, count, a)
 
 
 def _norm(a: Any) -> Any:
@@ -183,14 +186,33 @@ def _further(x: Any, spare: Any) -> Any:
     return select(is_large, np.maximum(-(-over // (TERMS - 1)), 0), 0)
 
 
-def _squared(x: Any, count: Any) -> Any:
-    """Matrices, each squared ``count`` times."""
+def _squared(x: Any, count: Any, a: Any) -> Any:
+    """Matrices, each squared ``count`` times: the exponentials of ``a``.
 
-    def step(x: Any, count: Any) -> list[Any]:
-        goes_on = expand_axes(count > 0, (x.ndim - 2, x.ndim - 1))
-        return [select(goes_on, product(x, x), x), count - 1]
+    The elements on the diagonal of triangular matrices are exponentials of numbers. The error of
+    squaring them over and over would double each time, beside large elements many times
+    (Al-Mohy and Higham, 2009, code fragment 2.1). Diagonal matrices are no products, in which zeros
+    would be multiplied by infinities.
+    """
+    within = tuple(range(a.ndim - 2, a.ndim))
+    n = a.shape[-1]
+    below, over = (
+        expand_axes(reduce_or(half != 0, axes=within), within)
+        for half in (np.tril(a, -1), np.triu(a, 1))
+    )
+    is_exact = select(identity(n, a.dtype) > 0, ~(below & over), ~(below | over))
+    diagonal = expand_axes(np.diagonal(a, axis1=-2, axis2=-1), (a.ndim - 1,))
 
-    return _loop(step, lambda x, count: _any(count > 0), [x, count], [])[0]
+    def step(x: Any, count: Any, is_exact: Any, diagonal: Any) -> list[Any]:
+        goes_on = expand_axes(count > 0, within)
+        exact = np.exp(diagonal * _power_of_two(np.minimum(1 - count, 0), x.dtype))
+        exact = select(identity(n, x.dtype) > 0, exact, 0)
+        return [select(goes_on, select(is_exact, exact, product(x, x)), x), count - 1]
+
+    def any_goes_on(x: Any, count: Any, is_exact: Any, diagonal: Any) -> Any:
+        return _any(count > 0)
+
+    return _loop(step, any_goes_on, [x, count], [is_exact, diagonal])[0]
 
 
 def _any(x: Any) -> Any:
