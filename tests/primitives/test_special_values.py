@@ -21,6 +21,7 @@ UNDEFINED = {
     ("reciprocal", "i"): "an integer divided by 0",
     ("reciprocal", "u"): "an integer divided by 0",
     ("power_of_integers", "i"): "negative powers are refused",
+    ("power_of_integers", "f"): "its operands are integers",
     ("required_good", "f"): "NaN is refused: it is there for that",
 }
 

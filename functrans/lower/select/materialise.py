@@ -123,7 +123,7 @@ def _narrower(
 
 def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -> bool:
     """Whether a transposed array is read along its last axis, whose elements lay far apart."""
-    if eqn.primitive is not transpose_p:
+    if eqn.primitive is not transpose_p or not eqn.params["permutation"]:
         return False
     (out,) = eqn.outputs
     changed = eqn.params["permutation"][-1] != out.aval.ndim - 1
