@@ -53,6 +53,9 @@ def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Ta
         The buffers that are not contracted.
     target : Target
     """
+    if not any(nest.scratch for nest in nests):
+        # without rows on the stack, nests are plain elements, which have been fused
+        return list(nests)
     return _RowFusion(list(map(_Rows, nests)), frozenset(outputs), target).run()
 
 

@@ -8,6 +8,7 @@ no division, and write contiguous memory in the same order.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from math import prod
 from typing import Any
 
 from functrans.ir.graph import Atom, Eqn, Var
@@ -55,14 +56,21 @@ def reshape_in(atom: Atom, producers: Mapping[Any, Eqn], in_memory: Container[At
 
 def _are_merged(before: Shape, after: Shape) -> bool:
     """Whether a reshape merges several axes into one, whose index divisions would take apart."""
-    left = [n for n in before if n != 1]
-    merged = False
-    for extent in (n for n in after if n != 1):
-        count, product = 0, 1
-        while product < extent and left:
-            product *= left.pop(0)
-            count += 1
-        if product != extent:
-            return False
-        merged |= count > 1
-    return merged and not left
+    return any(len(axes) > 1 for axes in merged_axes(before, after) or ())
+
+
+def merged_axes(before: Shape, after: Shape) -> list[tuple[int, ...]] | None:
+    """The axes that each axis of a reshaped array consists of; None if the reshape divides an axis.
+
+    Axes of one element are left out.
+    """
+    left = [axis for axis, extent in enumerate(before) if extent != 1]
+    merged: list[tuple[int, ...]] = []
+    for extent in after:
+        axes: tuple[int, ...] = ()
+        while prod(before[axis] for axis in axes) < extent and left:
+            axes += (left.pop(0),)
+        if prod(before[axis] for axis in axes) != extent:
+            return None
+        merged.append(axes)
+    return None if left else merged

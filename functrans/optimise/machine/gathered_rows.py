@@ -9,14 +9,13 @@ tangents have the axis of the inputs first, and results have it last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from itertools import chain
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
-from functrans.ir.types import Shape
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import reshape_p, transpose_p
+from functrans.ops.compiled.regrouping import merged_axes
 from functrans.ops.indexing.gather import gather
 from functrans.optimise.machine.contraction_layout import Order, transposed
 
@@ -59,7 +58,8 @@ def _order_of_results(
 ) -> Order | None:
     """The axes of a gather's result, in the order in which an output of the graph stores them.
 
-    None unless the result becomes an output by transposes, reshapes and elementwise operations.
+    Axes of one element are left out. None unless the result becomes an output by transposes,
+    reshapes and elementwise operations.
     """
     (var,) = eqn.outputs
     groups: list[Order] = [(i,) for i in range(var.aval.ndim)]
@@ -71,33 +71,14 @@ def _order_of_results(
         if reader.primitive is transpose_p:
             groups = [groups[i] for i in reader.params["permutation"]]
         elif reader.primitive is reshape_p:
-            merged = _merged(groups, var.aval.shape, out.aval.shape)
+            merged = merged_axes(var.aval.shape, out.aval.shape)
             if merged is None:
                 return None
-            groups = merged
+            groups = [tuple(i for axis in axes for i in groups[axis]) for axes in merged]
         elif reader.primitive.scalar is None or out.aval.shape != var.aval.shape:
             return None
         var = out
-    shape = eqn.outputs[0].aval.shape
-    return tuple(sorted(chain.from_iterable(groups), key=lambda i: shape[i] > 1))
-
-
-def _merged(groups: Sequence[Order], shape: Shape, into: Shape) -> list[Order] | None:
-    """The groups of axes that a reshape merges into one axis each; None if it divides an axis."""
-    if 0 in shape or not into:
-        return None
-    remaining = list(zip(groups, shape, strict=True))[::-1]
-    merged: list[Order] = []
-    for size in into:
-        group: Order = ()
-        while size > 1 and remaining:
-            axes, length = remaining.pop()
-            if size % length:
-                return None
-            group, size = (*group, *axes), size // length
-        merged.append(group)
-    alone = chain.from_iterable(axes for axes, _ in remaining)  # axes of extent 1
-    return [(*alone, *merged[0]), *merged[1:]]
+    return tuple(i for group in groups for i in group if eqn.outputs[0].aval.shape[i] > 1)
 
 
 def _of_rows(eqn: Eqn, order: Order, target: Target) -> list[Eqn]:
@@ -107,9 +88,10 @@ def _of_rows(eqn: Eqn, order: Order, target: Target) -> list[Eqn]:
     axes = eqn.params["axes"]
     others = [i for i in range(x.aval.ndim) if i not in axes]
     indexed = out.aval.ndim - len(others)
-    rest = [i - indexed for i in order if i >= indexed]
-    if len(rest) < len(others) or not rest or order[-1] < indexed:
+    if not order or order[-1] < indexed:
         return [eqn]
+    rest = [i - indexed for i in order if i >= indexed]
+    rest = [i for i in range(len(others)) if i not in rest] + rest
     permutation = (*axes, *(others[i] for i in rest))
     last = permutation[-1]
     if last == x.aval.ndim - 1 or not is_worth_rows(eqn, x.aval.shape[last], target):
