@@ -36,7 +36,7 @@ def not_compiled(source: str, signature: tuple[str, ...], *options: Any) -> Cubi
     """What our libcuda takes for a kernel: its name, and the number of its arguments."""
     name = function_name(source)
     code = f"{name} {len(signature)}\n".encode()
-    return Cubin(name, code, "", Resources(0, 0, 0, 0, 0))
+    return Cubin(name, code, b"", "sm_90", Resources(0, 0, 0, 0, 0))
 
 
 def main(library: str, folder: str, *parts: str) -> None:
