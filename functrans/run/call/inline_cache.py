@@ -38,6 +38,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeGuard
 from weakref import WeakSet
@@ -178,12 +179,12 @@ class PythonProgram:
     """
 
     @abstractmethod
-    def attempt(self, *leaves: Any) -> Sequence[Any] | None:
+    def attempt(self, leaves: tuple[Any, ...]) -> Sequence[Any] | None:
         """The results; None, without side effects, if the call must be dispatched by Python.
 
         Parameters
         ----------
-        *leaves
+        leaves : tuple
             Leaves of the same types as when the entry was made: device arrays of equal shapes
             and dtypes, and Python numbers.
         """
@@ -290,10 +291,13 @@ def _python_entry(
     if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):
         raise _Unknown
 
+    attempt = program.attempt
+    assemble = itemgetter(0) if result.is_leaf() else result.unflatten
+
     def called(*leaves: Any) -> Any:
         try:
-            found = program.attempt(*leaves, *captures)
-            return None if found is None else result.unflatten(found)
+            found = attempt(leaves + captures)
+            return None if found is None else assemble(found)
         except BaseException as error:
             hide(error)
             raise

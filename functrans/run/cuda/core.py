@@ -139,10 +139,13 @@ def _with_converted_errors(method: Method) -> Method:
             of_cuda = type(error) is RuntimeError or type(error).__module__.startswith("cuda.")
             if not of_cuda:  # the captured function may raise, too
                 raise
-            said = f"{error}{located(user_source())}"
-            raise DeviceError(f"the GPU's driver reports {said}") from error
+            raise _converted(error) from error
 
     return call  # type: ignore[return-value]
+
+
+def _converted(error: Exception) -> DeviceError:
+    return DeviceError(f"the GPU's driver reports {error}{located(user_source())}")
 
 
 class CoreStream:
@@ -189,6 +192,7 @@ class CoreDriver:
         from cuda import core
 
         self._core = core
+        self._launch = core.launch
         self._device = device = core.Device(ordinal)
         device.set_current()
         self._context = self._call(api.cuCtxGetCurrent())
@@ -414,7 +418,6 @@ class CoreDriver:
             self._call(api.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device))
         return CoreKernel(kernel)
 
-    @_with_converted_errors
     def launch(
         self,
         kernel: CoreKernel,
@@ -425,15 +428,19 @@ class CoreDriver:
         shared_bytes: int = 0,
     ) -> None:
         """Launch a kernel."""
-        grid = blocks, threads, shared_bytes
-        configuration = kernel.configurations.get(grid)
-        if configuration is None:
-            configuration = self._core.LaunchConfig(
-                grid=blocks, block=threads, shmem_size=shared_bytes
-            )
-            kernel.configurations.remember(grid, configuration)
-        # plain integers are passed as eight bytes
-        self._core.launch(stream.native, configuration, kernel.native, *arguments)
+        configuration = kernel.configurations.get((blocks, threads, shared_bytes))
+        try:
+            if configuration is None:
+                configuration = self._configured(kernel, blocks, threads, shared_bytes)
+            # plain integers are passed as eight bytes
+            self._launch(stream.native, configuration, kernel.native, *arguments)
+        except Exception as error:
+            raise _converted(error) from error
+
+    def _configured(self, kernel: CoreKernel, blocks: int, threads: int, shared_bytes: int) -> Any:
+        made = self._core.LaunchConfig(grid=blocks, block=threads, shmem_size=shared_bytes)
+        kernel.configurations.remember((blocks, threads, shared_bytes), made)
+        return made
 
     @_with_converted_errors
     def capture(self, record: Callable[[CoreStream], object], graph: Any = None) -> Any:

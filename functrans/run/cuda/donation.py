@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from functrans.errors import DeviceError
 from functrans.run.cuda.array import DeviceArray
@@ -17,8 +17,9 @@ class GivenUp(Memory):
 
     __slots__ = ()
 
-    def __init__(self, driver: Driver, nbytes: int, stream: Stream) -> None:
-        super().__init__(driver, 0, nbytes, stream)
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        on_none: Any = None  # so that work on any stream asks `read` or `write` first
+        super().__init__(driver, 0, nbytes, on_none)
 
     def read(self, stream: Stream) -> NoReturn:
         """Raise."""
@@ -50,7 +51,7 @@ def given_up(x: DeviceArray, operands: Sequence[DeviceArray], stream: Stream) ->
     shared = sys.getrefcount(memory) > _ITS_OWN
     if memory.exclusive and not shared and sum(each.memory is memory for each in operands) == 1:
         memory.write(stream)
-        x.memory = GivenUp(memory.driver, memory.nbytes, stream)
+        x.memory = GivenUp(memory.driver, memory.nbytes)
         return memory
     here = memory.driver
     copy = allocate(here, memory.nbytes, stream)

@@ -119,7 +119,8 @@ def inline(key: Any, inputs: Sequence[Any]) -> DeviceArray | None:
     made = _inline.get(key)
     if made is None:
         return None
-    return made(*[scalars.placed(x, made.driver) for x in inputs])[0]
+    results = made.attempt(inputs)
+    return None if results is None else results[0]
 
 
 def call(

@@ -7,10 +7,11 @@ in a loop, the pool gives a program the same few addresses again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from functrans import config
@@ -42,7 +43,7 @@ from functrans.run.cuda.libraries.products import ALIGNED, LARGEST_WORKSPACE
 from functrans.run.cuda.libraries.steps import LibraryStep, library_step
 from functrans.run.cuda.libraries.table import capturable
 from functrans.run.cuda.memory import allocate
-from functrans.run.cuda.pending import WORD, Explain, Flag, Pending
+from functrans.run.cuda.pending import WORD, Explain, Flag, Pending, brief
 from functrans.run.cuda.resources import (
     LEAST_SHARED_OF_A_BLOCK,
     MULTIPROCESSORS,
@@ -138,6 +139,9 @@ def _in_memory(one: Buffer) -> str:
     return "uint8" if one.dtype == BOOL else str(in_memory(one.dtype))
 
 
+Addresses = Callable[[Sequence[int]], tuple[int, ...]]
+
+
 class Launch(NamedTuple):
     """A launch of a kernel.
 
@@ -146,8 +150,9 @@ class Launch(NamedTuple):
     kernel : Kernel
         The loaded kernel.
     blocks, threads : int
-    buffers : tuple of int
-        The numbers of the buffers whose addresses it takes: inputs, outputs, then temporaries.
+    addresses : callable
+        From the words of a call (the address of the flag, those of inputs, outputs, temporaries) to
+        those that it takes: the flag's and its buffers'.
     sizes : tuple of int
     shared : int
         Bytes of dynamic shared memory, in addition to those that the kernel declares.
@@ -156,7 +161,7 @@ class Launch(NamedTuple):
     kernel: Any
     blocks: int
     threads: int
-    buffers: tuple[int, ...]
+    addresses: Addresses
     sizes: tuple[int, ...]
     shared: int
 
@@ -167,12 +172,12 @@ class LibraryCall(NamedTuple):
     Parameters
     ----------
     step : LibraryStep
-    buffers : tuple of int
-        As for `Launch`.
+    addresses : callable
+        From the words of a call to the addresses of its buffers, as for `Launch`.
     """
 
     step: LibraryStep
-    buffers: tuple[int, ...]
+    addresses: Addresses
 
 
 class _Captured(NamedTuple):
@@ -197,7 +202,8 @@ class Launches:
         self.arena = plan.arena
         self.offsets = tuple(plan.offsets.values())
         self.may_fail = any(may_fail(kernel.body) for kernel in plan.kernels)
-        slots = {one: slot for slot, one in enumerate([*plan.inputs, *plan.outputs, *plan.offsets])}
+        buffers = [*plan.inputs, *plan.outputs, *plan.offsets]
+        slots = {one: slot for slot, one in enumerate(buffers, start=1)}  # behind the flag's
         architecture = driver.properties.architecture
         driver.stream()  # makes current the device for which kernels are loaded
         kernels = [kernel for kernel in plan.kernels if kernel.team]
@@ -223,23 +229,35 @@ class Launches:
         self._graphs: Table[tuple[int, ...], _Captured] = Table(GRAPHS)
         self._lock = lock()
 
-    def run(self, addresses: Sequence[int], stream: Stream, explain: Explain) -> Pending:
-        """Launch all kernels, with the addresses of the inputs and then of the outputs.
+    def run(self, words: list[int], stream: Stream, explain: Explain = brief) -> Pending:
+        """Launch all kernels.
 
-        Returns the pending status, if they can fail.
+        Parameters
+        ----------
+        words : list of int
+            0, then the addresses of the inputs and of the outputs; is changed.
+        stream : Stream
+        explain : callable
+
+        Returns
+        -------
+        Pending
+            The pending status, if they can fail.
         """
-        flag = self._flag(stream) if self.may_fail else None
-        given = (flag.address if flag else 0, *addresses)
+        flag = None
+        if self.may_fail:
+            flag = self._flag(stream)
+            words[0] = flag.address
         if self.offsets:
             arena = allocate(self.driver, self.arena, stream)  # until this returns
-            given += tuple([arena.address + offset for offset in self.offsets])
+            words += [arena.address + offset for offset in self.offsets]
         if self.needs_room:
             room = allocate(self.driver, LARGEST_WORKSPACE + BLAS_WORKSPACE, stream)
-            given += (room.address,)
+            words.append(room.address)
         if self.is_worth_a_graph:
-            self._replay(given, stream)
+            self._replay(tuple(words), stream)
         else:
-            self._put(given, stream)
+            self._put(words, stream)
         return (flag.fetch(explain),) if flag else ()
 
     def _flag(self, stream: Stream) -> Flag:
@@ -282,25 +300,22 @@ class Launches:
         return _Captured(self.driver.capture(record, oldest), used)
 
     def _put(self, given: Sequence[int], stream: Stream, handles: Handles | None = None) -> None:
-        flag, *addresses = given
         put = self.driver.launch
-        if flag:
-            self.driver.fill(flag, 0, WORD, stream)
+        if given[0]:
+            self.driver.fill(given[0], 0, WORD, stream)
         for each in self.launches:
-            if isinstance(each, LibraryCall):
-                of_call = [addresses[slot] for slot in each.buffers]
-                with self._room(addresses, stream) as room:
-                    each.step(handles or handles_for(stream.handle), room, of_call)
+            if isinstance(each, Launch):
+                kernel, blocks, threads, addresses, sizes, shared = each
+                put(kernel, blocks, threads, addresses(given) + sizes, stream, shared)
                 continue
-            kernel, blocks, threads, buffers, sizes, shared = each
-            arguments = [flag, *[addresses[slot] for slot in buffers], *sizes]
-            put(kernel, blocks, threads, arguments, stream, shared)
+            with self._room(given, stream) as room:
+                each.step(handles or handles_for(stream.handle), room, each.addresses(given))
 
     @contextmanager
-    def _room(self, addresses: Sequence[int], stream: Stream) -> Iterator[Workspace]:
+    def _room(self, given: Sequence[int], stream: Stream) -> Iterator[Workspace]:
         """Workspace for library calls, shared by consecutive ones."""
         if self.needs_room:
-            yield _Room(addresses[-1])
+            yield _Room(given[-1])
             return
         driver = self.driver
         with pooled(
@@ -329,7 +344,7 @@ def _library_call(step: Step, turns: tuple[int, ...], slots: dict[Buffer, int]) 
     (call,) = step.kernel.body
     assert isinstance(call, Call)
     prepared = library_step(call, step.kernel.buffers, (*step.sizes, *turns))
-    return LibraryCall(prepared, tuple(slots[one] for one in step.buffers))
+    return LibraryCall(prepared, _picked(slots[one] for one in step.buffers))
 
 
 def _launch(
@@ -340,7 +355,13 @@ def _launch(
         loaded,
         shape.blocks(iterations(step.kernel, step.sizes)),
         shape.threads,
-        tuple(slots[one] for one in step.buffers),
+        _picked([0, *(slots[one] for one in step.buffers)]),
         (*step.sizes, *turns),
         shape.shared,
     )
+
+
+def _picked(places: Iterable[int]) -> Addresses:
+    """A function from words to the tuple of those at some places."""
+    found = tuple(places)
+    return itemgetter(*found) if len(found) > 1 else lambda words: tuple(words[i] for i in found)

@@ -117,14 +117,18 @@ class Memory:
         with _ordering:
             address, self.address = self.address, 0
             owner, self.owner = self.owner, None
-        if not address or inherited():
+        if address:
+            self._release(address, owner)
+
+    def _release(self, address: int, owner: Any) -> None:
+        if inherited():
             return
         if owner is not None:
             events = [each.driver.record(each) for each in (self.stream, *self._readers)]
             _borrowed.append((self.driver, events, owner))
             return
         if not (self._readers or self._shown):
-            self.driver.free(address, self.stream, nbytes=self.nbytes)
+            self.driver.free(address, self.stream, (), self.nbytes)
             return
         last, *others = (self.stream, *self._readers)
         if self._written is not None and others and others[0].driver is self.driver:
@@ -137,12 +141,17 @@ class Memory:
             return
         self.driver.free(address, last, after, self.nbytes)
 
-    def __del__(self) -> None:
-        if sys.is_finalizing():  # the end of the process frees everything
+    def __del__(
+        self,
+        # bound here, since the end of the process empties modules
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        failed: type[DeviceError] = DeviceError,
+    ) -> None:
+        if not self.address or is_finalizing():  # the end of the process frees everything
             return
         try:
-            self.release()
-        except DeviceError:  # a failed device refuses all calls, and the failure was reported
+            self._release(self.address, self.owner)
+        except failed:  # a failed device refuses all calls, and the failure was reported
             pass
 
 
@@ -155,7 +164,8 @@ def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
         If there is too little memory, even after unused memory was returned. Earlier allocations
         remain valid.
     """
-    give_back()
+    if _borrowed:
+        give_back()
     if not nbytes:
         return Memory(driver, 0, 0, stream)
     if _shown and sum(size for _, _, size, _ in _shown) > MOST_SHOWN:

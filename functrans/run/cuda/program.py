@@ -37,7 +37,7 @@ from functrans.run.cuda.array import DeviceArray, put, to_host
 from functrans.run.cuda.donation import given_up
 from functrans.run.cuda.driver import Driver, Stream, driver
 from functrans.run.cuda.launches import Launches, machine
-from functrans.run.cuda.memory import allocate
+from functrans.run.cuda.memory import Memory, allocate
 from functrans.run.cuda.pending import Explain, Pending, brief, pending
 from functrans.run.cuda.scalars import kept, kept_float
 from functrans.trace.source import located, user_source
@@ -94,11 +94,27 @@ class DeviceProgram:
     def run(self, given: Sequence[DeviceArray]) -> Sequence[DeviceArray]:
         """The results for device arrays of the exact types of the graph."""
         stream = self.driver.stream()
-        words = [x.pending for x in given if x.pending]
-        part = self._whole
-        if part is None:
-            return self._in_segments(given, stream, words)
-        return part(given, stream, words, self._explain(given))
+        if self._whole is None:
+            return self._in_segments(given, stream)
+        return self._whole(given, stream, (), self._explain)
+
+    def attempt(self, leaves: Sequence[Any]) -> Sequence[DeviceArray] | None:
+        """The results for leaves of the types of the graph, of which device arrays need no check.
+
+        None if one of these is on another device.
+        """
+        here, others = self.driver, False
+        for x in leaves:
+            if type(x) is not DeviceArray:
+                others = True
+            elif x.memory.driver is not here:
+                return None
+        if not others:
+            return self.run(leaves)
+        return self.run([
+            x if type(x) is DeviceArray else self._put(number, x, self._avals[number])
+            for number, x in enumerate(leaves)
+        ])  # fmt: skip
 
     def _fit(self, arrays: Sequence[Any]) -> bool:
         """Whether these are arrays on the device, of the exact types of the graph."""
@@ -112,9 +128,8 @@ class DeviceProgram:
                 return False
         return True
 
-    def _in_segments(
-        self, given: Sequence[DeviceArray], stream: Stream, words: list[Pending]
-    ) -> Sequence[DeviceArray]:
+    def _in_segments(self, given: Sequence[DeviceArray], stream: Stream) -> Sequence[DeviceArray]:
+        words = [x.pending for x in given if x.pending]
         values: dict[Atom, Any] = {
             var: _seen_as(x, var.aval) for var, x in zip(self._inputs, given, strict=True)
         }
@@ -123,7 +138,7 @@ class DeviceProgram:
             if part is None:
                 made = self._on_host(segment, operands)
             else:
-                made = part(operands, stream, words, self._explain(given))
+                made = part(operands, stream, words, lambda _: self._explain(given))
                 words += [x.pending for x in made[:1]]
             values.update(zip(segment.outputs, made, strict=True))
             for var in segment.dead:
@@ -262,29 +277,43 @@ class _Part:
         self,
         operands: Sequence[DeviceArray],
         stream: Stream,
-        words: Sequence[Pending],
-        explain: Explain,
+        waiting: Sequence[Pending],
+        explain: Callable[[Sequence[DeviceArray]], Explain],
     ) -> list[DeviceArray]:
-        """The results, which depend on the given status words, and on the part's if it can fail."""
-        here = self.launches.driver
-        found = pending(words) if words else ()
-        addresses = []
+        """The results, which depend on the status words of operands and on the part's own.
+
+        Parameters
+        ----------
+        operands : sequence of DeviceArray
+        stream : Stream
+        waiting : sequence of Pending
+            Other status words that the results depend on.
+        explain : callable
+            From the operands to the function that explains a failure of this part.
+        """
+        launches, words = self.launches, [0]
         for x in operands:
-            x.memory.read(stream)
-            addresses.append(x.memory.address)
-        taken = {
-            result: given_up(operands[number], operands, stream)
-            for result, number in self._homes.items()
-        }
+            # (a variable for the memory would be a reference, which `given_up` counts)
+            if x.memory.stream is not stream:
+                x.memory.read(stream)
+            words.append(x.memory.address)
+            if x.pending:
+                waiting = (*waiting, x.pending)
+        found = pending(waiting) if waiting else ()
+        taken: dict[int, Memory] = {}
+        for result, number in self._homes.items():
+            taken[result] = given_up(operands[number], operands, stream)
         results = []
         for number, (nbytes, shape, dtype) in enumerate(self._results):
-            memory = taken.get(number) or allocate(here, nbytes, stream)
-            addresses.append(memory.address)
+            memory = taken.get(number) or allocate(launches.driver, nbytes, stream)
+            words.append(memory.address)
             results.append(DeviceArray(memory, shape, dtype, found))
-        own = self.launches.run(addresses, stream, explain)
-        if own:
+        if launches.may_fail:
+            own = launches.run(words, stream, explain(operands))
             for x in results:
                 x.pending = (*found, *own)
+        else:
+            launches.run(words, stream)
         return results
 
 
@@ -324,16 +353,10 @@ class Placed(PythonProgram):
             return results
         return [x if x.ndim else x[()] for x in to_host(results)]
 
-    def attempt(self, *arrays: Any) -> Sequence[Any] | None:
+    def attempt(self, leaves: tuple[Any, ...]) -> Sequence[Any] | None:
         """The results for arrays of this device and numbers; None for another device."""
-        made, are_there = self._made, True
-        for x in arrays:
-            if type(x) is not DeviceArray:
-                are_there = False
-            elif x.memory.driver is not made.driver:
-                return None
         try:
-            return made.run(arrays) if are_there else made(*arrays)
+            return self._made.attempt(leaves)
         except OverflowError:  # for an integer; the caller names the argument
             return None
 
