@@ -40,6 +40,6 @@ def kept_float(x: float, dtype: np.dtype[Any], there: Driver) -> DeviceArray:
     key = (there, dtype, _bits(x))
     found = _placed.get(key)
     if found is None or not found.memory.address:
-        found = kept(np.asarray(x, dtype), there)
+        [found] = put([np.asarray(x, dtype)], there)
         _placed.remember(key, found)
     return found
