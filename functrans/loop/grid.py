@@ -343,5 +343,15 @@ class Grid(NamedTuple):
     multiplications; twice as many queries would take all of its registers. They take 47 KB of
     shared memory for float32 with 64 terms and columns; smaller tiles are for more of these, for
     float64, and for results that would not give all multiprocessors a tile."""
+    warp_attention_tiles: tuple[AttentionTile, ...] = (
+        AttentionTile(128, 64, 64, 2, 16),
+        AttentionTile(64, 64, 64, 2, 16),
+        AttentionTile(32, 64, 64, 2, 16),
+        AttentionTile(16, 64, 64, 2, 16),
+    )
+    """Tiles of attention of half floats, the largest first: a warp has 16 queries, of which each
+    thread has two, with 16 of the 64 keys. The more queries, the fewer copies of keys and values
+    from the L2 cache; smaller tiles are for results that would not give all multiprocessors a
+    tile."""
     fewest_tiles: int = 4
     """The fewest tiles of keys for which a mask is examined, in order to skip masked tiles."""

@@ -21,6 +21,7 @@ import pytest
 
 from functrans import jit
 from functrans.errors import FunctransError
+from functrans.loop.grid import AttentionTile
 from functrans.loop.reductions import Reductions
 from functrans.loop.target import Target
 from functrans.lower.grid.target import CUDA
@@ -111,6 +112,11 @@ def depths(name: str, values: tuple[int, ...], *rows: str) -> Sweep:
     return Sweep(values, rows, target, tiles[0].depth)
 
 
+def attention_tile(tile: AttentionTile) -> Target:
+    """A machine with one tile of attention of half floats."""
+    return replace(CUDA, grid=GRID._replace(warp_attention_tiles=(tile,)))
+
+
 SWEEPS = {
     "in_flight": of_grid(
         "in_flight", (16, 32, 64, 128), "elementwise", "a x + y",
@@ -158,6 +164,14 @@ SWEEPS = {
         "product float16 of 1,000, own",
     ),
     "tiles_together": of_grid("tiles_together", (1, 4, 8, 16), "product float16, own"),
+    "queries of warp_attention_tiles": Sweep(
+        (64, 128, 256), ("attention float16", "causal attention float16"),
+        lambda value: attention_tile(AttentionTile(value, 64, 64, 2, 16)), 128,
+    ),
+    "keys of warp_attention_tiles": Sweep(
+        (32, 64, 128), ("attention float16",),
+        lambda value: attention_tile(AttentionTile(128, value, value, 2, value // 4)), 64,
+    ),
     "depth of attention_tiles": depths(
         "attention_tiles", (16, 32, 64), "attention float32", "causal attention float32"
     ),

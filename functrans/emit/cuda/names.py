@@ -189,6 +189,7 @@ TABLE: dict[str, Name] = {
     "ceil": _one(_FLOAT, numbers.llvm("ceil")),
     "trunc": _one(_FLOAT, numbers.libdevice("__nv_trunc")),
     "rint": _one(_FLOAT, numbers.libdevice("__nv_rint")),
+    "fast_exp": _one(_of("float32", "float32"), numbers.fast_exp),
     **{f"bits_as_{name}": _one(_bits_as(name), numbers.bits_as) for name in SIZED},
     "read": Name("x position", _read, memory.read),
     **{f"load{n}": Name("x position", _load(n), memory.load(n)) for n in _WIDTHS},

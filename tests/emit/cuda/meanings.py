@@ -368,6 +368,7 @@ MEANINGS: dict[str, Meaning] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "rint": np.rint,
+    "fast_exp": np.exp,
     **{f"bits_as_{name}": bits_as(np.dtype(name)) for name in SIZED},
     "read": read,
     **{f"load{n}": load(n) for n in _WIDTHS},

@@ -66,8 +66,8 @@ def test_kernels_of_single_precision_compute_in_it(architecture):
     calls = []
     for name, entry in TABLE.items():
         count = len(entry.parameters.split())
-        # NVIDIA's exact remainder starts from an approximation
-        if name in MEANINGS and 0 < count <= 3 and name != "irem":
+        # NVIDIA's exact remainder starts from an approximation, and one function is one
+        if name in MEANINGS and 0 < count <= 3 and name not in ("irem", "fast_exp"):
             if entry.rule(*["float32"] * count) == "float32":
                 calls.append(f"{name}({', '.join('xyx'[:count])})")
     assert len(calls) > 8

@@ -20,6 +20,7 @@ from functrans.lower.grid.attention.gradient_matching import PairRoots, PairSum
 from functrans.lower.grid.attention.softmax import Attention
 from functrans.lower.grid.attention.softmax_kernel import fused_attention
 from functrans.lower.grid.attention.softmax_matching import attention_of
+from functrans.lower.grid.attention.warp_kernel import in_registers
 from functrans.lower.grid.products.recognition import extents
 from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.root import Root
@@ -74,7 +75,8 @@ class _Fusion:
         tiles = -(-extents(found.pairs.partners) // found.tile.keys)
         leaves_out = tiles >= self.grid.fewest_tiles
         found = found._replace(on_tensor_cores=on_cores, leaves_out=leaves_out)
-        made = {found.roots[-1]: fused_attention(found, self.simplify)}
+        root = in_registers(found, self.grid, self.simplify) if on_cores else None
+        made = {found.roots[-1]: root or fused_attention(found, self.simplify)}
         return tuple(made.get(root, root) for root in roots if root in made or root not in inside)
 
     # -- gradients --------------------------------------------------------------------------------

@@ -82,13 +82,19 @@ class Operands:
         self.groups = [tile.groups(extents(each.columns)) for each in values]
         self.row_block = index("query_block", -(-extents(pairs.rows) // tile.queries))
         self.partner_block = index("key_block", -(-self.partners // tile.keys))
+        self.scratch = self._allocate()
+        """The rows of shared memory of all tiles."""
+
+    def _allocate(self) -> list[Buffer]:
+        """Set the rows of shared memory for each operand; returns all of them."""
         self.left = [
             [buffer("queries", x.dtype, self._of_rows(each, x)) for x in each.left]
-            for each in products
+            for each in self._products
         ]
         self._in_turns: list[Buffer] = []
-        self.right = [self._taken("keys", each.right) for each in products]
-        self.values = [self._taken("values", [each.value])[0] for each in values]
+        self.right = [self._taken("keys", each.right) for each in self._products]
+        self.values = [self._taken("values", [each.value])[0] for each in self._values]
+        return [*(row for rows in self.left for row in rows), *self._in_turns]
 
     def _of_rows(self, product: PairProduct, operand: Scalar) -> tuple[int, int]:
         tile = self.tile
@@ -106,11 +112,6 @@ class Operands:
                 self._in_turns += free
             taken.append(free[0])
         return taken
-
-    @property
-    def scratch(self) -> list[Buffer]:
-        """The rows of all tiles."""
-        return [*(row for rows in self.left for row in rows), *self._in_turns]
 
     def of_rows(self, number: int) -> Load:
         """The operands of rows of a product."""

@@ -40,7 +40,7 @@ from functrans.lower.grid.attention.tiles import (
     named_loads,
     team_root,
 )
-from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_half, in_halves
+from functrans.lower.grid.attention.warp_tiles import WarpPairTiles, in_halves
 from functrans.lower.select.root import Root
 
 LOWEST = float("-inf")
@@ -76,9 +76,6 @@ class _Kernel:
         self.tiles = tiles = self._tiles()
         rows = of.tile.queries
         self.weights = tiles.of_pairs("weights", of.widest)
-        self.weighted = self.weights
-        if isinstance(tiles, WarpPairTiles) and tiles.sums_too:
-            self.weighted = tiles.of_pairs_in_half("halves", self.of.weighted.dtype)
         self.parts = tiles.parts("parts", of.widest)
         self.largest = tiles.shared("largest", of.score.dtype, rows)
         self.scale = tiles.shared("scale", of.sum.dtype, rows)
@@ -92,14 +89,7 @@ class _Kernel:
         product = in_halves(of.product, tile) if of.on_tensor_cores else None
         if product is None:
             return PairTiles(pairs, [of.product], [of.values], tile, self.simplify)
-        halves = in_half(of.values, of.weighted)
-        if halves is not None:
-            values, weighted = halves
-            self.of = of._replace(values=values, weighted=weighted)
-        values = self.of.values
-        return WarpPairTiles(
-            pairs, [product], [values], tile, self.simplify, sums_too=halves is not None
-        )
+        return WarpPairTiles(pairs, [product], [of.values], tile, self.simplify)
 
     def body(self) -> tuple[Statement, ...]:
         tiles = self.tiles
@@ -110,7 +100,7 @@ class _Kernel:
             tiles.by_rows(self._grow),
             tiles.by_threads(self._weigh),
             tiles.by_rows(self._total),
-            tiles.weighted(self.sums, self.weighted),
+            tiles.weighted(self.sums, self.weights),
         )
         hidden = left_out(self.of, self.simplify) if self.of.leaves_out else None
         statistics = [tiles.by_rows(self._statistics)] if self.of.statistics else []
@@ -163,21 +153,17 @@ class _Kernel:
         """The largest of a query's scores so far, and the factor that rescales sums to it."""
         before = load(self.largest, (query,))
         now = local(before.dtype, "largest")
-        grown = self.of.exponential((self._shift(before) - self._shift(now),))
+        old, new = (shift_of(self.of, x, self.simplify) for x in (before, now))
+        grown = self.of.exponential((old - new,))
         scale = local(self.scale.dtype, "scale")
         one = const(1, scale.dtype)
         parts = self.tiles.found(self.parts, query, before.dtype)
         return [
             _let(now, combine_pairwise("max", [before, *parts])),
-            _let(scale, where(_is_lowest(before), one, convert(grown, scale.dtype))),
+            _let(scale, where(is_lowest(before), one, convert(grown, scale.dtype))),
             Store(self.scale, (query,), scale),
             Store(self.largest, (query,), now),
         ]
-
-    def _shift(self, largest: Scalar) -> Scalar:
-        """The shift that is subtracted from scores: finite, even while all of them are -inf."""
-        (shift,) = self.substitute([self.of.shift], {self.of.largest: largest})
-        return where(_is_lowest(largest), const(0, shift.dtype), shift)
 
     def _weigh(self, thread: Scalar) -> list[Statement]:
         """A thread's weights; its sums are rescaled to the new largest scores."""
@@ -195,8 +181,8 @@ class _Kernel:
             weighted += self.substitute([self.of.weighted], known)
         body = [
             query.declared,
-            _let(shift, self._shift(load(self.largest, (own,)))),
-            *self._each(own, keys, weights, weighted, "add", thread, self.weighted),
+            _let(shift, shift_of(self.of, load(self.largest, (own,)), self.simplify)),
+            *self._each(own, keys, weights, weighted, "add", thread, self.weights),
         ]
         return [counted(number, body), *self._scaled(thread)]
 
@@ -264,13 +250,13 @@ class _Kernel:
         """The sum of all of a query's weights."""
         total = load(self.totals, (query,))
         nothing = convert(convert(self._nothing(query), self.sums.row.dtype), total.dtype)
-        return where(_is_lowest(load(self.largest, (query,))), nothing, total)
+        return where(is_lowest(load(self.largest, (query,))), nothing, total)
 
     def _result(self, element: Element) -> list[Statement]:
         """An element of the result."""
         query = element.own
         nothing = convert(self._nothing(query), element.sum.dtype)
-        lowest = _is_lowest(load(self.largest, (query,)))
+        lowest = is_lowest(load(self.largest, (query,)))
         known = {
             **element.known,
             self.of.sum: where(lowest, nothing, element.sum),
@@ -284,5 +270,12 @@ def _let(name: Scalar, value: Scalar) -> Let:
     return Let((name,), (value,))
 
 
-def _is_lowest(x: Scalar) -> Scalar:
+def is_lowest(x: Scalar) -> Scalar:
+    """Whether a largest score is -inf: there is no other so far."""
     return eq(x, const(LOWEST, x.dtype))
+
+
+def shift_of(of: Attention, largest: Scalar, simplify: Simplifier) -> Scalar:
+    """The shift that is subtracted from scores: finite, even while all of them are -inf."""
+    (shift,) = simplify.substitute([of.shift], {of.largest: largest})
+    return where(is_lowest(largest), const(0, shift.dtype), shift)

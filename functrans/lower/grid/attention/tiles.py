@@ -93,6 +93,8 @@ class PairTiles:
     simplify : Simplifier
     """
 
+    operands_as: type[Operands] = Operands
+
     by_warps = False
     """Whether a thread's products may be those of other threads' rows and partners."""
 
@@ -110,7 +112,7 @@ class PairTiles:
         self.tile = tile
         self.simplify = simplify
         self.substitute = simplify.substitute
-        self.operands = Operands(pairs, products, values, tile, simplify)
+        self.operands = self.operands_as(pairs, products, values, tile, simplify)
         self.scratch: list[Buffer] = self.operands.scratch
         self.private: list[Buffer] = []
 

@@ -1,17 +1,15 @@
-"""Tiles of pairs on tensor cores: warps multiply fragments of half floats, from shared memory.
+"""Scores on tensor cores: warps multiply fragments of half floats, from shared memory.
 
-Where operands were half floats before they were widened, the products of rows and partners, and the
-weighted values, that threads compute in `functrans.lower.grid.attention.tiles` are executed as a
-`MatrixMultiply` of each warp. The products of such numbers are the same, and are accumulated in
-float32. Values of pairs are exchanged through shared memory, as there.
+Where operands were half floats before they were widened, the products of rows and partners that
+threads compute in `functrans.lower.grid.attention.tiles` are executed as a `MatrixMultiply` of each
+warp. The products of such numbers are the same, and are accumulated in float32. Values of pairs are
+exchanged through shared memory, as there. (Where the weights are half floats as well,
+`functrans.lower.grid.attention.warp_kernel` keeps scores in registers.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from functrans.loop import fragments
 from functrans.loop.fragments import ROWS, WARP
@@ -20,23 +18,30 @@ from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Address, Buffer, MatrixMultiply, Panel, Statement
-from functrans.lower.grid.attention.operands import padding
 from functrans.lower.grid.attention.pairs import PairProduct, Pairs, Values
-from functrans.lower.grid.attention.tiles import Own, PairTiles, Sums
+from functrans.lower.grid.attention.tiles import Own, PairTiles
 from functrans.lower.grid.products.recognition import SINGLE, before_widening
 
 
 def in_halves(product: PairProduct, tile: AttentionTile) -> PairProduct | None:
     """A product with half floats as operands; None if tensor cores cannot compute it in a tile."""
+    found = halves_of_product(product)
+    if found is None or not _has_warps(tile):
+        return None
+    if product.terms % tile.depth or tile.depth % fragments.terms(found.left[0].dtype):
+        return None
+    return found
+
+
+def halves_of_product(product: PairProduct) -> PairProduct | None:
+    """A product of half floats of one kind, before they were widened; None if it is not one."""
     if len(product.left) != 1 or len(product.right) != 1 or product.op != "add":
         return None
     (left,), (right,) = product.left, product.right
     halves = _halves(left, right)
-    if halves is None or product.term.dtype != SINGLE or not _has_warps(tile):
+    if halves is None or product.term.dtype != SINGLE:
         return None
     if product.term.op != "mul" or product.term.args not in ((left, right), (right, left)):
-        return None
-    if product.terms % tile.depth or tile.depth % fragments.terms(halves[0].dtype):
         return None
     return product._replace(left=halves[:1], right=halves[1:])
 
@@ -62,12 +67,9 @@ def _has_warps(tile: AttentionTile) -> bool:
 
 
 class WarpPairTiles(PairTiles):
-    """Generates the statements of pairs on tensor cores; other parameters are those of `PairTiles`.
+    """Generates the statements of pairs whose products are those of tensor cores.
 
-    Parameters
-    ----------
-    sums_too : bool
-        Whether weighted values are half floats as well.
+    Parameters are those of `PairTiles`.
     """
 
     by_warps = True
@@ -79,42 +81,25 @@ class WarpPairTiles(PairTiles):
         values: Sequence[Values],
         tile: AttentionTile,
         simplify: Simplifier,
-        sums_too: bool,
     ) -> None:
         super().__init__(pairs, products, values, tile, simplify)
-        self.sums_too = sums_too
         self.warps_across = tile.threads // WARP * ROWS // tile.queries
         self.warp_columns = tile.keys // self.warps_across
 
-    def of_pairs_in_half(self, label: str, dtype: np.dtype[Any]) -> Buffer:
-        """A row with a half float for each pair of a tile, as tensor cores read it."""
-        width = self.tile.keys + padding(dtype, self.tile)
-        return self.shared(label, dtype, self.tile.queries, width)
-
     def products_of(self, thread: Scalar) -> list[Own]:
-        return self._own(thread, 0)
-
-    def sums_of(self, thread: Scalar, sums: Sums, group: int) -> list[Own]:
-        return self._own(thread, group) if self.sums_too else super().sums_of(thread, sums, group)
-
-    def _own(self, thread: Scalar, group: int) -> list[Own]:
-        """A thread's elements of its warp's fragments: registers of a group, rows, columns."""
+        """A thread's elements of its warp's fragments: their registers, rows and columns."""
         _, lane = self.operands.divided(thread, WARP)
         quotient, rest = self.operands.divided(lane, 4)
         first, start = self._corner(thread)
         rows = fragments.own_rows(quotient + first, ROWS)
         columns = fragments.own_columns(rest, self.warp_columns)
         return [
-            Own(
-                group * self.tile.scores + number,
-                self.simplify(rows[row]),
-                self.simplify(start + columns[column]),
-            )
+            Own(number, self.simplify(rows[row]), self.simplify(start + columns[column]))
             for number, (row, column) in enumerate(fragments.own_sums(ROWS, self.warp_columns))
         ]
 
     def _corner(self, thread: Scalar) -> tuple[Scalar, Scalar]:
-        """The first row, and the first column of a group, of the warp to which a thread belongs."""
+        """The first row and column of the warp to which a thread belongs."""
         warp, _ = self.operands.divided(thread, WARP)
         down, across = self.operands.divided(warp, self.warps_across)
         return self.simplify(down * ROWS), self.simplify(across * self.warp_columns)
@@ -132,26 +117,6 @@ class WarpPairTiles(PairTiles):
                 self._across(right, term, column),
             )
             for term in range(0, self.tile.depth, fragments.terms(left.dtype))
-        ]
-
-    def _weighted_terms(
-        self, sums: Sums, weights: Buffer, thread: Scalar, stretch: Scalar
-    ) -> list[Statement]:
-        if not self.sums_too:
-            return super()._weighted_terms(sums, weights, thread, stretch)
-        values = self.operands.values[sums.number]
-        row, column = self._corner(thread)
-        first = stretch * self.tile.depth
-        return [
-            MatrixMultiply(
-                Address(sums.row, (thread, as_index(group * self.tile.scores))),
-                Panel(
-                    Address(weights, (row, self.simplify(first + term))), ROWS, _line(weights), 1
-                ),
-                self._across(values, term, self.simplify(column + group * self.tile.keys)),
-            )
-            for term in range(0, self.tile.depth, fragments.terms(weights.dtype))
-            for group in range(sums.groups)
         ]
 
     def _across(self, operand: Buffer, term: int, column: Scalar) -> Panel:

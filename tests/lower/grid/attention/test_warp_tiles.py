@@ -19,8 +19,20 @@ from tests.emit.cuda.special import needs_compiler
 from tests.run.cuda import registers
 from tests.targets import target
 
-ONE_WARP = target(CUDA, grid={"attention_tiles": (AttentionTile(16, 32, 16, 4, 4),)})
-FOUR_WARPS = target(CUDA, grid={"attention_tiles": (AttentionTile(32, 64, 32, 4, 4),)})
+ONE_WARP = target(
+    CUDA,
+    grid={
+        "attention_tiles": (AttentionTile(16, 32, 16, 4, 4),),
+        "warp_attention_tiles": (AttentionTile(16, 32, 32, 2, 8),),
+    },
+)
+FOUR_WARPS = target(
+    CUDA,
+    grid={
+        "attention_tiles": (AttentionTile(32, 64, 32, 4, 4),),
+        "warp_attention_tiles": (AttentionTile(64, 16, 16, 2, 4),),
+    },
+)
 OLD = target(FOUR_WARPS, grid={"warp_tiles": ()})
 """A GPU without tensor cores that we know."""
 
@@ -94,7 +106,7 @@ def test_as_it_is_printed(dtype):
 def test_sums_of_values_are_there_as_well_if_weights_are_half_floats():
     halves = plan(attention, *operands(32, 64, 32, 64, HALF), machine=FOUR_WARPS)
     single = plan(attention, *operands(32, 64, 32, 64, BFLOAT), machine=FOUR_WARPS)
-    assert len(products(halves)) == 4  # two of each 16 terms, and two of each 16 keys
+    assert len(products(halves)) == 3  # two of each 16 terms, and one of the 16 keys
     assert len(products(single)) == 2  # weights are float32
 
 
