@@ -113,8 +113,9 @@ def depths(name: str, values: tuple[int, ...], *rows: str) -> Sweep:
 
 
 def attention_tile(tile: AttentionTile) -> Target:
-    """A machine with one tile of attention of half floats."""
-    return replace(CUDA, grid=GRID._replace(warp_attention_tiles=(tile,)))
+    """A machine with another largest tile of attention of half floats."""
+    tiles = (tile, *GRID.warp_attention_tiles[1:])
+    return replace(CUDA, grid=GRID._replace(warp_attention_tiles=tiles))
 
 
 SWEEPS = {
