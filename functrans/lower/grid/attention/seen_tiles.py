@@ -6,28 +6,34 @@ of each tile before it processes it. (This is an inspector and an executor, as i
 `functrans.lower.product.narrowing`: most masks are data, and examining them takes little time
 compared with the products of a tile.)
 
-Skipping must be safe, because zero times infinity is NaN. Before the team skips a tile, it checks
-that the tile's contribution is exactly 0 (`LeftOut`), and otherwise processes it, too.
+Skipping must be safe, because zero times infinity is NaN. Each thread examines its share of the
+operands of tiles that are skipped (`LeftOut`). If any of them does not contribute exactly 0, the
+team processes these tiles in a second turn: since they change no maximum, they may come last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from functrans.loop.affine import lies_along
 from functrans.loop.nodes import ZERO, as_index, combine_pairwise, index
-from functrans.loop.scalar import BOOL, Scalar, const, convert, postorder
+from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, postorder, where
 from functrans.loop.simplify import FALSE, TRUE, Simplifier
-from functrans.loop.statements import Assign, If, Let, Reduce, Statement, local
+from functrans.loop.statements import Assign, If, Let, Reduce, Statement, Store, load, local
 from functrans.lower.grid.attention.pairs import Pairs
 from functrans.lower.grid.attention.softmax import Attention
-from functrans.lower.grid.attention.tiles import PairTiles
+from functrans.lower.grid.attention.tiles import PairTiles, counted, filled
 from functrans.lower.product.mask import Mask, mask_at
 
 INFINITY = float("inf")
 
 Held = tuple[Sequence[Statement], list[Scalar]]
 """Statements, and conditions that may hold after them."""
+
+Part = Callable[[Scalar], Iterator[Held]]
+"""From a thread to conditions on its share."""
 
 
 class LeftOut(NamedTuple):
@@ -105,14 +111,42 @@ def where_seen(
     if left_out is None:
         return [tiles.over_partners(body)]
     look = _Look(tiles, left_out)
-    is_seen = local(BOOL, "is_seen")
-    some, found = look.anywhere([look.chosen])
-    once: list[Statement] = [*found, Let((is_seen,), (some,))]
+    is_seen, again = local(BOOL, "is_seen"), local(BOOL, "again")
+    seen = look.is_seen(is_seen)
     large, before = look.anywhere([look.rows])
-    counts, more = look.anywhere([look.values, look.tests, look.partners])
-    if more:
-        once.append(If(~is_seen, (*more, Assign((is_seen,), (tiles.simplify(counts | large),)))))
-    return [*before, tiles.over_partners([*once, If(is_seen, tuple(body))])]
+    examined = [look.values, look.tests, look.partners]
+    if large is FALSE and not any(look.has(part) for part in examined):
+        return [tiles.over_partners([*seen, If(is_seen, tuple(body))])]
+    exposed = tiles.own("exposed", BOOL, 1)
+
+    def nothing(thread: Scalar) -> list[Statement]:
+        return filled(exposed, thread, False)
+
+    def examine(thread: Scalar) -> list[Statement]:
+        statements, holding = look.found_by(thread, examined)
+        so_far = load(exposed, (thread, ZERO))
+        some = combine_pairwise("or", [so_far, *holding])
+        return [*statements, Store(exposed, (thread, ZERO), some)]
+
+    def of_thread(thread: Scalar) -> Iterator[Held]:
+        yield [], [load(exposed, (thread, ZERO))]
+
+    turn = index("turn", 2)
+    is_first = eq(turn, 0)
+    loop = tiles.over_partners(
+        [
+            *seen,
+            If(where(is_first, is_seen, ~is_seen), tuple(body), (tiles.by_threads(examine),)),
+        ]
+    )
+    stop = where(is_first | again, loop.stop, 0)
+    some, combined = look.anywhere([of_thread])
+    return [
+        *before,
+        Let((again,), (large,)),
+        tiles.by_threads(nothing),
+        counted(turn, [replace(loop, stop=stop), *combined, Assign((again,), (again | some,))]),
+    ]
 
 
 class _Look:
@@ -128,15 +162,25 @@ class _Look:
         self.tiles = tiles
         self.of = of
 
-    def anywhere(
-        self, parts: Sequence[Callable[[Scalar], Iterator[Held]]]
-    ) -> tuple[Scalar, Sequence[Statement]]:
+    def anywhere(self, parts: Sequence[Part]) -> tuple[Scalar, Sequence[Statement]]:
         """Whether any thread finds something, and the statements that determine it.
 
         All loads are bound to names first, so that they do not wait for each other.
         """
         threads = self.tiles.tile.threads
         thread, some = index("thread", threads), local(BOOL, "some")
+        body, holding = self.found_by(thread, parts)
+        if not holding:
+            return FALSE, ()
+        value = combine_pairwise("or", holding)
+        loops = ((thread, ZERO, as_index(threads)),)
+        found = Reduce((some,), ("or",), (value,), loops, tuple(body), threads, whole=True)
+        return some, [found]
+
+    def found_by(
+        self, thread: Scalar, parts: Sequence[Part]
+    ) -> tuple[list[Statement], list[Scalar]]:
+        """The statements of a thread that determine some conditions, and the conditions."""
         body: list[Statement] = []
         holding: list[Scalar] = []
         for part in parts:
@@ -144,12 +188,16 @@ class _Look:
                 names = tuple(local(BOOL, "holds") for _ in values)
                 body += [*before, Let(names, tuple(self.tiles.simplify(x) for x in values))]
                 holding += names
-        if not holding:
-            return FALSE, ()
-        value = combine_pairwise("or", holding)
-        loops = ((thread, ZERO, as_index(threads)),)
-        found = Reduce((some,), ("or",), (value,), loops, tuple(body), threads, whole=True)
-        return some, [found]
+        return body, holding
+
+    def has(self, part: Part) -> bool:
+        """Whether there is anything to examine."""
+        return any(values for _, values in part(index("thread", self.tiles.tile.threads)))
+
+    def is_seen(self, name: Scalar) -> list[Statement]:
+        """Statements that declare whether any pair of a tile is not masked."""
+        some, found = self.anywhere([self.chosen])
+        return [*found, Let((name,), (some,))]
 
     def chosen(self, thread: Scalar) -> Iterator[Held]:
         """Whether any of a thread's pairs is not masked."""
@@ -161,13 +209,31 @@ class _Look:
             yield self._of_pairs(thread, [~test for test in self.of.tests])
 
     def _of_pairs(self, thread: Scalar, conditions: Sequence[Scalar]) -> Held:
-        tiles = self.tiles
-        rows = [tiles.named(tiles.operands.row(own)) for own in tiles.own_rows(thread)]
-        partners = [tiles.operands.partner(own) for own in tiles.own_partners(thread)]
-        pairs = [{**row.known, **partner} for row in rows for partner in partners]
+        """Conditions on a thread's share of the pairs, which is contiguous in the mask's memory."""
+        tiles, tile, pairs = self.tiles, self.tiles.tile, self.tiles.pairs
+        along = sum(lies_along(x, pairs.rows[-1], pairs.partners[-1]) for x in conditions)
+        lines, line = (tile.keys, tile.queries) if along else (tile.queries, tile.keys)
+        own, within = self._contiguous(thread, lines, line)
+        rows, partners = (within, own) if along else (own, within)
+        named = [tiles.named(tiles.operands.row(row)) for row in rows]
+        known = [tiles.operands.partner(partner) for partner in partners]
+        every = [{**row.known, **partner} for row in named for partner in known]
         # conditions on a row, or on a partner, are shared by several pairs
-        found = [x for known in pairs for x in tiles.substitute(conditions, known)]
-        return [row.declared for row in rows], [*dict.fromkeys(found)]
+        found = [x for each in every for x in tiles.substitute(conditions, each)]
+        return [row.declared for row in named], [*dict.fromkeys(found)]
+
+    def _contiguous(
+        self, thread: Scalar, lines: int, line: int
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """A thread's lines of a tile, and its places in these: whole lines, or a part of one."""
+        count = lines * line // self.tiles.tile.threads
+        parts = max(1, line // count)
+        first, part = self.tiles.operands.divided(thread, parts)
+        each = max(1, count // line)
+        return (
+            [self.tiles.simplify(first * each + number) for number in range(each)],
+            [self.tiles.simplify(part * (line // parts) + n) for n in range(line // parts)],
+        )
 
     def values(self, thread: Scalar) -> Iterator[Held]:
         """Whether a value of the tile is infinite or NaN."""

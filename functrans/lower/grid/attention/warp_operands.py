@@ -29,7 +29,7 @@ from functrans.loop.statements import (
     buffer,
     local,
 )
-from functrans.lower.grid.attention.operands import Known, Operands, padding
+from functrans.lower.grid.attention.operands import Known, Loaded, Operands, padding
 from functrans.lower.grid.attention.pairs import PairProduct, Values
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.copying import is_copied
@@ -40,6 +40,15 @@ BITS = np.dtype(np.uint16)
 
 RUN = WIDEST // BITS.itemsize
 """The elements of a run: 16 bytes of half floats."""
+
+
+class _Run(NamedTuple):
+    """Elements that a thread moves: their line and place in it, their bits, whether they exist."""
+
+    line: Scalar
+    start: Scalar
+    elements: list[Scalar]
+    exists: Scalar
 
 
 Numbers = Callable[[Scalar], list[Scalar]]
@@ -155,19 +164,36 @@ class WarpOperands(Operands):
     def moved(self, side: Side, thread: Scalar) -> list[Statement]:
         """A thread's share of an operand, moved to shared memory."""
         found: list[Statement] = []
-        threads, line = self.tile.threads, side.terms if side.terms_are_near else side.owners
-        runs = side.owners * side.terms // RUN
-        for start in range(0, runs, threads):
+        move = _copied if side.is_copied else _stored
+        for run in self._share_of_runs(side, thread):
+            places = [(run.line, self.simplify(run.start + step)) for step in range(RUN)]
+            body = move(side.tile, places, run.elements)
+            found += body if run.exists.op == "const" else [If(run.exists, tuple(body))]
+        return found
+
+    def _share_of_runs(self, side: Side, thread: Scalar) -> list[_Run]:
+        """A thread's runs of an operand; adjacent threads have adjacent ones."""
+        line = side.terms if side.terms_are_near else side.owners
+        count = side.owners * side.terms // RUN
+        found = []
+        for start in range(0, count, self.tile.threads):
             number = self.simplify(thread + start)
             of_line, within = self.divided(number, line // RUN)
             within = self.simplify(within * RUN)
             owner, term = side.place(of_line, within)  # which is its own inverse
             elements = [self.simplify(x) for x in side.run(owner, term)]
-            places = [(of_line, self.simplify(within + step)) for step in range(RUN)]
-            move = _copied if side.is_copied else _stored
-            body = move(side.tile, places, elements)
-            exists = self.simplify(number < runs)
-            found += body if exists.op == "const" else [If(exists, tuple(body))]
+            found.append(_Run(of_line, within, elements, self.simplify(number < count)))
+        return found
+
+    def share_of_values(self, number: int, thread: Scalar, stretch: Scalar) -> list[Loaded]:
+        """A thread's share of the values; the one stretch has all of them."""
+        side, found = self.values_side, []
+        for run in self._share_of_runs(side, thread):
+            owner, term = side.place(run.line, run.start)
+            for step, bits in enumerate(run.elements):
+                # (beyond the last run there are other elements of the operand, which do no harm)
+                own, at = (owner, term + step) if side.terms_are_near else (owner + step, term)
+                found.append(Loaded(0, own, at, bitcast(bits, side.tile.dtype)))
         return found
 
 
