@@ -328,13 +328,15 @@ def jax_on_a_gpu(here: Here) -> Any:
     jax.config.update("jax_platforms", "cpu" if here.stand_in else None)
     if not (here.stand_in or any(one.platform == "gpu" for one in jax.devices())):
         raise Cannot("JAX sees no GPU")
+    # products of float32 are those of float32, as here
+    jax.config.update("jax_default_matmul_precision", "highest")
     return jax
 
 
 def by_jax(here: Here, row: Row) -> Contestant:
     jax = jax_on_a_gpu(here)
-    rounded = "matmul_precision" in row.settings
-    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if rounded else "highest")
+    if "matmul_precision" in row.settings:
+        jax.config.update("jax_default_matmul_precision", "tensorfloat32")
     function = jax.jit(row.program(jax_library(jax.config.jax_platforms)[0]))
     operands = jax.device_put([on_host(here, x) for x in row.operands])
     return Contestant("JAX", lambda: function(*operands), functools.partial(by_the_clock, jax))

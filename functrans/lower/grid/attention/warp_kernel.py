@@ -7,7 +7,8 @@ tile:
     for each tile of queries, by a team:
         the queries' operands, into shared memory
         for each tile of keys, but for those that a mask leaves out:
-            start the copies of the keys' operands, and of the values
+            start the copies of the values, and of the keys' operands (if there is no mask, these
+            have been copied meanwhile)
             the products of a warp's queries and all keys, as accumulators in registers
             each thread: its scores, in their place, and the largest of them for each of its queries
             each thread: the largest so far of the four threads that share a query; its weights,
@@ -30,7 +31,7 @@ from functrans.loop import fragments
 from functrans.loop.fragments import ROWS, WARP
 from functrans.loop.grid import AttentionTile, Grid
 from functrans.loop.nodes import ZERO, as_index, combine_pairwise
-from functrans.loop.scalar import BOOL, Scalar, const, convert, fast_exp, where
+from functrans.loop.scalar import BOOL, Scalar, const, convert, fast_exp, minimum, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
     Address,
@@ -53,7 +54,7 @@ from functrans.lower.grid.attention.warp_operands import Side, WarpOperands
 from functrans.lower.grid.attention.warp_tiles import halves_of_product, in_half
 from functrans.lower.grid.products.recognition import SINGLE, extents
 from functrans.lower.nest.linearisation import delinearised
-from functrans.lower.select.root import Root
+from functrans.lower.select.root import Root, extent_of
 
 SHARING = 4
 """The threads that share a query."""
@@ -139,6 +140,10 @@ class _Kernel:
         self.operands = tiles.operands
         half, rows = of.weighted.dtype, of.tile.queries
         self.each = fragments.terms(half)
+        self.hidden = left_out(of, simplify) if of.leaves_out else None
+        sides = self.operands.partners_side, self.operands.values_side
+        self.ahead = self.hidden is None and all(side.is_copied for side in sides)
+        """Whether keys are copied while the previous tile is being weighted: it is known which."""
         width = self.operands.values_side.owners
         self.scores = tiles.own("scores", SINGLE, ROWS * of.tile.keys // WARP)
         self.sums = tiles.own("sums", SINGLE, ROWS * width // WARP)
@@ -157,11 +162,10 @@ class _Kernel:
         tiles = self.tiles
         of_keys = [tiles.by_threads(make) for make in (self._load, self._score, self._weigh)]
         of_keys.append(tiles.by_threads(self._sum))
-        hidden = left_out(self.of, self.simplify) if self.of.leaves_out else None
         return tiles.in_the_grid(
             (
                 tiles.by_threads(self._start),
-                *where_seen(tiles, hidden, of_keys),
+                *where_seen(tiles, self.hidden, of_keys),
                 tiles.by_threads(self._hand_over),
                 tiles.by_threads(self._result),
             )
@@ -171,13 +175,14 @@ class _Kernel:
 
     def _start(self, thread: Scalar) -> list[Statement]:
         """No sums, no scores yet; the queries' operands."""
-        queries = self.operands.rows_side
+        queries, keys = self.operands.rows_side, self.operands.partners_side
         return [
             *filled(self.sums, thread, 0),
             *filled(self.own_largest, thread, LOWEST),
             *filled(self.own_totals, thread, 0),
             *self.operands.moved(queries, thread),
             *([Await(0)] if queries.is_copied else []),
+            *([*self.operands.moved(keys, thread, ZERO), Await(1)] if self.ahead else []),
         ]
 
     def _load(self, thread: Scalar) -> list[Statement]:
@@ -185,12 +190,8 @@ class _Kernel:
         keys, values = self.operands.partners_side, self.operands.values_side
         behind = [Await(1)] if values.is_copied else [Await(0)] if keys.is_copied else []
         between = [Await(1)] if values.is_copied else []
-        return [
-            *self.operands.moved(keys, thread),
-            *between,
-            *self.operands.moved(values, thread),
-            *behind,
-        ]
+        first = [] if self.ahead else [*self.operands.moved(keys, thread), *between]
+        return [*first, *self.operands.moved(values, thread), *behind]
 
     def _score(self, thread: Scalar) -> list[Statement]:
         """A thread's scores, and the largest of them for each of its queries."""
@@ -224,8 +225,7 @@ class _Kernel:
 
     def _weigh(self, thread: Scalar) -> list[Statement]:
         """A thread's weights; its sums are scaled to the new largest scores."""
-        body: list[Statement] = []
-        scales = []
+        scales, body = [], self._next_keys(thread)
         for number, (row, numbers, places) in enumerate(self._rows_of(thread)):
             scale, more = self._grown(thread, row, as_index(number))
             scales.append(scale)
@@ -235,7 +235,16 @@ class _Kernel:
         for number, (which, _) in enumerate(own):
             place = thread, as_index(number)
             body.append(Store(self.sums, place, load(self.sums, place) * scales[which]))
-        return [*body, *([Await(0)] if self.operands.values_side.is_copied else [])]
+        behind = 1 if self.ahead else 0
+        return [*body, *([Await(behind)] if self.operands.values_side.is_copied else [])]
+
+    def _next_keys(self, thread: Scalar) -> list[Statement]:
+        """The copies of the next tile's keys, into the place of those that are no longer needed."""
+        if not self.ahead:
+            return []
+        block = self.operands.partner_block
+        following = minimum(block + 1, extent_of(block) - 1)  # the last one is copied once more
+        return self.operands.moved(self.operands.partners_side, thread, following)
 
     def _grown(self, thread: Scalar, row: Scalar, own: Scalar) -> tuple[Scalar, list[Statement]]:
         """The factor that scales a query's sums to its new largest score, which is stored."""

@@ -161,13 +161,23 @@ class WarpOperands(Operands):
         tile = buffer(label, operand.dtype, (lines, line + padding(operand.dtype, self.tile)))
         return Side(tile, owners, terms, near, copied, run)
 
-    def moved(self, side: Side, thread: Scalar) -> list[Statement]:
-        """A thread's share of an operand, moved to shared memory."""
+    def moved(self, side: Side, thread: Scalar, block: Scalar | None = None) -> list[Statement]:
+        """A thread's share of an operand, moved to shared memory.
+
+        Parameters
+        ----------
+        side : Side
+        thread : Scalar
+        block : Scalar, optional
+            The tile of partners, if not the current one.
+        """
         found: list[Statement] = []
         move = _copied if side.is_copied else _stored
+        other = {} if block is None else {self.partner_block: block}
         for run in self._share_of_runs(side, thread):
             places = [(run.line, self.simplify(run.start + step)) for step in range(RUN)]
-            body = move(side.tile, places, run.elements)
+            elements = [*self.substitute(run.elements, other)] if other else run.elements
+            body = move(side.tile, places, elements)
             found += body if run.exists.op == "const" else [If(run.exists, tuple(body))]
         return found
 
