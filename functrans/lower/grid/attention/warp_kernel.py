@@ -147,7 +147,7 @@ class _Kernel:
         width = self.operands.values_side.owners
         self.scores = tiles.own("scores", SINGLE, ROWS * of.tile.keys // WARP)
         self.sums = tiles.own("sums", SINGLE, ROWS * width // WARP)
-        self.own_largest = tiles.own("largest", of.score.dtype, 2)
+        self.own_largest = tiles.own("largest", SINGLE, 2)
         self.own_totals = tiles.own("totals", of.total.dtype, 2)
         self.parts = tiles.shared("parts", SINGLE, rows, SHARING)
         self.weights = tiles.shared("weights", half, rows, of.tile.keys + padding(half, of.tile))
@@ -250,12 +250,11 @@ class _Kernel:
         """The factor that scales a query's sums to its new largest score, which is stored."""
         before = load(self.own_largest, (thread, own))
         parts = [load(self.parts, (row, as_index(k))) for k in range(SHARING)]
-        found = combine_pairwise("max", [convert(part, before.dtype) for part in parts])
-        now, scale = local(before.dtype, "largest"), local(SINGLE, "scale")
-        old, new = (shift_of(self.of, x, self.simplify) for x in (before, now))
+        now, scale = local(SINGLE, "largest"), local(SINGLE, "scale")
+        old, new = (self._shift(x) for x in (before, now))
         grown = self._exponential(convert(old, SINGLE) - convert(new, SINGLE))
         return scale, [
-            Let((now,), (combine_pairwise("max", [before, found]),)),
+            Let((now,), (combine_pairwise("max", [before, *parts]),)),
             Let((scale,), (where(is_lowest(before), const(1, SINGLE), grown),)),
             Store(self.own_largest, (thread, own), now),
         ]
@@ -284,7 +283,7 @@ class _Kernel:
         largest = load(self.own_largest, (thread, own))
         return [
             query.declared,
-            Let((shift,), (shift_of(self.of, largest, self.simplify),)),
+            Let((shift,), (self._shift(largest),)),
             Let(names, tuple(weighted)),
             *(
                 Store(self.weights, (row, key), name)
@@ -292,6 +291,10 @@ class _Kernel:
             ),
             Store(self.own_totals, (thread, own), total * convert(scale, total.dtype) + more),
         ]
+
+    def _shift(self, largest: Scalar) -> Scalar:
+        """What is subtracted from scores, given the largest, which is a float32 here."""
+        return shift_of(self.of, convert(largest, self.of.score.dtype), self.simplify)
 
     def _exponential(self, x: Scalar) -> Scalar:
         """The exponential; where weights are float16, their rounding hides a small error."""
@@ -342,6 +345,7 @@ class _Kernel:
         body: list[Statement] = []
         for which, row in enumerate(self.tiles.own_rows(thread)):
             largest = load(self.own_largest, (thread, as_index(which)))
+            largest = convert(largest, of.score.dtype)
             (shift,) = self.substitute([of.shift], {of.largest: largest})
             parts = [load(self.parts, (row, as_index(k))) for k in range(SHARING)]
             total = combine_pairwise("add", [convert(x, of.total.dtype) for x in parts])
