@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
@@ -10,10 +11,12 @@ from functrans.ops.linalg.compiled import (
     composed,
     decompositions,
     elimination,
+    implicit_ql,
     lapack,
     reflections,
     written_out,
 )
+from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
 
 Rule = Callable[[Emission], None]
@@ -51,6 +54,19 @@ def blocked(
     def rule(at: Emission) -> None:
         has_kernels = "block_products" in at.target.stages and not at.target.in_loop
         (ours if has_kernels and applies(at) else library)(at)
+
+    return rule
+
+
+def across_lanes(ours: Rule, library: Rule) -> Rule:
+    """One rule for small matrices, across vector lanes, and another for larger ones."""
+
+    def rule(at: Emission) -> None:
+        limits, shape = at.target[Interleaving], at.eqn.inputs[0].aval.shape
+        has_vectors = len(at.eqn.outputs) > 1
+        most = limits.most_rows_with_vectors if has_vectors else limits.most_rows
+        fits = shape[-1] <= most and prod(shape[:-2]) >= limits.fewest_matrices
+        (ours if fits else library)(at)
 
     return rule
 
@@ -95,8 +111,8 @@ det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
 cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
-eigh = of_something(decompositions.eigh)
-eigvalsh = of_something(decompositions.eigvalsh)
+eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh))
+eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh))
 svd = of_something(decompositions.svd)
 svdvals = of_something(decompositions.svdvals)
 qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))

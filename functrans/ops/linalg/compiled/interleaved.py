@@ -1,0 +1,137 @@
+"""Small matrices across vector lanes: each lane of a vector computes a matrix of its own.
+
+The matrices of a stack are processed in groups of as many as vectors have lanes. They are copied
+to an interleaved layout, in which an element of all matrices of a group is one vector. A group with
+fewer matrices than lanes has copies of the last one in the others. No arithmetic combines lanes, so
+results depend neither on the other matrices of a stack, nor on a matrix's position in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.loop.nodes import ZERO, as_index, index, separated
+from functrans.loop.scalar import Scalar, minimum
+from functrans.loop.statements import Buffer, For, Let, Reduce, Statement, Store, buffer, load
+from functrans.loop.statements import local as new_local
+from functrans.ops.compiled.emission import Emission, Position
+from functrans.ops.linalg.compiled.decompositions import DOUBLE
+
+Body = tuple[Statement, ...]
+
+
+class Interleaving(NamedTuple):
+    """Thresholds for spectra of small matrices across vector lanes.
+
+    Measured: all of them (2 to 32 rows, 1 to 1000 matrices).
+    """
+
+    fewest_matrices: int = 2
+    """The fewest matrices of a stack: LAPACK takes 0.7 to 1.4 times as long for a single one, whose
+    code takes 0.02 s to compile instead of 0.15 s."""
+    most_rows: int = 32
+    """The most rows of matrices whose eigenvalues are computed across lanes."""
+    most_rows_with_vectors: int = 25
+    """The same with eigenvectors: for larger matrices LAPACK uses another algorithm (divide and
+    conquer), which chooses other signs."""
+    most_bytes_of_two: int = 1 << 15
+    """The most bytes of a group that fills two vectors, whose operations are independent of each
+    other: larger ones leave the first cache."""
+
+
+class Interleaved:
+    """The statements for a group of matrices, in double precision as in NumPy."""
+
+    def __init__(self, at: Emission) -> None:
+        self.emission = at
+        self.given = at.operand(0)
+        *leading, self.rows, self.columns = self.given.extents
+        self.leading = tuple(leading)
+        self.count = prod(leading)
+        self.lanes = _lanes(at, self.count, self.rows * self.columns)
+        self.group = index("group", -(-self.count // self.lanes))
+        self.lane = index("lane", self.lanes)
+        self.stack: list[Buffer] = []
+
+    def memory(self, name: str, *shape: int, dtype: np.dtype[np.generic] = DOUBLE) -> Buffer:
+        """Memory for a group: an array of vectors."""
+        self.stack.append(buffer(name, dtype, (*shape, self.lanes)))
+        return self.stack[-1]
+
+    def of(self, memory: Buffer, *position: Scalar | int) -> Scalar:
+        """An element, in all lanes."""
+        return load(memory, self._place(position))
+
+    def store(self, memory: Buffer, value: Scalar, *position: Scalar | int) -> Store:
+        """Store an element, in all lanes."""
+        return Store(memory, self._place(position), value)
+
+    def _place(self, position: Sequence[Scalar | int]) -> Position:
+        return (*map(self._number, position), self.lane)
+
+    def _number(self, x: Scalar | int) -> Scalar:
+        return self.emission.simplify(as_index(x))
+
+    def in_lanes(self, *body: Statement) -> For:
+        """Execute statements in all lanes at once."""
+        return For(self.lane, ZERO, as_index(self.lanes), body, self.lanes, whole=True)
+
+    def over_lanes(self, op: str, value: Scalar) -> tuple[Scalar, Reduce]:
+        """A number that combines those of all lanes."""
+        target = new_local(value.dtype, op)
+        loop = (self.lane, ZERO, as_index(self.lanes))
+        return target, Reduce((target,), (op,), (value,), (loop,), lanes=self.lanes, whole=True)
+
+    def loop(self, i: Scalar, start: Scalar | int, stop: Scalar | int, *body: Statement) -> For:
+        """A loop over rows or columns, the same in all lanes."""
+        return For(i, self._number(start), self._number(stop), body)
+
+    def folded(
+        self, op: str, value: Scalar, i: Scalar, start: Scalar | int, stop: Scalar | int
+    ) -> tuple[Scalar, Reduce]:
+        """A number that combines those of a loop, in each lane."""
+        target, loop = new_local(value.dtype, op), (i, self._number(start), self._number(stop))
+        return target, Reduce((target,), (op,), (value,), (loop,))
+
+    def in_turn(self, *body: Statement, only_given: bool = False) -> For:
+        """Execute statements lane by lane, for all lanes or for those with a given matrix."""
+        stop = as_index(self.lanes)
+        if only_given:
+            stop = self._number(minimum(self.count - self.group * self.lanes, stop))
+        return For(self.lane, ZERO, stop, body)
+
+    def at(self) -> Position:
+        """The position of a lane's matrix in the stack."""
+        number = self.group * self.lanes + self.lane
+        if self.count % self.lanes:
+            number = minimum(number, as_index(self.count - 1))
+        return tuple(map(self._number, separated(number, self.leading)))
+
+    def call(self, body: Body, *, work: int) -> None:
+        """Execute statements for each group; threads share the groups."""
+        stop = as_index(self.group.attribute[2])
+        loop = For(self.group, ZERO, stop, body, parallel=True)
+        largest = max(self.rows, self.columns, self.lanes)
+        self.emission.call(
+            (loop,), work=work * self.count, stack=self.stack, largest_constant=largest
+        )
+
+
+def _lanes(at: Emission, matrices: int, elements: int) -> int:
+    """The number of matrices in a group, as many as fill one vector or two, and at least two."""
+    full, lanes = at.target.lanes(DOUBLE.itemsize), 2
+    if 2 * full * elements * DOUBLE.itemsize <= at.target[Interleaving].most_bytes_of_two:
+        full *= 2
+    while lanes < min(full, matrices):
+        lanes *= 2
+    return lanes
+
+
+def let(*values: Scalar) -> tuple[tuple[Scalar, ...], Let]:
+    """Bind numbers to locals."""
+    names = tuple(new_local(x.dtype, "x") for x in values)
+    return names, Let(names, values)
