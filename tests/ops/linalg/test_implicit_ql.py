@@ -182,7 +182,7 @@ def test_gradients():
     _, vectors = np.linalg.eigh(a)
     top = vectors[..., -1]
     np.testing.assert_allclose(found, top[..., :, None] * top[..., None, :], atol=1e-13)
-    check_grads(jit(lambda a: np.sum(np.linalg.eigh(a)[1] ** 3)), (a,), order=2, max_elements=3)
+    check_grads(jit(lambda a: np.sum(np.linalg.eigh(a)[1] ** 3)), (a,), order=1, max_elements=3)
 
 
 def test_threads_share_groups(monkeypatch):

@@ -30,7 +30,7 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, While, load
+from functrans.loop.statements import Assign, Buffer, For, If, Let, Store, While, load
 from functrans.loop.statements import local as new_local
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
@@ -90,17 +90,16 @@ class _Spectrum(Tridiagonal):
         super().__init__(at)
         self.block = _Block(*(self.memory(name, dtype=INDEX) for name in _Block._fields))
         self.step = _Step(*(self.memory(name) for name in _Step._fields))
-        self.ranks = self.memory("ranks", self.n, dtype=INDEX)
-        self.order = self.memory("order", self.n, dtype=INDEX)
 
     def emit(self, values: Buffer, vectors: Buffer | None = None) -> None:
         self.has_vectors = vectors is not None
+        order, ranked = self.ordered(self.diagonal)
         body = (
             *self.tridiagonalised(),
             *(self.orthogonal() if self.has_vectors else ()),
             *(self._diagonalised() if self.n > 1 else ()),
-            self.in_lanes(*self._sorted()),
-            self.in_turn(*self._unpacked(values, vectors), only_given=True),
+            self.in_lanes(*ranked),
+            self.in_turn(*self._unpacked(order, values, vectors), only_given=True),
         )
         self.call(body, work=(4 if self.has_vectors else 2) * self.n**3)
 
@@ -345,30 +344,17 @@ class _Spectrum(Tridiagonal):
 
     # -- results -----------------------------------------------------------------------------------
 
-    def _sorted(self) -> Body:
-        """Rank sort, in each lane."""
-        n = self.n
-        i, j, k = (index(label, n) for label in "ijk")
-        value, other = self.of(self.diagonal, i), self.of(self.diagonal, j)
-        before = (other < value) | (eq(other, value) & (j < i))
-        rank, ranked = self.folded("add", where(before, as_index(1), ZERO), j, 0, n)
-        is_here = eq(self.of(self.ranks, j), k)
-        found, placed = self.folded("add", where(is_here, j, ZERO), j, 0, n)
-        return (
-            self.loop(i, 0, n, ranked, self.store(self.ranks, rank, i)),
-            self.loop(k, 0, n, placed, self.store(self.order, found, k)),
-        )
-
-    def _unpacked(self, values: Buffer, vectors: Buffer | None) -> tuple[Statement, ...]:
+    def _unpacked(self, order: Buffer, values: Buffer, vectors: Buffer | None) -> Body:
         n, lane, at = self.n, self.lane, self.at()
         i, k, place = index("i", n), index("k", n), new_local(INDEX, "place")
-        value = load(self.diagonal, (place, lane)) * load(self.power, (lane,))
+        power = load(self.power, (lane,))
+        value = load(self.diagonal, (place, lane)) * power
         body: Body = (
-            Let((place,), (bounded(load(self.order, (k, lane)), n, "clip"),)),
+            Let((place,), (bounded(load(order, (k, lane)), n, "clip"),)),
             Store(values, (*at, k), convert(value, values.dtype)),
         )
         if vectors is not None:
-            element = load(self.a, (i, place, lane)) * load(self.one, (lane,))
+            element = where(eq(power, power), load(self.a, (i, place, lane)), np.nan)
             store = Store(vectors, (*at, self.line(i), k), convert(element, vectors.dtype))
             body = (*body, self.loop(i, 0, n, store))
         return (self.loop(k, 0, n, *body),)

@@ -13,6 +13,7 @@ from functrans.ops.linalg.compiled import (
     elimination,
     implicit_ql,
     lapack,
+    one_sided,
     reflections,
     written_out,
 )
@@ -58,17 +59,29 @@ def blocked(
     return rule
 
 
-def across_lanes(ours: Rule, library: Rule) -> Rule:
-    """One rule for small matrices, across vector lanes, and another for larger ones."""
+def across_lanes(ours: Rule, library: Rule, most: Callable[[Emission, int], int]) -> Rule:
+    """One rule for stacks of small matrices, across vector lanes, and another for all others.
+
+    ``most`` gives the most rows and columns for a number of matrices.
+    """
 
     def rule(at: Emission) -> None:
-        limits, shape = at.target[Interleaving], at.eqn.inputs[0].aval.shape
-        has_vectors = len(at.eqn.outputs) > 1
-        most = limits.most_rows_with_vectors if has_vectors else limits.most_rows
-        fits = shape[-1] <= most and prod(shape[:-2]) >= limits.fewest_matrices
+        *leading, rows, columns = at.eqn.inputs[0].aval.shape
+        matrices, limits = prod(leading), at.target[Interleaving]
+        fits = matrices >= limits.fewest_matrices and max(rows, columns) <= most(at, matrices)
         (ours if fits else library)(at)
 
     return rule
+
+
+def _most_rows(at: Emission, _: int) -> int:
+    limits, has_vectors = at.target[Interleaving], len(at.eqn.outputs) > 1
+    return limits.most_rows_with_vectors if has_vectors else limits.most_rows
+
+
+def _most_rotated(at: Emission, matrices: int) -> int:
+    limits = at.target[Interleaving]
+    return limits.most_rotated_of_many if matrices >= limits.many else limits.most_rotated
 
 
 def _has_columns(at: Emission) -> bool:
@@ -111,10 +124,12 @@ det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
 cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
-eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh))
-eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh))
+eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh, _most_rows))
+eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh, _most_rows))
 svd = of_something(decompositions.svd)
-svdvals = of_something(decompositions.svdvals)
+svdvals = of_something(
+    across_lanes(one_sided.singular_values, decompositions.svdvals, _most_rotated)
+)
 qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))
 r = of_something(blocked(reflections.r, decompositions.r, _is_reflected))
 pinv = of_something(composed.pinv)

@@ -8,28 +8,21 @@ order. Matrices are scaled to size 1 by powers of two.
 
 from __future__ import annotations
 
-import numpy as np
-
 from functrans.loop.failures import EIGENVALUES_NOT_CONVERGED
-from functrans.loop.nodes import index, required
+from functrans.loop.nodes import index
 from functrans.loop.scalar import (
-    BOOL,
     Scalar,
     const,
-    convert,
     copysign,
-    eq,
     fma,
-    maximum,
     sqrt,
     where,
 )
-from functrans.loop.statements import Assign, For, Let, Store, load
-from functrans.loop.statements import local as new_local
+from functrans.loop.statements import For
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
-from functrans.ops.linalg.compiled.grid.rotations import Scale
 from functrans.ops.linalg.compiled.interleaved import Body, Interleaved, let
+from functrans.ops.linalg.compiled.scaling import Scale
 
 ONE = const(1, DOUBLE)
 NOTHING = const(0, DOUBLE)
@@ -48,8 +41,6 @@ class Tridiagonal(Interleaved):
         self.factors, self.products = (self.memory(x, self.n) for x in ("factors", "products"))
         self.power = self.memory("power")
         """What eigenvalues are multiplied by; NaN if a matrix has an infinity."""
-        self.one = self.memory("one")
-        """What eigenvectors are multiplied by: 1, or NaN."""
 
     def line(self, i: Scalar) -> Scalar:
         """The row of the given matrices that is processed as a row."""
@@ -70,39 +61,15 @@ class Tridiagonal(Interleaved):
 
     def _packed(self) -> For:
         i, j = index("i", self.n), index("j", self.n)
-        element = convert(load(self.given, (*self.at(), self.line(i), self.line(j))), DOUBLE)
-        store = Store(self.a, (i, j, self.lane), element)
+        store = self.copied(self.a, i, j, self.line(i), self.line(j))
         return self.in_turn(self.loop(i, 0, self.n, self.loop(j, 0, i + 1, store)))
 
     def _scaled(self) -> Body:
-        """Scale matrices to size 1. As in LAPACK, an infinity makes everything NaN.
-
-        Steps with NaN would not converge, so such matrices become zeros.
-        """
         if self.n == 1:
-            return self.store(self.power, ONE), self.store(self.one, ONE)
-        i, j = index("i", self.n), index("j", self.n)
-        a = self.of(self.a, i, j)
-        largest = new_local(DOUBLE, "largest")
-        maximised = Assign((largest,), (maximum(largest, abs(a)),))
-        scale, finite, well = Scale.of(largest), largest < np.inf, eq(largest, largest)
-        (power, factor, one), named = let(
-            where(finite, scale.power, np.nan),
-            where(finite, scale.reciprocal, 0),
-            where(finite, ONE, np.nan),
-        )
-        scaled = self.store(self.a, where(finite, a * factor, 0), i, j)
-        # LAPACK needs no steps for two rows
-        check = Let((new_local(BOOL, "well"),), (required(well, well, EIGENVALUES_NOT_CONVERGED),))
-        return (
-            Let((largest,), (NOTHING,)),
-            self.loop(i, 0, self.n, self.loop(j, 0, i + 1, maximised)),
-            *((check,) if self.n > 2 else ()),
-            named,
-            self.store(self.power, power),
-            self.store(self.one, one),
-            self.loop(i, 0, self.n, self.loop(j, 0, i + 1, scaled)),
-        )
+            return (self.store(self.power, ONE),)
+        # LAPACK takes no steps for two rows, so NaN is no failure there
+        status = EIGENVALUES_NOT_CONVERGED if self.n > 2 else 0
+        return self.scaled(self.a, self.n, lambda i: i + 1, self.power, status)
 
     def _reflected(self, i: Scalar) -> Body:
         """Reflect the rows and columns behind one, to annihilate it from its second row on."""
