@@ -65,6 +65,19 @@ def test_nothing_and_much_are_numpys(name):
             np.testing.assert_allclose(x, y, atol=1e-9)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", ["svd", "svdvals"])
+@pytest.mark.parametrize("shape", [(60, 30), (30, 60), (40, 60, 5), (40, 5, 60), (5000, 2)])
+def test_thin_matrices_are_decomposed_by_their_triangular_factor(name, shape):
+    """As by LAPACK, with its signs, but the QR factors are ours."""
+    f, a = DECOMPOSITIONS[name], matrices(*shape)
+    assert "vectors" in jit(f).lower(a).schedule()
+    for found, expected in zip(several(jit(f)(a)), several(f(a)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
+    square = a[..., : min(shape[-2:]), : min(shape[-2:])]
+    assert "vectors" not in jit(f).lower(square).schedule()
+
+
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_threads_give_equal_bits(name, monkeypatch):
     monkeypatch.setattr(config, "parallel_threshold", 0)

@@ -54,11 +54,22 @@ def test_vectors_of_another_length(monkeypatch):
 
 def test_small_values_keep_their_digits():
     """LAPACK loses those that are small beside the largest."""
-    lengths = 10.0 ** -np.arange(0, 120, 20)
+    lengths = 10.0 ** -np.arange(0, 48, 8)
     a = np.linalg.qr(drawn(20, 8, 6))[0] * lengths[::-1]
     expected = np.broadcast_to(lengths, (20, 6))
     np.testing.assert_allclose(singular_values(a), expected, rtol=20 * EPS)
     assert (np.abs(np.linalg.svd(a)[1] / expected - 1).max(axis=1) > 1e-3).all()
+
+
+def test_many_matrices_converge():
+    """Also those whose columns depend on each other, or have few digits."""
+    rng = np.random.default_rng(2)
+    for shape in ((5000, 2, 2), (5000, 3, 3), (3000, 6, 4)):
+        a = rng.normal(size=shape)
+        for each in (a, np.round(a), np.round(a, 2), a.astype(np.float32) / 3):
+            found, expected = singular_values(each), np.linalg.svd(each, compute_uv=False)
+            tolerance = 20 * np.finfo(each.dtype).eps * expected.max()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def test_bits_depend_neither_on_the_stack_nor_on_the_place_in_it():

@@ -19,8 +19,10 @@ from functrans.ops.linalg.factorisations import det_p
 from functrans.ops.linalg.in_parts import applied
 from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd, reciprocals
 from functrans.ops.linalg.matrices import identity, on_columns, on_rows, product, transposed
-from functrans.ops.linalg.svd import svd_p
+from functrans.ops.linalg.qr import qr_p, r_p
+from functrans.ops.linalg.svd import svd_p, svdvals_p
 from functrans.ops.reductions.reduce import reduce_prod
+from functrans.trace.stage import rewrite
 
 
 def pinv(at: Emission) -> None:
@@ -31,6 +33,30 @@ def pinv(at: Emission) -> None:
 def lstsq(at: Emission) -> None:
     """Least squares, by singular values."""
     inline(at, lstsq_by_svd)
+
+
+def svd_by_qr(at: Emission) -> None:
+    """Singular values and vectors of matrices with many more rows than columns, or the reverse."""
+    at.subprogram(rewrite(_svd_of_triangle, [at.eqn.inputs[0].aval]))
+
+
+def svdvals_by_qr(at: Emission) -> None:
+    """Singular values of such matrices."""
+    at.subprogram(rewrite(_svdvals_of_triangle, [at.eqn.inputs[0].aval]))
+
+
+def _svd_of_triangle(a: Any) -> list[Any]:
+    """As in LAPACK's `gesdd`, so signs are equal: of the triangular factor (Chan's algorithm)."""
+    is_wide = a.shape[-2] < a.shape[-1]
+    q, r = qr_p(transposed(a) if is_wide else a, complete=False)
+    u, s, vh = svd_p(transposed(r) if is_wide else r, full=False)
+    return [u, s, product(vh, transposed(q))] if is_wide else [product(q, u), s, vh]
+
+
+def _svdvals_of_triangle(a: Any) -> list[Any]:
+    is_wide = a.shape[-2] < a.shape[-1]
+    r = r_p(transposed(a) if is_wide else a)
+    return [svdvals_p(transposed(r) if is_wide else r)]
 
 
 def cholesky_cotangent(at: Emission) -> None:

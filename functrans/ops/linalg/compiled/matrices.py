@@ -103,6 +103,17 @@ def _is_reflected(at: Emission) -> bool:
     return bool(a.size * min(rows, columns) >= limits.least_reflected)
 
 
+def _is_of_triangle(at: Emission) -> bool:
+    """Whether singular values are those of a triangular factor: where LAPACK does so, too.
+
+    The QR factors of the matrix, or of its transpose, must be large enough for a blocked rule.
+    """
+    a = at.eqn.inputs[0].aval
+    least, most = sorted(a.shape[-2:])
+    is_thin = most > least > 1 and most >= 11 * least // 6 and not at.eqn.params.get("full", False)
+    return is_thin and bool(a.size * least >= at.target[elimination.Elimination].least_reflected)
+
+
 def largest_inverted(limits: Matrices) -> int:
     return limits.largest_inverted
 
@@ -126,9 +137,13 @@ cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.c
 cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
 eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh, _most_rows))
 eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh, _most_rows))
-svd = of_something(decompositions.svd)
+svd = of_something(blocked(composed.svd_by_qr, decompositions.svd, _is_of_triangle))
 svdvals = of_something(
-    across_lanes(one_sided.singular_values, decompositions.svdvals, _most_rotated)
+    across_lanes(
+        one_sided.singular_values,
+        blocked(composed.svdvals_by_qr, decompositions.svdvals, _is_of_triangle),
+        _most_rotated,
+    )
 )
 qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))
 r = of_something(blocked(reflections.r, decompositions.r, _is_reflected))

@@ -25,8 +25,9 @@ SWEEPS = 60
 
 ROUNDING = float(np.finfo(DOUBLE).eps) / 2
 
-SHORT = float(np.finfo(DOUBLE).tiny) / ROUNDING**2
-"""The square of a negligible length: the matrices are of size 1."""
+SHORT = ROUNDING**6
+"""The square of a negligible length: the matrices are of size 1. Each sweep shortens columns that
+depend on others by a rounding error, so that without a limit these would take many sweeps."""
 
 
 def singular_values(at: Emission) -> None:
@@ -95,7 +96,8 @@ class _Columns(Interleaved):
         a, k = self.a, index("k", self.m)
         x, y = self.of(a, p, k), self.of(a, q, k)
         (first, second, both), summed = self.all_folded("add", (x * x, y * y, x * y), k, 0, self.m)
-        tolerance = ROUNDING * max(self.m, 4) ** 0.5
+        # several times what rounding leaves, or rotations would never end
+        tolerance = 4 * ROUNDING * max(self.m, 4) ** 0.5
         turns = abs(both) > tolerance * (sqrt(first) * sqrt(second))
         turns = turns & (first > SHORT) & (second > SHORT)
         cotangent = (second - first) / where(turns, both + both, 1)
