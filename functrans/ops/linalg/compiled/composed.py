@@ -5,6 +5,8 @@ Those of real matrices are inlined; those of complex matrices are `parts` rules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal
 from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
 from functrans.ops.linalg.factorisations import det_p
 from functrans.ops.linalg.in_parts import applied
@@ -21,7 +24,7 @@ from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd, recipr
 from functrans.ops.linalg.matrices import identity, on_columns, on_rows, product, transposed
 from functrans.ops.linalg.qr import qr_p, r_p
 from functrans.ops.linalg.svd import svd_p, svdvals_p
-from functrans.ops.reductions.reduce import reduce_prod
+from functrans.ops.reductions.reduce import reduce_max, reduce_prod
 from functrans.trace.stage import rewrite
 
 
@@ -47,16 +50,31 @@ def svdvals_by_qr(at: Emission) -> None:
 
 def _svd_of_triangle(a: Any) -> list[Any]:
     """As in LAPACK's `gesdd`, so signs are equal: of the triangular factor (Chan's algorithm)."""
-    is_wide = a.shape[-2] < a.shape[-1]
+    is_wide, (a, known) = a.shape[-2] < a.shape[-1], _without_infinities(a)
     q, r = qr_p(transposed(a) if is_wide else a, complete=False)
     u, s, vh = svd_p(transposed(r) if is_wide else r, full=False)
-    return [u, s, product(vh, transposed(q))] if is_wide else [product(q, u), s, vh]
+    both = (u, product(vh, transposed(q))) if is_wide else (product(q, u), vh)
+    return [known(both[0]), known(s), known(both[1])]
 
 
 def _svdvals_of_triangle(a: Any) -> list[Any]:
-    is_wide = a.shape[-2] < a.shape[-1]
+    is_wide, (a, known) = a.shape[-2] < a.shape[-1], _without_infinities(a)
     r = r_p(transposed(a) if is_wide else a)
-    return [svdvals_p(transposed(r) if is_wide else r)]
+    return [known(svdvals_p(transposed(r) if is_wide else r))]
+
+
+def _without_infinities(a: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Matrices with zeros in place of those with infinities, and a function of their results.
+
+    Reflections would make them NaN, which is a failure. In LAPACK, singular values become NaN.
+    """
+    infinite = equal(reduce_max(absolute(a), axes=(a.ndim - 2, a.ndim - 1)), np.inf)
+
+    def chosen(instead: float, x: Any) -> Any:
+        mask = expand_axes(infinite, tuple(range(infinite.ndim, x.ndim)))
+        return select(broadcast_to(mask, shape=x.shape), instead, x)
+
+    return chosen(0.0, a), partial(chosen, np.nan)
 
 
 def cholesky_cotangent(at: Emission) -> None:
