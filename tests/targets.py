@@ -29,6 +29,7 @@ from functrans.ops.linalg.compiled.blas import Products
 from functrans.ops.linalg.compiled.elimination import Elimination
 from functrans.ops.linalg.compiled.forms import Forms
 from functrans.ops.linalg.compiled.grid.teams import Teams
+from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
@@ -43,8 +44,8 @@ RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
-        Elimination, Fission, Forms, Fusion, GatheredRows, InvariantPacking, Joins, Kernels,
-        LibraryTransforms, Materialisation, Matrices, Motion,
+        Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving, InvariantPacking, Joins,
+        Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Streaming, Teams, TermOrder,
         Tiling, Transforms, Unrolling, Vectors,
     )

@@ -226,7 +226,7 @@ def mixture(lib: Library) -> Job:
 
 SURFACE: dict[str, tuple[Workload, float]] = {
     "eigenvalues": (eigenvalues, 0.9),
-    "eigenvalues of many": (eigenvalues_of_many, 0.9),
+    "eigenvalues of many": (eigenvalues_of_many, 3.0),
     "singular values": (singular_values, 0.9),
     "QR": (orthogonal_triangular, 0.9),
     "Gaussian process": (gaussian_process, 0.9),

@@ -65,6 +65,35 @@ def test_nothing_and_much_are_numpys(name):
             np.testing.assert_allclose(x, y, atol=1e-9)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", ["svd", "svdvals"])
+@pytest.mark.parametrize("shape", [(60, 30), (30, 60), (40, 60, 5), (40, 5, 60), (20_000, 2)])
+def test_thin_matrices_are_decomposed_by_their_triangular_factor(name, shape):
+    """As by LAPACK, with its signs, but the QR factors are ours."""
+    f, a = DECOMPOSITIONS[name], matrices(*shape)
+    assert "vectors" in jit(f).lower(a).schedule()
+    for found, expected in zip(several(jit(f)(a)), several(f(a)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
+    square = a[..., : min(shape[-2:]), : min(shape[-2:])]
+    assert "vectors" not in jit(f).lower(square).schedule()
+
+
+@pytest.mark.parametrize("name", ["svd", "svdvals"])
+def test_thin_matrices_that_are_not_finite(name):
+    """Infinities make NaN of their own matrix (LAPACK: of its values), and NaN is an error."""
+    f, a = DECOMPOSITIONS[name], matrices(40, 60, 5)
+    usual = several(jit(f)(a))
+    a[7, 3, 2] = np.inf
+    for found, expected in zip(several(jit(f)(a)), usual, strict=True):
+        assert np.isnan(found[7]).all()
+        np.testing.assert_array_equal(np.delete(found, 7, 0), np.delete(expected, 7, 0))
+    assert np.isnan(np.linalg.svd(a)[1][7]).all()
+    a[7, 4, 2] = np.nan
+    for each in (f, jit(f)):
+        with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
+            each(a)
+
+
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_threads_give_equal_bits(name, monkeypatch):
     monkeypatch.setattr(config, "parallel_threshold", 0)

@@ -5,6 +5,8 @@ Those of real matrices are inlined; those of complex matrices are `parts` rules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,17 @@ from functrans.ops.arrays.structural import broadcast_to, cast, expand_axes
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.inlining import inline
 from functrans.ops.compiled.pairs import Pair
-from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.choice import absolute, select
+from functrans.ops.elementwise.compare import equal
 from functrans.ops.linalg.cholesky_derivative import cotangent_by_substitution
 from functrans.ops.linalg.factorisations import det_p
 from functrans.ops.linalg.in_parts import applied
 from functrans.ops.linalg.least_squares import lstsq_by_svd, pinv_by_svd, reciprocals
 from functrans.ops.linalg.matrices import identity, on_columns, on_rows, product, transposed
-from functrans.ops.linalg.svd import svd_p
-from functrans.ops.reductions.reduce import reduce_prod
+from functrans.ops.linalg.qr import qr_p, r_p
+from functrans.ops.linalg.svd import svd_p, svdvals_p
+from functrans.ops.reductions.reduce import reduce_max, reduce_prod
+from functrans.trace.stage import rewrite
 
 
 def pinv(at: Emission) -> None:
@@ -31,6 +36,45 @@ def pinv(at: Emission) -> None:
 def lstsq(at: Emission) -> None:
     """Least squares, by singular values."""
     inline(at, lstsq_by_svd)
+
+
+def svd_by_qr(at: Emission) -> None:
+    """Singular values and vectors of matrices with many more rows than columns, or the reverse."""
+    at.subprogram(rewrite(_svd_of_triangle, [at.eqn.inputs[0].aval]))
+
+
+def svdvals_by_qr(at: Emission) -> None:
+    """Singular values of such matrices."""
+    at.subprogram(rewrite(_svdvals_of_triangle, [at.eqn.inputs[0].aval]))
+
+
+def _svd_of_triangle(a: Any) -> list[Any]:
+    """As in LAPACK's `gesdd`, so signs are equal: of the triangular factor (Chan's algorithm)."""
+    is_wide, (a, known) = a.shape[-2] < a.shape[-1], _without_infinities(a)
+    q, r = qr_p(transposed(a) if is_wide else a, complete=False)
+    u, s, vh = svd_p(transposed(r) if is_wide else r, full=False)
+    both = (u, product(vh, transposed(q))) if is_wide else (product(q, u), vh)
+    return [known(both[0]), known(s), known(both[1])]
+
+
+def _svdvals_of_triangle(a: Any) -> list[Any]:
+    is_wide, (a, known) = a.shape[-2] < a.shape[-1], _without_infinities(a)
+    r = r_p(transposed(a) if is_wide else a)
+    return [known(svdvals_p(transposed(r) if is_wide else r))]
+
+
+def _without_infinities(a: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Matrices with zeros in place of those with infinities, and a function of their results.
+
+    Reflections would make them NaN, which is a failure. In LAPACK, singular values become NaN.
+    """
+    infinite = equal(reduce_max(absolute(a), axes=(a.ndim - 2, a.ndim - 1)), np.inf)
+
+    def chosen(instead: float, x: Any) -> Any:
+        mask = expand_axes(infinite, tuple(range(infinite.ndim, x.ndim)))
+        return select(broadcast_to(mask, shape=x.shape), instead, x)
+
+    return chosen(0.0, a), partial(chosen, np.nan)
 
 
 def cholesky_cotangent(at: Emission) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.linalg.compiled import cholesky as blocked_cholesky
@@ -10,10 +11,13 @@ from functrans.ops.linalg.compiled import (
     composed,
     decompositions,
     elimination,
+    implicit_ql,
     lapack,
+    one_sided,
     reflections,
     written_out,
 )
+from functrans.ops.linalg.compiled.interleaved import Interleaving
 from functrans.ops.linalg.matrices import Matrices
 
 Rule = Callable[[Emission], None]
@@ -55,6 +59,31 @@ def blocked(
     return rule
 
 
+def across_lanes(ours: Rule, library: Rule, most: Callable[[Emission, int], int]) -> Rule:
+    """One rule for stacks of small matrices, across vector lanes, and another for all others.
+
+    ``most`` gives the most rows and columns for a number of matrices.
+    """
+
+    def rule(at: Emission) -> None:
+        *leading, rows, columns = at.eqn.inputs[0].aval.shape
+        matrices, limits = prod(leading), at.target[Interleaving]
+        fits = matrices >= limits.fewest_matrices and max(rows, columns) <= most(at, matrices)
+        (ours if fits else library)(at)
+
+    return rule
+
+
+def _most_rows(at: Emission, _: int) -> int:
+    limits, has_vectors = at.target[Interleaving], len(at.eqn.outputs) > 1
+    return limits.most_rows_with_vectors if has_vectors else limits.most_rows
+
+
+def _most_rotated(at: Emission, matrices: int) -> int:
+    limits = at.target[Interleaving]
+    return limits.most_rotated_of_many if matrices >= limits.many else limits.most_rotated
+
+
 def _has_columns(at: Emission) -> bool:
     """Whether there are several right-hand sides: one takes the time of reading the matrix."""
     return at.eqn.inputs[1].aval.shape[-1] > 1
@@ -72,6 +101,17 @@ def _is_reflected(at: Emission) -> bool:
     if rows < min(columns, limits.fewest_rows_of_wide):
         return False
     return bool(a.size * min(rows, columns) >= limits.least_reflected)
+
+
+def _is_of_triangle(at: Emission) -> bool:
+    """Whether singular values are those of a triangular factor: where LAPACK does so, too.
+
+    The QR factors of the matrix, or of its transpose, must be large enough for a blocked rule.
+    """
+    a = at.eqn.inputs[0].aval
+    least, most = sorted(a.shape[-2:])
+    is_thin = most > least > 1 and most >= 11 * least // 6 and not at.eqn.params.get("full", False)
+    return is_thin and bool(a.size * least >= at.target[elimination.Elimination].least_reflected)
 
 
 def largest_inverted(limits: Matrices) -> int:
@@ -95,10 +135,16 @@ det = by_size(written_out.det, lapack.det)
 slogdet = by_size(written_out.slogdet, lapack.slogdet)
 cholesky_cotangent = of_something(blocked(blocked_cholesky.cotangent, composed.cholesky_cotangent))
 cofactor = by_size(written_out.cofactor, lapack.cofactor, by_minors)
-eigh = of_something(decompositions.eigh)
-eigvalsh = of_something(decompositions.eigvalsh)
-svd = of_something(decompositions.svd)
-svdvals = of_something(decompositions.svdvals)
+eigh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigh, _most_rows))
+eigvalsh = of_something(across_lanes(implicit_ql.spectrum, decompositions.eigvalsh, _most_rows))
+svd = of_something(blocked(composed.svd_by_qr, decompositions.svd, _is_of_triangle))
+svdvals = of_something(
+    across_lanes(
+        one_sided.singular_values,
+        blocked(composed.svdvals_by_qr, decompositions.svdvals, _is_of_triangle),
+        _most_rotated,
+    )
+)
 qr = of_something(blocked(reflections.qr, decompositions.qr, _is_reflected))
 r = of_something(blocked(reflections.r, decompositions.r, _is_reflected))
 pinv = of_something(composed.pinv)

@@ -32,7 +32,6 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Matrix,
     Rotation,
-    Scale,
     Tournament,
     conjugate,
     rotation,
@@ -42,6 +41,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
 )
 from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
 from functrans.ops.linalg.compiled.grid.teams import Body
+from functrans.ops.linalg.compiled.scaling import Scale
 
 
 def spectrum(at: Emission) -> None:

@@ -32,7 +32,6 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Limits,
     Rotation,
-    Scale,
     Tournament,
     rotation,
     scale_of,
@@ -40,6 +39,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
 )
 from functrans.ops.linalg.compiled.grid.teams import Body
 from functrans.ops.linalg.compiled.grid.views import View
+from functrans.ops.linalg.compiled.scaling import Scale
 
 STRETCH = 8
 """The terms of the product of two columns that each thread sums."""

@@ -14,18 +14,17 @@ import numpy as np
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import (
     Scalar,
-    bitcast,
     const,
     copysign,
     eq,
     maximum,
     minimum,
-    ne,
     sqrt,
     where,
 )
 from functrans.loop.statements import Buffer, Let, Reduce, Statement, Store, load, local
 from functrans.ops.compiled.emission import Position
+from functrans.ops.linalg.compiled.scaling import Scale
 
 Body = tuple[Statement, ...]
 
@@ -208,36 +207,6 @@ class Tournament(NamedTuple):
             where(ahead < rounds, ahead, ahead - rounds),
             where(eq(number, 0), rounds, where(behind < 0, behind + rounds, behind)),
         )
-
-
-class Scale(NamedTuple):
-    """Exact scaling of matrices to size 1, by powers of two.
-
-    Parameters
-    ----------
-    power, reciprocal : Scalar
-        Approximately the largest absolute value of an element, and the factor of the elements. As
-        in LAPACK, everything becomes NaN if there is an infinity.
-    finite : Scalar
-        Whether all elements are finite.
-    """
-
-    power: Scalar
-    reciprocal: Scalar
-    finite: Scalar
-
-    @classmethod
-    def of(cls, largest: Scalar) -> Scale:
-        about = np.finfo(largest.dtype)
-        integer = np.dtype(f"i{largest.dtype.itemsize}")
-        fraction, bias = int(about.nmant), int(about.maxexp) - 1
-        # the exponents of both are normal, with room for sums of squares
-        furthest = 2.0 ** (bias - fraction - 2)
-        inside = minimum(maximum(largest, 1 / furthest), furthest)
-        exponent = bitcast(inside, integer) & const(-1 << fraction, integer)
-        opposite = bitcast(const(2 * bias << fraction, integer) - exponent, largest.dtype)
-        finite = ne(largest, np.inf)
-        return cls(bitcast(exponent, largest.dtype), where(finite, opposite, np.nan), finite)
 
 
 def scale_of(size: Scalar, indices: Sequence[Scalar], lanes: int) -> tuple[Scale, Body]:

@@ -21,7 +21,6 @@ from functrans.ops.linalg.compiled.grid.rotations import (
     SWEEPS,
     Matrix,
     Number,
-    Scale,
     conjugate,
     named,
     rotation,
@@ -30,6 +29,7 @@ from functrans.ops.linalg.compiled.grid.rotations import (
 )
 from functrans.ops.linalg.compiled.grid.spectrum import Spectrum, rotated_or_kept
 from functrans.ops.linalg.compiled.grid.teams import Body, Teams
+from functrans.ops.linalg.compiled.scaling import Scale
 from functrans.ops.linalg.matrices import Matrices
 
 

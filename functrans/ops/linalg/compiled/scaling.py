@@ -1,0 +1,39 @@
+"""Exact scaling of matrices by powers of two."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from functrans.loop.scalar import Scalar, bitcast, const, maximum, minimum, ne, where
+
+
+class Scale(NamedTuple):
+    """Exact scaling of matrices to size 1, by powers of two.
+
+    Parameters
+    ----------
+    power, reciprocal : Scalar
+        Approximately the largest absolute value of an element, and the factor of the elements. As
+        in LAPACK, everything becomes NaN if there is an infinity.
+    finite : Scalar
+        Whether all elements are finite.
+    """
+
+    power: Scalar
+    reciprocal: Scalar
+    finite: Scalar
+
+    @classmethod
+    def of(cls, largest: Scalar) -> Scale:
+        about = np.finfo(largest.dtype)
+        integer = np.dtype(f"i{largest.dtype.itemsize}")
+        fraction, bias = int(about.nmant), int(about.maxexp) - 1
+        # the exponents of both are normal, with room for sums of squares
+        furthest = 2.0 ** (bias - fraction - 2)
+        inside = minimum(maximum(largest, 1 / furthest), furthest)
+        exponent = bitcast(inside, integer) & const(-1 << fraction, integer)
+        opposite = bitcast(const(2 * bias << fraction, integer) - exponent, largest.dtype)
+        finite = ne(largest, np.inf)
+        return cls(bitcast(exponent, largest.dtype), where(finite, opposite, np.nan), finite)
