@@ -275,6 +275,10 @@ class Grid(NamedTuple):
     rows: int = 32 << 10
     """The most bytes of rows that a team may hold in shared memory; its partial sums need some,
     too."""
+    long_rows: int = 215 << 10
+    """The most bytes of longer rows that a block holds in shared memory if each thread only needs
+    its own elements: a row of 50,257 float32 takes 201 KB. Up to half of this, two blocks of 1024
+    threads are resident."""
     recomputed: int = 12
     """The operations for each byte of a longer row up to which it is recomputed and not written
     to memory: this saves the writing, and one more reading of its operands. At 4.8 TB/s a byte
@@ -355,3 +359,8 @@ class Grid(NamedTuple):
     tile."""
     fewest_tiles: int = 4
     """The fewest tiles of keys for which a mask is examined, in order to skip masked tiles."""
+
+    @property
+    def room_of_long_rows(self) -> int:
+        """The bytes of long rows that a block can hold, besides slices and partial sums."""
+        return min(self.long_rows, self.largest_shared - self.slices)
