@@ -337,6 +337,11 @@ class Grid(NamedTuple):
     """The most nodes of expressions in the epilogue of a product's kernel, counting repetitions:
     for all accumulators of a thread, such as a hyperbolic tangent for 16 of them, or a bias and
     a maximum for 64; otherwise for one row of them, in a loop over rows."""
+    waves: int = 16
+    """If a few long rows are summed in parts, a multiprocessor executes so many times the blocks
+    that it holds, so that all multiprocessors finish at about the same time. With more, parts are
+    shorter, and a block spends more of its time on its last loads and on combining its threads'
+    sums."""
     attention_tiles: tuple[AttentionTile, ...] = (
         AttentionTile(64, 64, 32, 4, 4),
         AttentionTile(32, 64, 32, 4, 4),

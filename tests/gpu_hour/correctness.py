@@ -143,6 +143,7 @@ TABLES = {
     "lines": ({**grids.ELEMENTWISE, **grids.REDUCING}, [(70_001,)], [(9,)]),
     "rows": ({**grids.ROWS, **grids.ACROSS}, [(33, 1025)], [(3, 5)]),
     "long rows": (grids.ROWS, [(5, 50_257)], [(2, 17)]),
+    "many long rows": (grids.ROWS, [(33, 20_001)], [(9, 17)]),
     "attention": (grids.ATTENTION, [(129, 18), (257, 18), (257, 5)], [(3, 2), (5, 2), (5, 3)]),
 }
 """Functions with the shapes of their operands: on a GPU, and on a stand-in."""

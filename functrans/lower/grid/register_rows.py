@@ -51,6 +51,10 @@ from functrans.lower.plan import Step
 WORD = 4
 """The bytes of a register."""
 
+_UNROLLED = 64
+"""The most rounds of a copying loop that are unrolled: if elements of two bytes cannot be copied
+asynchronously, sixteen or so of their loads are then in flight."""
+
 _ANY = index("any")
 """Stands for the index of any loop."""
 
@@ -241,7 +245,9 @@ class _Rows:
         counter = index("k", self.sizes.value(stop))
         (own,) = self.simplify.substitute([element], {_ANY: counter})
         copy = Store(row, (counter,), own, late=True)
-        return For(counter, ZERO, stop, (copy,), lanes=self.given.team), Await(0)
+        loop = For(counter, ZERO, stop, (copy,), lanes=self.given.team)
+        few = self._rounds(stop) <= _UNROLLED
+        return self._with_rounds(loop, {stop} if few else set()), Await(0)
 
     def _cachable(self, statement: Statement) -> dict[tuple[Scalar, Scalar], None]:
         """Loads of arrays whose indices only depend on the loop's index and on the band's."""

@@ -210,10 +210,11 @@ def column_reduction(draft: Draft) -> Draft:
 def register_rows(draft: Draft) -> Draft:
     """Put rows into registers if each thread of a team needs only its own elements.
 
-    `grid/register_rows.py`. A softmax then reads its rows from memory once.
+    `grid/register_rows.py`. A softmax then reads its rows from memory once. Longer rows are in
+    shared memory, without barriers.
 
     Expects steps.
-    Leaves steps with rows that are private to threads, in unrolled loops.
+    Leaves steps with rows that are private to threads, in unrolled loops if in registers.
     """
     grid = draft.target.grid
     assert grid is not None

@@ -209,7 +209,8 @@ def test_a_long_row_is_copied_to_shared_memory_once(function, row):
     assert [one.name for one in kernel.scratch] == [row]
     assert kernel.long == kernel.dealt == kernel.scratch
     assert not any(isinstance(each, Barrier) for each in walk(kernel.body))
-    assert loaded_in(emit(kernel, CUDA.grid)) == (0, 1)
+    rounds = -(-50_257 // kernel.team)
+    assert loaded_in(emit(kernel, CUDA.grid)) == (0, rounds)
     assert launch(kernel, CUDA.grid).shared == 201_040
 
 
@@ -223,6 +224,11 @@ def test_a_long_row_is_copied_to_shared_memory_once(function, row):
 def test_copies_are_as_wide_as_rows_are_aligned(columns, dtype, copy):
     (step,) = plan(softmax, np.broadcast_to(dtype(1), (500, columns))).steps
     assert f"    {copy}(t1_row" in emit(step.kernel, CUDA.grid)
+
+
+def test_elements_that_cannot_be_copied_are_loaded_once_with_several_loads_in_flight():
+    (step,) = plan(softmax, np.broadcast_to(np.float16(1), (2048, 50_257))).steps
+    assert loaded_in(emit(step.kernel, CUDA.grid)) == (-(-50_257 // 1024), 0)
 
 
 @pytest.mark.parametrize(
