@@ -279,6 +279,9 @@ class Grid(NamedTuple):
     """The most bytes of longer rows that a block holds in shared memory if each thread only needs
     its own elements: a row of 50,257 float32 takes 201 KB. Up to half of this, two blocks of 1024
     threads are resident."""
+    rows_of_a_team: int = 8
+    """The most long rows that a team processes one after the other if only one block fits: all
+    but the first are copied while the results of another one are stored."""
     recomputed: int = 12
     """The operations for each byte of a longer row up to which it is recomputed and not written
     to memory: this saves the writing, and one more reading of its operands. At 4.8 TB/s a byte

@@ -34,6 +34,8 @@ LOW = {
         "rows": (64, 32 << 10),
         "long_rows": (0, 2000, 215 << 10),
         "row_registers": (0, 64),
+        "rows_of_a_team": (1, 2, 8),
+        "blocks": (1, 264),
         "slices": (64, 12 << 10),
         "largest_expanded": (0, 1 << 30),
         "threads": (4, 132 * 2048),

@@ -139,6 +139,9 @@ SWEEPS = {
         "layer norm of rows of 50,257", "softmax of rows of 20,000",
         "softmax of rows of 50,257, bfloat16",
     ),
+    "rows_of_a_team": of_grid(
+        "rows_of_a_team", (1, 4, 8, 16), "softmax of rows of 50,257", "layer norm of rows of 50,257"
+    ),
     "sort_registers": of_grid(
         "sort_registers", (8, 16, 32), "sorted rows", "order of rows", "a long sort"
     ),

@@ -195,13 +195,14 @@ class _Printer(Printer):
 
     def _stores(self, stores: Sequence[Store]) -> None:
         """Stores in order; those to adjacent elements become one access."""
-        copied, stores = copies(stores, self.constant, self.simplify)
-        self._copies(copied)
-        for run in in_any_order(stores, self.simplify):
-            if run[0].op is not None:
-                super().statements(run)
-            else:
-                self._together(run)
+        for _, run in groupby(stores, lambda each: each.late):
+            copied, rest = copies(list(run), self.constant, self.simplify)
+            self._copies(copied)
+            for together in in_any_order(rest, self.simplify):
+                if together[0].op is not None:
+                    super().statements(together)
+                else:
+                    self._together(together)
 
     def _copies(self, copied: Sequence[Copy]) -> None:
         for each in copied:
