@@ -118,3 +118,16 @@ def test_gradients_and_batches(function):
     machine = target(CUDA, grid=FEW)
     for found in interpreted(plan(function, x, machine=machine), [x]):
         np.testing.assert_allclose(found, function(x.astype(float)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("columns", "copy", "rounds"), [(254, "copy8", 4), (256, "copy", 2)])
+def test_wide_copies(columns, copy, rounds):
+    x = np.random.default_rng(0).normal(size=(9, columns)).astype(np.float32)
+    machine = target(CUDA, grid=FEW | {"largest_team": 32, "largest_shared": 2000})
+    made = plan(softmax, x, machine=machine)
+    (step,) = made.steps
+    assert rows_of_teams(step) == (2, 5)
+    assert len(re.findall(rf"\b{copy}\(", emit(step.kernel, machine.grid))) == rounds + 1
+    for run in (interpreted, emulated):
+        arguments = (machine.grid,) if run is emulated else ()
+        np.testing.assert_allclose(run(made, [x], *arguments)[0], softmax(x), rtol=1e-5)
