@@ -231,6 +231,9 @@ class Grid(NamedTuple):
     largest_expanded: int = 1 << 30
     """The largest row, in bytes for all iterations, that becomes global memory if a kernel
     cannot hold it."""
+    longest_in_turns: int = 64 << 10
+    """The bytes of the longest such row for which iterations are executed one after the other if
+    this is too much global memory."""
     largest_local: int = 1024
     """The most bytes of rows that are private to a thread."""
     shared: int = 48 << 10

@@ -193,6 +193,7 @@ def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
 def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Grid) -> bool:
     """Replace a row by a buffer with one row for each iteration of some loops, if there is room."""
     fits = prod(map(extent, loops)) * row.nbytes <= grid.largest_expanded
+    fits = fits or row.nbytes > grid.longest_in_turns
     around = loops if fits else ()
     one = buffer(f"{row.name}s", row.dtype, (*map(extent, around), *row.shape))
     relocation.moved[row] = one, tuple(loop.index for loop in around)

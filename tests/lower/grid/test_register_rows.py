@@ -245,6 +245,17 @@ def test_only_rows_that_fit_are_in_shared_memory(room, columns, is_long):
     assert not made.offsets
 
 
+@pytest.mark.parametrize("columns", [10_000, 20_000, 50_257])
+def test_long_rows_that_cannot_be_dealt_are_in_memory(columns):
+    def reversed_(x):
+        y = np.sin(np.exp(np.sin(x)))
+        return y[:, ::-1] / y.sum(axis=1, keepdims=True)
+
+    (step,) = plan(reversed_, np.broadcast_to(np.float32(1), (8192, columns))).steps
+    assert not step.kernel.scratch
+    assert (step.kernel.team, step.extent) == (1024, 8192)
+
+
 def test_rows_are_in_registers_if_two_blocks_are_resident_then():
     made = [plan(softmax, np.broadcast_to(np.float32(1), (500, n))) for n in (16_384, 16_385)]
     (short,), (long,) = (each.steps for each in made)
