@@ -32,8 +32,9 @@ def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid
     users = Counter(one for nest in nests for one in loaded(nest.body) | stored(nest.body))
     made = []
     for nest in nests:
-        targets = (each.target for each in walk(nest.body) if isinstance(each, Store))
-        for one in () if nest.team else dict.fromkeys(targets):
+        targets = [each.target for each in walk(nest.body) if isinstance(each, Store)]
+        # (a row that is computed again reads earlier rows where it was read)
+        for one in () if nest.team else reversed(dict.fromkeys(targets)):
             if users[one] == 1 and one not in lasting and not _is_held(nest, one, grid):
                 body = _without(nest.body, one, grid)
                 kept = tuple(row for row in nest.scratch if row is not one)

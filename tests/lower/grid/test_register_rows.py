@@ -245,6 +245,13 @@ def test_only_rows_that_fit_are_in_shared_memory(room, columns, is_long):
     assert not made.offsets
 
 
+def test_rows_that_are_gathered_are_computed_again():
+    x, i = np.broadcast_to(np.float32(1), (500, 12_000)), np.zeros(40, int)
+    made = plan(lambda x, i: softmax(x)[:, i], x, i)
+    assert len(made.steps) == 1
+    assert not made.offsets
+
+
 @pytest.mark.parametrize("columns", [10_000, 20_000, 50_257])
 def test_long_rows_that_cannot_be_dealt_are_in_memory(columns):
     def reversed_(x):
