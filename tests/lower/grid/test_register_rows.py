@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -30,7 +31,7 @@ from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import Plan, Step
 from functrans.lower.verify import verify
-from tests.emit.cuda.programs import emulated, interpreted, plan
+from tests.emit.cuda.programs import emulated, interpreted, machine_code, plan
 from tests.loop.evaluate import Memory
 from tests.loop.evaluate_grid import evaluate_grid
 from tests.targets import target
@@ -73,6 +74,21 @@ def test_rows_of_all_lengths(function, columns):
     np.testing.assert_allclose(found[0], function(x), rtol=1e-5, atol=1e-6)
     if columns < 64:
         np.testing.assert_allclose(interpreted(made, [x])[0], found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [70, 72])
+def test_rows_of_bfloat16(columns):
+    def rounded(x):
+        return softmax(x.astype(np.float32)).astype(x.dtype)
+
+    x = drawn(17, columns).astype(ml_dtypes.bfloat16)
+    for machine in (CUDA, LONG):
+        made = plan(rounded, x, machine=machine)
+        assert made.steps[0].kernel.dealt
+        np.testing.assert_allclose(
+            emulated(made, [x])[0].astype(np.float32), rounded(x).astype(np.float32), rtol=1e-2
+        )
+    machine_code(made.steps[0].kernel)
 
 
 @pytest.mark.full
