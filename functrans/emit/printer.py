@@ -449,7 +449,8 @@ def in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32) if dtype == HALF else dtype
+    """The dtype of variables that hold elements of a dtype."""
+    return np.dtype(np.float32) if dtype == HALF else in_memory(dtype)
 
 
 def _typed(text: str, dtype: np.dtype[Any]) -> str:

@@ -231,6 +231,9 @@ class Grid(NamedTuple):
     largest_expanded: int = 1 << 30
     """The largest row, in bytes for all iterations, that becomes global memory if a kernel
     cannot hold it."""
+    longest_in_turns: int = 64 << 10
+    """The bytes of the longest such row for which iterations are executed one after the other if
+    this is too much global memory."""
     largest_local: int = 1024
     """The most bytes of rows that are private to a thread."""
     shared: int = 48 << 10
@@ -275,6 +278,13 @@ class Grid(NamedTuple):
     rows: int = 32 << 10
     """The most bytes of rows that a team may hold in shared memory; its partial sums need some,
     too."""
+    long_rows: int = 215 << 10
+    """The most bytes of longer rows that a block holds in shared memory if each thread only needs
+    its own elements: a row of 50,257 float32 takes 201 KB. Up to half of this, two blocks of 1024
+    threads are resident."""
+    rows_of_a_team: int = 8
+    """The most long rows that a team processes one after the other if only one block fits: all
+    but the first are copied while the results of another one are stored."""
     recomputed: int = 12
     """The operations for each byte of a longer row up to which it is recomputed and not written
     to memory: this saves the writing, and one more reading of its operands. At 4.8 TB/s a byte
@@ -333,6 +343,11 @@ class Grid(NamedTuple):
     """The most nodes of expressions in the epilogue of a product's kernel, counting repetitions:
     for all accumulators of a thread, such as a hyperbolic tangent for 16 of them, or a bias and
     a maximum for 64; otherwise for one row of them, in a loop over rows."""
+    waves: int = 16
+    """If a few long rows are summed in parts, a multiprocessor executes so many times the blocks
+    that it holds, so that all multiprocessors finish at about the same time. With more, parts are
+    shorter, and a block spends more of its time on its last loads and on combining its threads'
+    sums."""
     attention_tiles: tuple[AttentionTile, ...] = (
         AttentionTile(64, 64, 32, 4, 4),
         AttentionTile(32, 64, 32, 4, 4),
@@ -355,3 +370,8 @@ class Grid(NamedTuple):
     tile."""
     fewest_tiles: int = 4
     """The fewest tiles of keys for which a mask is examined, in order to skip masked tiles."""
+
+    @property
+    def room_of_long_rows(self) -> int:
+        """The bytes of long rows that a block can hold, besides slices and partial sums."""
+        return min(self.long_rows, self.largest_shared - self.slices)

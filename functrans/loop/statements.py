@@ -393,7 +393,9 @@ class Kernel:
         with as many lanes are dealt to them; they share the scratch.
     dealt : tuple of Buffer
         The rows of a team's scratch of which each thread only accesses elements that it has
-        written itself.
+        written itself: in registers, except for those in ``long``.
+    long : tuple of Buffer
+        Those of the dealt rows that are in shared memory.
     narrow : bool
         In a grid, whether the indices of all threads are known to fit into 31 bits.
     private : tuple of Buffer
@@ -410,6 +412,7 @@ class Kernel:
     dealt: tuple[Buffer, ...] = ()
     narrow: bool = False
     private: tuple[Buffer, ...] = ()
+    long: tuple[Buffer, ...] = ()
 
     @property
     def band(self) -> tuple[For, ...]:

@@ -46,6 +46,7 @@ def text(kernel: Kernel) -> str:
     lines = [f"kernel({', '.join(map(typed, kernel.buffers))}; {kernel.sizes} sizes)"]
     lines[0] += "  # narrow" if kernel.narrow else ""
     kinds = dict.fromkeys(kernel.private, "private") | dict.fromkeys(kernel.dealt, "dealt")
+    kinds |= dict.fromkeys(kernel.long, "long")
     lines += [f"  {kinds.get(row, 'scratch')} {typed(row)}" for row in kernel.scratch]
     lines += printer.statements(kernel.body, 1)
     return "\n".join(lines)

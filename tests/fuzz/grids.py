@@ -32,6 +32,10 @@ LOW = {
         "launch": (0, 20, 4000),
         "at_once": (1, 8, 1 << 13),
         "rows": (64, 32 << 10),
+        "long_rows": (0, 2000, 215 << 10),
+        "row_registers": (0, 64),
+        "rows_of_a_team": (1, 2, 8),
+        "blocks": (1, 264),
         "slices": (64, 12 << 10),
         "largest_expanded": (0, 1 << 30),
         "threads": (4, 132 * 2048),
@@ -56,7 +60,7 @@ def draw_target(rng) -> Any:
     """A GPU for which small arrays are large."""
     return target(
         CUDA,
-        largest_scratch=int(rng.choice([64, 1 << 16])),
+        largest_scratch=int(rng.choice([64, 1 << 18])),
         **{
             record: {
                 name: options[int(rng.integers(len(options)))] for name, options in own.items()

@@ -143,6 +143,9 @@ TABLES = {
     "lines": ({**grids.ELEMENTWISE, **grids.REDUCING}, [(70_001,)], [(9,)]),
     "rows": ({**grids.ROWS, **grids.ACROSS}, [(33, 1025)], [(3, 5)]),
     "long rows": (grids.ROWS, [(5, 50_257)], [(2, 17)]),
+    "many long rows": (grids.ROWS, [(33, 20_001)], [(9, 17)]),
+    # (each team has two)
+    "rows of a team": ({"softmax": grids.ROWS["softmax"]}, [(2200, 30_001)], [(9, 17)]),
     "attention": (grids.ATTENTION, [(129, 18), (257, 18), (257, 5)], [(3, 2), (5, 2), (5, 3)]),
 }
 """Functions with the shapes of their operands: on a GPU, and on a stand-in."""
@@ -214,7 +217,7 @@ SANITIZED = (
     "rows of float32: columns", "rows of float64: by rows", "rows of float32: transposed",
     "lines of float64: running", "lines of float64: gradient of a gather", "lines of float64: sum",
     "attention of float32: causal attention", "attention of float32: gradient of attention",
-    "twice: gradient of recurrent", "twice: per sample",
+    "twice: gradient of recurrent", "twice: per sample", "many long rows of float32: softmax",
 )  # fmt: skip
 """Cases of this part that are run under compute-sanitizer: a kernel of each kind."""
 

@@ -174,6 +174,19 @@ MOVING = {
         lambda lib: lambda x: softmax(x, lib.np), (LONG,),
         torch=lambda torch: lambda x: torch.softmax(x, -1),
     ),
+    "layer norm of rows of 50,257": Row(
+        lambda lib: lambda x: layer_norm(x, lib.np), (LONG,),
+        torch=lambda torch: lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    ),
+    "softmax of rows of 20,000": Row(
+        lambda lib: lambda x: softmax(x, lib.np), (Operand((13_000, 20_000), (2, 60)),),
+        torch=lambda torch: lambda x: torch.softmax(x, -1),
+    ),
+    "softmax of rows of 50,257, bfloat16": Row(
+        lambda lib: lambda x: softmax(x.astype(np.float32), lib.np).astype(x.dtype),
+        (LONG._replace(dtype=ml_dtypes.bfloat16),), tolerance=1e-2,
+        torch=lambda torch: lambda x: torch.softmax(x, -1),
+    ),
     "softmax of rows of 8,192": Row(
         lambda lib: lambda x: softmax(x, lib.np), (Operand((1 << 15, 8192), (2, 50)),),
         torch=lambda torch: lambda x: torch.softmax(x, -1),

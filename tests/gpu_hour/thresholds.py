@@ -134,6 +134,14 @@ SWEEPS = {
     "row_registers": of_grid(
         "row_registers", (0, 8, 16, 64), "softmax", "softmax of rows of 8,192"
     ),
+    "long_rows": of_grid(
+        "long_rows", (0, 107 << 10, 215 << 10), "softmax of rows of 50,257",
+        "layer norm of rows of 50,257", "softmax of rows of 20,000",
+        "softmax of rows of 50,257, bfloat16",
+    ),
+    "rows_of_a_team": of_grid(
+        "rows_of_a_team", (1, 4, 8, 16), "softmax of rows of 50,257", "layer norm of rows of 50,257"
+    ),
     "sort_registers": of_grid(
         "sort_registers", (8, 16, 32), "sorted rows", "order of rows", "a long sort"
     ),
@@ -156,6 +164,7 @@ SWEEPS = {
         lambda value: CUDA.having(CUDA[Reductions]._replace(blocks=value)),
         CUDA[Reductions].blocks,
     ),
+    "waves": of_grid("waves", (4, 8, 16, 32, 64), "sums of few rows"),
     "depth of tiles": depths("tiles", (8, 16, 32), "product float32, own", "product float64, own"),
     "depth of warp_tiles": depths(
         "warp_tiles", (16, 32, 64), "product float16, own", "product tf32, own"

@@ -247,7 +247,7 @@ class _Thread(Interpreter):
                         if failed:
                             break
                     yield from self.team_statements(statement.body)
-            case Store() | Let() | Assign() | Reduce():
+            case Store() | Let() | Assign() | Reduce() | Await():
                 self.statement(statement)
             case _:
                 raise Fault("a team calls no library routine")

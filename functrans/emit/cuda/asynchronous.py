@@ -1,27 +1,27 @@
 """Asynchronous copies: late stores of elements in memory, and waiting for them.
 
 They use `cp.async` of NVIDIA's PTX ("Data Movement and Conversion Instructions: Asynchronous
-copy"), for compute capability 8.0 and later: 16 bytes are copied from global to shared memory
-without passing through registers, while the thread continues. Late stores that cannot be copied in
-this way are executed immediately, which is a valid implementation, too.
+copy"), for compute capability 8.0 and later: 4, 8 or 16 bytes are copied from global to shared
+memory without passing through registers, while the thread continues. Late stores that cannot be
+copied in this way are executed immediately, which is a valid implementation, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.emit.cuda.memory import WIDEST
 from functrans.emit.cuda.numbers import Code
 from functrans.emit.cuda.site import GLOBAL, SHARED, Site
-from functrans.emit.cuda.superwords import groups
+from functrans.emit.cuda.superwords import Group, groups
 from functrans.loop.scalar import Scalar
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, If, Store
 
 
 class Copy(NamedTuple):
-    """A copy of 16 bytes.
+    """A copy of adjacent elements.
 
     Parameters
     ----------
@@ -59,26 +59,39 @@ def copies(
     found: list[Copy] = []
     rest: dict[Store, None] = dict.fromkeys(stores)
     late = [each for each in stores if each.late]
-    for group in groups(late, lambda each: (each.target, each.indices[0]), simplify):
+    for group in _groups(late, lambda each: (each.target, each.indices[0]), simplify):
         parts = [_parts(each.value) for each in group.members]
         loads = [load for load, _ in parts]
         conditions = {condition for _, condition in parts}
         if None in loads or len(conditions) > 1:
             continue
-        if len(loads) * group.buffer.dtype.itemsize < WIDEST:
-            continue
-        sources = groups(loads, lambda node: (node.attribute, node.args[0]), simplify)
+        sources = _groups(loads, lambda node: (node.attribute, node.args[0]), simplify)
         if len(sources) != 1 or list(sources[0].members) != loads:
             continue
         source = sources[0].buffer
         if source not in constant or source.dtype != group.buffer.dtype:
             continue
         (condition,) = conditions
-        name = "copy" if condition is None else "copy_or_zero"
+        name = _NAMES.get((len(loads) * source.dtype.itemsize, condition is None))
+        if name is None:
+            continue
         found.append(Copy(group.buffer, group.first, source, sources[0].first, condition, name))
         for each in group.members:
             del rest[each]
     return found, list(rest)
+
+
+_NAMES = {(16, True): "copy", (16, False): "copy_or_zero", (8, True): "copy8", (4, True): "copy4"}
+"""Functions of kernels, by the number of bytes and by whether it is copied unconditionally."""
+
+
+def _groups(
+    members: Sequence[Any], element: Callable[[Any], tuple[Buffer, Scalar]], simplify: Simplifier
+) -> list[Group]:
+    """Groups of adjacent elements, and single elements."""
+    found = groups(members, element, simplify)
+    grouped = {each for group in found for each in group.members}
+    return found + [Group(*element(each), (each,)) for each in members if each not in grouped]
 
 
 def conditional(statement: If, constant: set[Buffer], simplify: Simplifier) -> list[Copy]:
@@ -87,7 +100,7 @@ def conditional(statement: If, constant: set[Buffer], simplify: Simplifier) -> l
     if statement.otherwise or len(stores) < len(statement.body):
         return []
     found, rest = copies(stores, constant, simplify)
-    if rest or any(each.condition is not None for each in found):
+    if rest or any(each.name != "copy" for each in found):
         return []
     return [each._replace(condition=statement.condition, name="copy_if") for each in found]
 
@@ -112,10 +125,12 @@ def _without_bitcast(value: Scalar) -> Scalar:
 # -- device code ---------------------------------------------------------------------------------
 
 
-def copy(kind: str = "") -> Code:
-    """A copy of 16 bytes: unconditional, if a condition holds, or of zeros if it does not hold."""
-    # (the whole 128-byte line is fetched into the L2 cache, since its neighbours are read soon)
-    text = f"cp.async.cg.shared.global.L2::128B [$0], [$1], {WIDEST}"
+def copy(kind: str = "", nbytes: int = WIDEST) -> Code:
+    """A copy: unconditional, if a condition holds, or of zeros if it does not hold."""
+    # (the whole 128-byte line is fetched into the L2 cache, since its neighbours are read soon;
+    # only copies of 16 bytes can bypass the L1 cache)
+    levels = "cg" if nbytes == WIDEST else "ca"
+    text = f"cp.async.{levels}.shared.global.L2::128B [$0], [$1], {nbytes}"
     if kind == "if":
         text = f"{{ .reg .pred p; setp.ne.b32 p, $2, 0; @p {text}; }}"
     else:

@@ -43,6 +43,7 @@ class _Flattening:
             scratch=tuple(self.flat[row] for row in given.scratch),
             private=tuple(self.flat[row] for row in given.private),
             dealt=tuple(self.flat[row] for row in given.dealt),
+            long=tuple(self.flat[row] for row in given.long),
             body=self.statements(given.body),
         )
 

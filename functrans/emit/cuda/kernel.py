@@ -56,8 +56,7 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
     if kernel.team > 1 and shape.teams > 1:
         starts = {
             row: Scalar("mul", (place, const(row.count, INDEX)), INDEX)
-            for row in kernel.scratch
-            if row not in kernel.private and row not in kernel.dealt
+            for row in shared_rows(kernel)
         }
     return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
 
@@ -85,7 +84,7 @@ class _Printer(Printer):
         """Whether all threads of a team execute the statement that is being printed."""
         self.constant = set(kernel.buffers) - stored(kernel.body)
         self.registers = registers_of(kernel)
-        self.dealt_rows = set(kernel.dealt)
+        self.dealt_rows = set(kernel.dealt) - set(kernel.long)
         self.round = 0
         """The round of a dealt loop that is being printed."""
         self.depth_of_loops = 0
@@ -196,13 +195,14 @@ class _Printer(Printer):
 
     def _stores(self, stores: Sequence[Store]) -> None:
         """Stores in order; those to adjacent elements become one access."""
-        copied, stores = copies(stores, self.constant, self.simplify)
-        self._copies(copied)
-        for run in in_any_order(stores, self.simplify):
-            if run[0].op is not None:
-                super().statements(run)
-            else:
-                self._together(run)
+        for _, run in groupby(stores, lambda each: each.late):
+            copied, rest = copies(list(run), self.constant, self.simplify)
+            self._copies(copied)
+            for together in in_any_order(rest, self.simplify):
+                if together[0].op is not None:
+                    super().statements(together)
+                else:
+                    self._together(together)
 
     def _copies(self, copied: Sequence[Copy]) -> None:
         for each in copied:

@@ -204,6 +204,8 @@ TABLE: dict[str, Name] = {
     },
     **{f"atomic_{op}": Name("x position value", _atomic(op), memory.atomic(op)) for op in _ATOMIC},
     "copy": Name("x position y start", _copy, asynchronous.copy()),
+    "copy4": Name("x position y start", _copy, asynchronous.copy(nbytes=4)),
+    "copy8": Name("x position y start", _copy, asynchronous.copy(nbytes=8)),
     "copy_if": Name("x position y start condition", _copy_where, asynchronous.copy("if")),
     "copy_or_zero": Name("x position y start condition", _copy_where, asynchronous.copy("or_zero")),
     "await_copies": Name("behind", _await, asynchronous.await_copies, literal=True),

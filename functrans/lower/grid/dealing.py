@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import For, If, Reduce, Statement, While
+from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While
+from functrans.loop.walk import walk
+from functrans.lower.grid.contiguity import accesses
 
 
 def extent(loop: For) -> int:
@@ -81,6 +84,28 @@ def dealt(body: Sequence[Statement], team: int) -> Iterator[For | Reduce]:
                 yield from dealt((*statement.body, *statement.otherwise), team)
             case While():
                 yield from dealt((*statement.prepare, *statement.body), team)
+
+
+def room_of(row: Buffer, body: Sequence[Statement], grid: Grid) -> int:
+    """The bytes of rows that a team may hold if a row is among them.
+
+    There is more room if the row can be dealt to threads: loops run through all of it, and each
+    iteration accesses its own element.
+    """
+    whole = set(_whole(row, body))
+    positions = [each.position for each in accesses(body) if each.buffer is row]
+    is_dealt = all(len(each) == 1 and each[0] in whole for each in positions)
+    return max(grid.rows, grid.room_of_long_rows) if is_dealt else grid.rows
+
+
+def _whole(row: Buffer, body: Sequence[Statement]) -> Iterator[Scalar]:
+    """The indices of independent loops and of reductions that are as long as a row."""
+    for each in walk(body):
+        if is_independent(each) or (isinstance(each, Reduce) and len(each.loops) == 1):
+            assert isinstance(each, (For, Reduce))
+            counter, start, stop = bounds(each)
+            if start is ZERO and stop.op == "const" and row.extents == (stop.attribute,):
+                yield counter
 
 
 def bounds(statement: For | Reduce) -> tuple[Scalar, Scalar, Scalar]:

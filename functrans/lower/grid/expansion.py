@@ -35,7 +35,7 @@ from functrans.loop.statements import (
     load,
 )
 from functrans.loop.walk import loaded, scalars, stored, walk
-from functrans.lower.grid.dealing import extent, is_independent
+from functrans.lower.grid.dealing import extent, is_independent, room_of
 from functrans.lower.grid.thread_mapping import of_one_thread
 from functrans.lower.kernel.definite_assignment import assigned_before_use
 
@@ -106,7 +106,7 @@ def expanded(
         if not _expand(row, loops, relocation, grid):
             return None
     for number, piece in enumerate(pieces):
-        for row in _too_large(kept[number], grid):
+        for row in _too_large(kept[number], piece.body, grid):
             kept[number].remove(row)
             room = _expand(row, _band(piece), relocation, grid)
             if not room or _is_used_anew(row, piece.body, _band(piece)):
@@ -193,19 +193,20 @@ def _common(pieces: Sequence[Piece]) -> tuple[For, ...]:
 def _expand(row: Buffer, loops: Sequence[For], relocation: Relocation, grid: Grid) -> bool:
     """Replace a row by a buffer with one row for each iteration of some loops, if there is room."""
     fits = prod(map(extent, loops)) * row.nbytes <= grid.largest_expanded
+    fits = fits or row.nbytes > grid.longest_in_turns
     around = loops if fits else ()
     one = buffer(f"{row.name}s", row.dtype, (*map(extent, around), *row.shape))
     relocation.moved[row] = one, tuple(loop.index for loop in around)
     return fits
 
 
-def _too_large(rows: Sequence[Buffer], grid: Grid) -> list[Buffer]:
+def _too_large(rows: Sequence[Buffer], body: Body, grid: Grid) -> list[Buffer]:
     """The largest of some rows, without which the others fit."""
-    room = grid.rows
-    found = []
+    held, found = 0, []
     for row in sorted(rows, key=attrgetter("nbytes")):
-        room -= row.nbytes
-        if room < 0:
+        if held + row.nbytes <= room_of(row, body, grid):
+            held += row.nbytes
+        else:
             found.append(row)
     return found
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from functrans.loop.grid import Grid
-from functrans.loop.statements import Buffer, Kernel, MatrixMultiply
+from functrans.loop.statements import Buffer, Kernel, MatrixMultiply, Reduce
 from functrans.loop.walk import walk
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.plan import MOST_NARROW, Step, threads
@@ -49,12 +49,22 @@ def launch(kernel: Kernel, grid: Grid) -> Launch:
             shared = sum(row.nbytes for row in rows)
             teams = max(min(teams, grid.shared // max(shared, 1)), 1)
     *_, end = 0, *ends(rows)
-    return Launch(team * teams, teams, end if teams == 1 and end > grid.shared else 0)
+    requests = teams == 1 and end + _partial_sums(kernel, grid) > grid.shared
+    return Launch(team * teams, teams, end if requests else 0)
+
+
+def _partial_sums(kernel: Kernel, grid: Grid) -> int:
+    """The most bytes of shared memory for the partial results of warps."""
+    if kernel.team <= grid.warp:
+        return 0
+    sums = (x for x in walk(kernel.body) if isinstance(x, Reduce) and x.lanes == kernel.team)
+    results = sum(target.dtype.itemsize for each in sums for target in each.targets)
+    return results * (kernel.team // grid.warp)
 
 
 def shared_rows(kernel: Kernel) -> list[Buffer]:
     """The rows of a team's scratch that its threads share."""
-    own = {*kernel.private, *kernel.dealt}
+    own = {*kernel.private, *kernel.dealt}.difference(kernel.long)
     return [row for row in kernel.scratch if row not in own] if kernel.team > 1 else []
 
 

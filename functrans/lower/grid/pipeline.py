@@ -52,6 +52,7 @@ GRID_PIPELINE = Pipeline(
         Stage("transposition", stages.transposition, *_STEPS),
         Stage("column reduction", stages.column_reduction, *_STEPS),
         Stage("register rows", stages.register_rows, *_STEPS),
+        Stage("software pipelining", stages.software_pipelining, *_STEPS),
         Stage("strip mining", stages.strip_mining, *_STEPS),
         Stage("barrier insertion", stages.barrier_insertion, *_STEPS),
     ),

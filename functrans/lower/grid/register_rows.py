@@ -1,11 +1,15 @@
 """Scalar expansion into registers: rows of which each thread needs only its own elements.
 
-Expects a step. Leaves one with two kinds of rows that are private to threads, and loops over them
-whose rounds the printer unrolls:
+Expects a step. Leaves one with two kinds of rows that are private to threads:
 
 - scratch that is written and read in loops that are dealt in the same way, so that no barrier is
   needed;
 - elements that several such loops load from memory, which are loaded once.
+
+They are in registers, and the printer unrolls the rounds of the loops over them. Longer ones are in
+shared memory, to which they are copied asynchronously: all loads of a row are then in flight at the
+same time, and take no registers. If the loop that loads an element last stores the same element of
+a row of scratch, such as the exponentials of a softmax, the row is overwritten in place.
 """
 
 from __future__ import annotations
@@ -14,16 +18,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from functrans.loop.grid import Grid
-from functrans.loop.nodes import index
+from functrans.loop.nodes import ZERO, index
 from functrans.loop.operations import operations, operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, For, Kernel, Reduce, Statement, Store, buffer, load
+from functrans.loop.statements import (
+    Await,
+    Buffer,
+    For,
+    Kernel,
+    Reduce,
+    Statement,
+    Store,
+    buffer,
+    load,
+)
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import (
     always_loaded,
     children,
     expressions,
+    loaded,
     stored,
     walk,
     with_bodies,
@@ -36,12 +51,16 @@ from functrans.lower.plan import Step
 WORD = 4
 """The bytes of a register."""
 
+_UNROLLED = 64
+"""The most rounds of a copying loop that are unrolled: if elements of two bytes cannot be copied
+asynchronously, sixteen or so of their loads are then in flight."""
+
 _ANY = index("any")
 """Stands for the index of any loop."""
 
 
 def with_register_rows(step: Step, grid: Grid) -> Step:
-    """The step with rows in registers, as far as there are enough registers."""
+    """The step with rows in registers and in shared memory, as far as there is room."""
     if step.kernel.team <= 1 or step.kernel.private:
         return step  # the rows of a product have been placed already
     kernel = _Rows(step.kernel, Sizes(step.sizes, 0), grid).kernel()
@@ -57,8 +76,12 @@ class _Rows:
         self.inside = kernel.band[-1].body if kernel.band else kernel.body
         self.loops = [each for each in dealt(self.inside, kernel.team) if is_plain(each)]
         self.room = min(grid.row_registers, grid.all_registers // kernel.team // 2)
+        self.spare = max(self.room - grid.all_registers // kernel.team // 4, 0)
+        # (as much for each thread as in the largest team, so that as many are resident)
+        self.shared = grid.room_of_long_rows * kernel.team // grid.largest_team
         self.largest = grid.largest_unrolled
         self.simplify = Simplifier()
+        self.long: dict[Buffer, Scalar] = {}
 
     def kernel(self) -> Kernel:
         given = self.given
@@ -66,16 +89,17 @@ class _Rows:
         private: dict[Buffer, Scalar] = {}
         for row in given.scratch:
             stop = self._stop_of(row, stops)
-            if stop is not None and self._fits(stop, row.dtype.itemsize, private.values()):
-                private[row] = stop
+            if stop is None or not self._place(row, stop, private):
+                self.shared -= row.nbytes
         body, rows = self._with_cached(private)
-        if not rows:
+        if not rows and not self.long:
             return given
         body = self._in_rounds(body, {*rows.values()})
         for around in reversed(given.band):
             body = (replace(around, body=body),)
-        scratch = tuple(dict.fromkeys((*given.scratch, *rows)))
-        return replace(given, body=body, scratch=scratch, dealt=tuple(rows))
+        dealt = (*rows, *self.long)
+        scratch = tuple(dict.fromkeys((*given.scratch, *dealt)))
+        return replace(given, body=body, scratch=scratch, dealt=dealt, long=tuple(self.long))
 
     # -- private rows ---------------------------------------------------------------------------
 
@@ -109,7 +133,22 @@ class _Rows:
         )
         return next(iter(found)) if len(found) == 1 and not combining else None
 
-    def _fits(self, stop: Scalar, itemsize: int, others: Iterable[Scalar]) -> bool:
+    def _place(self, row: Buffer, stop: Scalar, rows: dict[Buffer, Scalar]) -> bool:
+        """Put a row into registers or into shared memory, if there is room.
+
+        It is in registers if two blocks can be resident then, or if it does not fit elsewhere.
+        """
+        has_space = row.nbytes <= self.shared
+        if self._fits(stop, row.dtype.itemsize, rows.values(), self.spare if has_space else 0):
+            rows[row] = stop
+        elif has_space:
+            self.shared -= row.nbytes
+            self.long[row] = stop
+        else:
+            return False
+        return True
+
+    def _fits(self, stop: Scalar, itemsize: int, others: Iterable[Scalar], spare: int) -> bool:
         """Whether there are registers for one more row, and its loops can be unrolled."""
         rounds = self._rounds(stop)
         self.room -= rounds * max(itemsize // WORD, 1)
@@ -119,7 +158,7 @@ class _Rows:
             for each in [bounds(loop)[2]]
             if each is stop or each in {*others}
         )
-        if self.room >= 0 and work <= self.largest:
+        if self.room >= spare and work <= self.largest:
             return True
         self.room += rounds * max(itemsize // WORD, 1)
         return False
@@ -139,6 +178,7 @@ class _Rows:
         """The statements, with repeated loads executed once; and all private rows."""
         rows = dict(private)
         body = list(self.inside)
+        copied: dict[int, list[Statement]] = {}
         # (values that inner loops load may have changed)
         numbers = [n for n, each in enumerate(body) if each in set(self.loops)]
         readers: dict[tuple[Scalar, Scalar], list[int]] = {}
@@ -146,11 +186,9 @@ class _Rows:
             for key in self._cachable(body[number]):
                 readers.setdefault(key, []).append(number)
         for (element, stop), where in readers.items():
-            one = element.attribute
-            if len(where) < 2 or not self._fits(stop, one.dtype.itemsize, rows.values()):
+            row = self._row(element, stop, body, where, rows) if len(where) > 1 else None
+            if row is None:
                 continue
-            row = buffer(f"{one.name}_row", one.dtype, (self.sizes.value(stop),))
-            rows[row] = stop
             for number in where:
                 statement = body[number]
                 assert isinstance(statement, (For, Reduce))
@@ -159,10 +197,57 @@ class _Rows:
                 values = {own: load(row, (counter,))}
                 (made,) = substituted((statement,), values, self.simplify)
                 assert isinstance(made, (For, Reduce))
-                if number == where[0]:
+                if number == where[0] and row in rows:
                     made = replace(made, body=(Store(row, (counter,), own), *made.body))
                 body[number] = made
-        return tuple(body), rows
+            if row in self.long:
+                copied.setdefault(where[0], []).extend(self._copying(element, stop, row))
+        done = (each for n, one in enumerate(body) for each in (*copied.get(n, ()), one))
+        return tuple(done), rows
+
+    def _row(
+        self,
+        element: Scalar,
+        stop: Scalar,
+        body: Sequence[Statement],
+        where: Sequence[int],
+        rows: dict[Buffer, Scalar],
+    ) -> Buffer | None:
+        """A row for elements that some of the statements load; None if there is no room."""
+        one = element.attribute
+        for row, its in (*rows.items(), *self.long.items()):
+            if its is stop and row.dtype == one.dtype and self._is_free(row, element, body, where):
+                return row
+        row = buffer(f"{one.name}_row", one.dtype, (self.sizes.value(stop),))
+        return row if self._place(row, stop, rows) else None
+
+    def _is_free(
+        self, row: Buffer, element: Scalar, body: Sequence[Statement], where: Sequence[int]
+    ) -> bool:
+        """Whether a row is unused until the last loop that loads an element overwrites it."""
+        before, last = body[: where[-1]], body[where[-1]]
+        if row in loaded(before) | stored(before) or not isinstance(last, For):
+            return False
+        (own,) = self.simplify.substitute([element], {_ANY: last.index})
+        written = False
+        for each in last.body:
+            used = postorder([x for inside in walk((each,)) for x in expressions(inside)])
+            stores = isinstance(each, Store) and each.target is row
+            if own in used if written else row in loaded((each,)):
+                return False
+            if not stores and row in stored((each,)):
+                return False
+            written = written or stores
+        return written
+
+    def _copying(self, element: Scalar, stop: Scalar, row: Buffer) -> tuple[Statement, ...]:
+        """A loop that copies elements to a row in shared memory asynchronously."""
+        counter = index("k", self.sizes.value(stop))
+        (own,) = self.simplify.substitute([element], {_ANY: counter})
+        copy = Store(row, (counter,), own, late=True)
+        loop = For(counter, ZERO, stop, (copy,), lanes=self.given.team)
+        few = self._rounds(stop) <= _UNROLLED
+        return self._with_rounds(loop, {stop} if few else set()), Await(0)
 
     def _cachable(self, statement: Statement) -> dict[tuple[Scalar, Scalar], None]:
         """Loads of arrays whose indices only depend on the loop's index and on the band's."""

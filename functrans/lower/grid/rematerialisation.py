@@ -18,7 +18,7 @@ from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, For, Let, Reduce, Statement, Store, While
 from functrans.loop.walk import bodies, expressions, loaded, rebuilt, stored, walk
-from functrans.lower.grid.dealing import extent, is_independent, perfect
+from functrans.lower.grid.dealing import extent, is_independent, perfect, room_of
 from functrans.lower.nest.bodies import Nest
 
 Body = tuple[Statement, ...]
@@ -32,13 +32,21 @@ def rematerialised(nests: Sequence[Nest], lasting: Container[Buffer], grid: Grid
     users = Counter(one for nest in nests for one in loaded(nest.body) | stored(nest.body))
     made = []
     for nest in nests:
-        for one in () if nest.team else stored(nest.body):
-            if users[one] == 1 and one not in lasting:
+        targets = [each.target for each in walk(nest.body) if isinstance(each, Store)]
+        # (a row that is computed again reads earlier rows where it was read)
+        for one in () if nest.team else reversed(dict.fromkeys(targets)):
+            if users[one] == 1 and one not in lasting and not _is_held(nest, one, grid):
                 body = _without(nest.body, one, grid)
                 kept = tuple(row for row in nest.scratch if row is not one)
                 nest = replace(nest, body=body, scratch=kept) if body is not None else nest
         made.append(nest)
     return made
+
+
+def _is_held(nest: Nest, row: Buffer, grid: Grid) -> bool:
+    """Whether a team can hold a row together with the other ones."""
+    used = sum(each.nbytes for each in nest.scratch)
+    return row in nest.scratch and used <= room_of(row, nest.body, grid)
 
 
 def _without(body: Body, row: Buffer, grid: Grid) -> Body | None:

@@ -43,7 +43,7 @@ def _wanted(root: Root, target: Target) -> int:
     grid, blocks = target.grid, target[Reductions].blocks
     assert grid is not None
     if root.vectorises_folds(target):
-        return blocks
+        return max(min(grid.waves * blocks // iterations(root), blocks), 2)
     # a team processes as many columns as a warp loads at once, and shares their rows, unless these
     # are few: then the threads of columns must be enough
     dtype = max(root.folds, key=trip_count).dtype

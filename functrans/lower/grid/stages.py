@@ -26,6 +26,7 @@ from functrans.lower.grid.products.tiling import tiled_product
 from functrans.lower.grid.register_rows import with_register_rows
 from functrans.lower.grid.rematerialisation import rematerialised
 from functrans.lower.grid.sizes import with_leaves
+from functrans.lower.grid.software_pipelining import pipelined
 from functrans.lower.grid.splitting import ON_A_GRID
 from functrans.lower.grid.strip_mining import strip_mined
 from functrans.lower.grid.thread_mapping import mapped
@@ -210,14 +211,29 @@ def column_reduction(draft: Draft) -> Draft:
 def register_rows(draft: Draft) -> Draft:
     """Put rows into registers if each thread of a team needs only its own elements.
 
-    `grid/register_rows.py`. A softmax then reads its rows from memory once.
+    `grid/register_rows.py`. A softmax then reads its rows from memory once. Longer rows are in
+    shared memory, without barriers.
 
     Expects steps.
-    Leaves steps with rows that are private to threads, in unrolled loops.
+    Leaves steps with rows that are private to threads, in unrolled loops if in registers.
     """
     grid = draft.target.grid
     assert grid is not None
     return _each_step(draft, lambda step: with_register_rows(step, grid))
+
+
+def software_pipelining(draft: Draft) -> Draft:
+    """Copy a team's next row to shared memory while it stores the results of one.
+
+    `grid/software_pipelining.py`. A softmax of rows that fill shared memory then uses it and memory
+    at the same time.
+
+    Expects steps, with rows in shared memory.
+    Leaves steps, of which some process several rows in each team.
+    """
+    grid, largest = draft.target.grid, draft.target[Kernels].largest_constant
+    assert grid is not None
+    return _each_step(draft, lambda step: pipelined(step, grid, largest))
 
 
 def strip_mining(draft: Draft) -> Draft:

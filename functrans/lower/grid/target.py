@@ -26,6 +26,7 @@ CUDA = Target(
     stages=("vectorise", "split_reductions", "batch_partition"),
     routines=False,
     grid=Grid(),
+    largest_scratch=1 << 18,
     largest_stack=1 << 62,
 ).having(
     Unrolling(alone=1, body_bytes=Grid().registers),

@@ -84,7 +84,7 @@ def _machine(
     grid = base.grid._replace(largest_shared=room)
     if capability(architecture) < (8, 0):
         # older tensor cores support fewer dtypes and other tiles, without asynchronous copies
-        grid = grid._replace(warp_tiles=(), copied_tiles=())
+        grid = grid._replace(warp_tiles=(), copied_tiles=(), long_rows=0)
     return replace(base, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
 
 

@@ -9,7 +9,7 @@ the grid, or a block too few, is found here and nowhere before.
 
 import random
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, partialmethod
 
 import numpy as np
 
@@ -141,11 +141,11 @@ class Machine:
         written = np.zeros(int(count), bool)
         return Memory(poisoned(dtype, int(count)), f"{space} {dtype}", history, written, space)
 
-    def copy(self, target, position, source, start, condition=True):
+    def copy(self, target, position, source, start, condition=True, nbytes=16):
         """A copy that is under way: nobody may touch its target until it is there."""
         if target.space != "shared":
             raise Mistake(f"{target.name} is {target.space} memory, and not shared")
-        count = 16 // target.size
+        count = nbytes // target.size
         for memory, place in ((target, position), (source, start)):
             memory.aligned(place, count)
         zero = target.type(0)
@@ -155,6 +155,8 @@ class Machine:
             target.written[position + i] = False
 
     copy_or_zero = copy
+    copy8 = partialmethod(copy, nbytes=8)
+    copy4 = partialmethod(copy, nbytes=4)
 
     def copy_if(self, target, position, source, start, condition):
         if condition:

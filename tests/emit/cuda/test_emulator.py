@@ -294,6 +294,16 @@ def test_copies_are_there_once_they_are_waited_for():
         copying(copy.replace("t, ", "out, "), "await_copies(0)")
 
 
+@pytest.mark.parametrize(("copy", "nbytes"), [("copy4", 4), ("copy8", 8)])
+def test_copies_of_fewer_bytes(copy, nbytes):
+    count = nbytes // 4
+    text = f"{copy}(t, 4 * thread(), x, {count} * irem(thread() + 3, 16))"
+    expected = whole(64)[count * ((np.arange(64)[::-1] + 3) % 16)]
+    np.testing.assert_array_equal(copying(text, "await_copies(0)")[:64], expected)
+    with pytest.raises(KernelError, match="was never written"):
+        copying(text)
+
+
 def test_copies_under_a_condition():
     where = "t, 4 * thread(), x, 4 * irem(thread(), 16), thread() < 40"
     expected = whole(64)[4 * (np.arange(64) % 16)] * (np.arange(64) < 40)

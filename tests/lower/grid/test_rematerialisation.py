@@ -19,7 +19,7 @@ from tests.emit.cuda import programs
 from tests.emit.cuda.programs import emulated, in_both_ways
 from tests.targets import target
 
-NARROW = target(CUDA, grid={"rows": 64})
+NARROW = target(CUDA, grid={"rows": 64, "long_rows": 64})
 """A GPU whose teams have memory for rows of 16 numbers."""
 
 plan = partial(programs.plan, machine=NARROW)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans.lower.grid.target import CUDA
-from functrans.lower.plan import threads
+from functrans.lower.plan import iterations, threads
 from tests.emit.cuda.programs import in_both_ways, plan
 from tests.targets import target
 
@@ -79,3 +79,11 @@ def test_rows_that_are_in_no_block(shape):
         made = plan(function, x, machine=EAGER)
         for (found,) in in_both_ways(made, [x], EAGER.grid):
             np.testing.assert_allclose(found, function(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(1, 256), (16, 256), (17, 240), (60, 68)])
+def test_few_rows_are_split_into_long_parts(rows, parts):
+    x = np.broadcast_to(np.float32(1), (rows, 1 << 22))
+    first, *_ = plan(lambda x: x.sum(axis=1), x).steps
+    assert first.kernel.team == 1024
+    assert iterations(first.kernel, first.sizes) == rows * parts

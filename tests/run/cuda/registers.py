@@ -58,8 +58,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "`x.sum(axis=0)`, 65,536 x 1024": (lambda x: x.sum(axis=0), (ones(65536, 1024),)),
     "`x.sum(axis=0)`, 2^20 x 16": (lambda x: x.sum(axis=0), (ones(1 << 20, 16),)),
     "softmax, rows of 1024": (softmax, (ones(4096, 1024),)),
-    "softmax, rows of 50,257": (softmax, (ones(2048, 50257),)),
+    "softmax, rows of 20,000": (softmax, (ones(2048, 20000),)),
+    "softmax, rows of 36,000": (softmax, (ones(8192, 36000),)),
+    "softmax, rows of 50,257": (softmax, (ones(8192, 50257),)),
+    "softmax of float16, rows of 50,257": (
+        softmax, (np.broadcast_to(np.float16(1), (2048, 50257)),),
+    ),
     "layer norm, rows of 1024": (layer_norm, (ones(4096, 1024),)),
+    "layer norm, rows of 50,257": (layer_norm, (ones(8192, 50257),)),
     "`np.cumsum(x, axis=1)`, rows of 1000": (lambda x: np.cumsum(x, axis=1), (ones(300, 1000),)),
     "`np.cumsum(x, axis=1)`, rows of 50,257": (
         lambda x: np.cumsum(x, axis=1), (ones(1056, 50257),),
@@ -118,8 +124,8 @@ def compiler() -> str:
 def section() -> str:
     """What stands on the page."""
     return (
-        f"{BEGIN}\nBy NVIDIA's compiler {compiler()}, of each program's kernel with the most "
-        f"registers:\n\n{''.join(table())}\n{END}"
+        f"{BEGIN}\nCompiled by NVIDIA's compiler {compiler()}; for each program, the kernel with "
+        f"the most registers:\n\n{''.join(table())}\n{END}"
     )
 
 

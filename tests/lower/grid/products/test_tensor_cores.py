@@ -243,6 +243,7 @@ def test_an_old_machine_copies_nothing():
     grid = launches.machine("sm_75").grid
     assert not grid.warp_tiles
     assert not grid.copied_tiles
+    assert not grid.room_of_long_rows
     assert launches.machine("sm_86").grid.largest_shared == 99 << 10
     assert launches.machine("sm_80").grid.largest_shared == 163 << 10
 
