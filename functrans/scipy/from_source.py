@@ -1,7 +1,7 @@
 """The functions of SciPy that run from their own source on traced values, by module.
 
-They are written in Python, by NumPy's functions and by others of SciPy's, and so say themselves
-what to compute. A test compares the values and the slopes of each with those of SciPy's.
+They are written in Python in terms of NumPy's functions and other SciPy functions, so their source
+can be traced. A test compares the values and derivatives of each with SciPy's results.
 """
 
 FROM_SOURCE = {

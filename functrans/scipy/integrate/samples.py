@@ -1,6 +1,6 @@
-"""Integrals of samples: the rules of trapezoids and of Simpson, and Romberg's.
+"""Integrals of samples: the trapezoidal rule, Simpson's rule and Romberg integration.
 
-Simpson's rule for distances that differ is Cartwright's, J. Math. Sci. Math. Educ. 12 (2017).
+Simpson's rule for unequal spacing follows Cartwright, J. Math. Sci. Math. Educ. 12 (2017).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functrans.scipy.inside import refuse_options, within_traces
 
 
 def _along_last(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any, int]:
-    """The samples along the last axis, the distances between them, and the axis."""
+    """The samples moved to the last axis, the distances between them, and the original axis."""
     y = array(y)
     axis = axis_of(axis, y.ndim)
     samples = np.moveaxis(y, axis, -1)
@@ -33,7 +33,7 @@ def _along_last(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any, int]:
 
 @within_traces("scipy.integrate:trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral of samples by the rule of trapezoids, as `numpy.trapezoid`.
+    """The integral of samples by the trapezoidal rule, as `numpy.trapezoid`.
 
     Examples
     --------
@@ -50,9 +50,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def cumulative_trapezoid(
     y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
 ) -> Any:
-    """The integrals from the first sample to each later one, by the rule of trapezoids.
+    """The integrals from the first sample to each later one, by the trapezoidal rule.
 
-    With ``initial=0`` that to the first one, which is 0, comes before them.
+    With ``initial=0``, the result begins with a 0 for the first sample.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _safe_quotient(a: Any, b: Any) -> Any:
 
 
 def _parabolas(y: Any, steps: Any) -> Any:
-    """The integral of the parabolas through the samples 0, 1, 2, and 2, 3, 4, and so on."""
+    """The sum of the integrals of the parabolas through samples 0, 1, 2, samples 2, 3, 4, ..."""
     count = y.shape[-1]
     left, middle, right = (y[..., i : count - 2 + i : 2] for i in range(3))
     if not steps.ndim or steps.shape[-1] == 1:
@@ -99,8 +99,8 @@ def _parabolas(y: Any, steps: Any) -> Any:
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral of samples by Simpson's rule.
 
-    Of an even number of samples the last interval is integrated by the parabola through the last
-    three.
+    If the number of samples is even, the last interval is integrated by the parabola through the
+    last three samples.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def _first_of_pairs(y: Any, steps: Any) -> Any:
-    """For each three neighbours, the integral of their parabola over the first interval."""
+    """For any three consecutive samples, the integral of their parabola over the first interval."""
     f1, f2, f3 = y[..., :-2], y[..., 1:-1], y[..., 2:]
     if not steps.ndim or steps.shape[-1] == 1:
         return steps / 3 * (5 * f1 / 4 + 2 * f2 - f3 / 4)
@@ -141,7 +141,7 @@ def cumulative_simpson(
 ) -> Any:
     """The integrals from the first sample to each later one, by Simpson's rule.
 
-    With ``initial`` it comes before them, and is added to them.
+    With ``initial``, the result begins with that value, which is added to all others.
 
     Examples
     --------
@@ -158,7 +158,8 @@ def cumulative_simpson(
         ahead = _first_of_pairs(samples, steps)
         mirrored = steps if not steps.ndim else steps[..., ::-1]
         behind = _first_of_pairs(samples[..., ::-1], mirrored)[..., ::-1]
-        # of each two intervals the first by the parabola ahead, and the second by that behind
+        # of each pair of intervals, the first uses the parabola to its right, the second that to
+        # its left
         count = samples.shape[-1] - 1
         last = behind[..., -1:]
         even = concatenate([ahead, last], -1)
@@ -177,7 +178,7 @@ def _places(steps: Any) -> Any:
 
 @within_traces("scipy.integrate:romb")
 def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
-    """The integral of ``2**k + 1`` samples by Romberg's rule.
+    """The integral of ``2**k + 1`` samples by Romberg integration.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""SciPy's interpolator objects in a trace: with traced data, or evaluated at traced points."""
+"""Dispatch of SciPy's interpolator classes within a trace, for traced data or traced points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scipy.optimize`: roots, minima and fits, differentiated by the conditions that define them."""
+"""`scipy.optimize`: roots, minima and fits, with implicit differentiation of the solutions."""
 
 from functrans.scipy.inside import refused
 from functrans.scipy.optimize.linear import (

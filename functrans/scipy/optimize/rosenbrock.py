@@ -1,4 +1,4 @@
-"""Rosenbrock's function, the valley that minimizers are tried on, and its derivatives."""
+"""The Rosenbrock function, a standard test problem for minimisers, and its derivatives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["rosen", "rosen_der", "rosen_hess", "rosen_hess_prod"]
 
 
 def _at_first_and_second(first: Any, second: Any) -> Any:
-    """The sum of what each pair of neighbours gives its first element, and its second one."""
+    """Add the contributions of each pair of neighbours to its first and to its second element."""
     nothing = zeros((1, *first.shape[1:]), first.dtype)
     return concatenate([first, nothing]) + concatenate([nothing, second])
 
@@ -37,12 +37,12 @@ def _of_two_or_more(x: Any) -> Any:
 
 @answers("scipy.optimize:rosen")
 def rosen(x: Any) -> Any:
-    """Rosenbrock's function, ``sum(100 * (x[1:] - x[:-1]**2)**2 + (1 - x[:-1])**2)``.
+    """The Rosenbrock function, ``sum(100 * (x[1:] - x[:-1]**2)**2 + (1 - x[:-1])**2)``.
 
     Parameters
     ----------
     x : array
-        It goes along the first axis.
+        The variables lie along the first axis.
 
     Returns
     -------
@@ -70,14 +70,14 @@ def rosen_der(x: Any) -> Any:
 
 @answers("scipy.optimize:rosen_hess")
 def rosen_hess(x: Any) -> Any:
-    """The matrix of second derivatives of `rosen` at a vector."""
+    """The Hessian of `rosen` at a vector."""
     diagonal, beside = _curvatures(_of_two_or_more(x))
     return diag(diagonal) + diag(beside, 1) + diag(beside, -1)
 
 
 @answers("scipy.optimize:rosen_hess_prod")
 def rosen_hess_prod(x: Any, p: Any) -> Any:
-    """The product of the matrix of second derivatives of `rosen` at ``x`` with a vector ``p``."""
+    """The product of the Hessian of `rosen` at ``x`` with a vector ``p``."""
     x = _of_two_or_more(x)
     diagonal, beside = _curvatures(x)
     p = astype(array(p), x.dtype)

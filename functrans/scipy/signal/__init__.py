@@ -1,6 +1,6 @@
 """The functions of `scipy.signal` under its names, for arrays and for traced values.
 
-What designs filters and windows takes plain numbers, and is SciPy's own.
+Functions that design filters and windows are SciPy's own, for plain numbers.
 """
 
 from typing import Any

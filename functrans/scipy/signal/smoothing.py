@@ -1,4 +1,4 @@
-"""Smoothing, trends, medians, and other rates of sampling."""
+"""Smoothing, detrending, median filters, resampling, and the analytic signal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _signal = lazy("scipy:signal")
 
 
 def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
-    """A plain matrix times the vectors along an axis."""
+    """Multiply a constant matrix by the vectors along an axis."""
     columns = moveaxis(x, axis, 0)
     flattened = reshape(columns, shape=(columns.shape[0], columns.size // columns.shape[0]))
     product = matmul(matrix.astype(x.dtype), flattened)
@@ -42,7 +42,7 @@ def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
-    """Data without their mean, or without the straight lines through them.
+    """Subtract the mean, or piecewise linear least-squares fits, along an axis.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def detrend(
     axis : int, optional
     type : {"linear", "constant"}, optional
     bp : sequence of int, optional
-        Where one line ends and the next one begins.
+        The breakpoints between the lines.
     overwrite_data : bool, optional
         Has no effect.
 
@@ -90,23 +90,23 @@ def savgol_filter(
     x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
     mode: str = "interp", cval: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Smooth data by polynomials through the windows around each sample (Savitzky and Golay).
+    """Savitzky-Golay filter: local polynomial least-squares fits in a sliding window.
 
     Parameters
     ----------
     x : array
     window_length, polyorder : int
-        The samples of a window, and the degree of the polynomials.
+        The size of the window, and the degree of the polynomials.
     deriv : int, optional
-        Which derivative is given.
+        The order of the derivative to compute.
     delta : float, optional
-        The distance of the samples.
+        The distance between samples.
     axis : int, optional
     mode : {"interp", "mirror", "constant", "nearest", "wrap"}, optional
-        What happens at the ends: the polynomial of the last window goes on, or the data are
-        extended as in `scipy.ndimage`.
+        Boundary treatment: "interp" evaluates the polynomial of the outermost window; the others
+        pad the data as in `scipy.ndimage`.
     cval : float, optional
-        What lies beyond the data, in the mode ``"constant"``.
+        The padding value of the mode ``"constant"``.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def savgol_filter(
             "If mode is 'interp', window_length must be less than or equal to the size of x."
         )
     y = convolve1d(x, weights, axis=axis, mode="constant")
-    # what the polynomials through the first and the last window are at the ends
+    # the values at the ends of the polynomials through the first and the last window
     fits = [
         _signal.resolve().savgol_coeffs(
             window_length, polyorder, deriv=deriv, delta=delta, pos=place, use="dot"
@@ -154,13 +154,13 @@ def savgol_filter(
 
 @answers("scipy.signal:medfilt")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of the neighbours of each element; beyond the array there are zeros.
+    """Median filter with zero padding.
 
     Parameters
     ----------
     volume : array
     kernel_size : int or sequence of int, optional
-        The extents of the window, which are odd: 3, if nothing is given.
+        The sizes of the window, which must be odd; by default 3.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def upfirdn(
     h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
     cval: float = 0,
 ) -> Any:  # fmt: skip
-    """Put zeros between samples, convolve with a filter, and take some of the result.
+    """Upsample by inserting zeros, apply an FIR filter, and downsample.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def upfirdn(
         The filter.
     x : array
     up, down : int, optional
-        The factors by which the sampling rate is raised, and then lowered.
+        The factors of upsampling and downsampling.
     axis : int, optional
     mode : {"constant"}, optional
         There are zeros beyond the data.
@@ -238,7 +238,7 @@ def resample_poly(
     x: Any, up: int, down: int, axis: int = 0, window: Any = ("kaiser", 5.0),
     padtype: str = "constant", cval: Any = None,
 ) -> Any:  # fmt: skip
-    """Sample data at another rate, by a low-pass filter (`upfirdn`).
+    """Resample data by a rational factor with a polyphase low-pass filter.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def resample_poly(
         The new rate is ``up / down`` times the old one.
     axis : int, optional
     window : str, tuple or array, optional
-        Of the filter that SciPy designs, or the filter.
+        The window of the filter that SciPy designs, or the filter coefficients.
     padtype : {"constant"}, optional
         There are zeros beyond the data.
     cval : None or 0
@@ -281,7 +281,7 @@ def resample_poly(
         h = flat(inexact(window))
         half = (h.size - 1) // 2
     h = astype(h, x.dtype) * up
-    # zeros in front, so that the middle of the filter falls on a sample of the result
+    # zeros in front align the centre of the filter with a sample of the result
     before = down - half % down
     removed = (half + before) // down
     length = (removed + size - 1) * down + 1 - (x.shape[axis] - 1) * up
@@ -295,7 +295,7 @@ def resample_poly(
 def resample(
     x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
 ) -> Any:
-    """Sample periodic data at another rate, by their Fourier series.
+    """Resample periodic data by their Fourier series.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def resample(
     Returns
     -------
     array, or pair of arrays
-        The result; and with ``t`` its times.
+        The result; with ``t``, also its sampling times.
 
     Examples
     --------
@@ -341,11 +341,11 @@ def resample(
 
 
 def _resampled(x: Any, num: int, axis: int) -> Any:
-    """The series of real data, shortened or lengthened, at other places."""
+    """Evaluate the truncated or zero-padded Fourier series of real data at new sampling points."""
     size, least = x.shape[axis], min(num, x.shape[axis])
     series = read_along(fft.rfft(x, axis=axis), axis, 0, least // 2 + 1)
     if least % 2 == 0 and num != size:
-        # the last term is one of two that are the same
+        # the Nyquist term stands for two equal terms
         factors = np.ones(least // 2 + 1)
         factors[-1] = 2.0 if num < size else 0.5
         series = series * _along(astype(factors, x.dtype), axis, x.ndim)
@@ -353,19 +353,19 @@ def _resampled(x: Any, num: int, axis: int) -> Any:
 
 
 def _along(x: Any, axis: int, ndim: int) -> Any:
-    """A vector along one of several axes."""
+    """Reshape a vector to broadcast along one of several axes."""
     return reshape(x, shape=(*(1,) * axis, x.size, *(1,) * (ndim - axis - 1)))
 
 
 @answers("scipy.signal:hilbert")
 def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
-    """The analytic signal: real data, with their Hilbert transform as the imaginary part.
+    """The analytic signal: real data plus i times their Hilbert transform.
 
     Parameters
     ----------
     x : array of real numbers
     N : int, optional
-        The number of Fourier components: that of the samples, if nothing is given.
+        The number of Fourier components; by default that of the samples.
     axis : int, optional
 
     Returns
