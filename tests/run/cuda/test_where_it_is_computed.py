@@ -1,4 +1,4 @@
-"""Functions of the library compute with device arrays where they are: none is copied in silence."""
+"""Library functions compute with device arrays on their device; none is copied silently."""
 
 import numpy as np
 import pytest

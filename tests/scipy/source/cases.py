@@ -1,6 +1,6 @@
-"""Calls of each of SciPy's functions that compute with traced values by their own source.
+"""Test calls of the SciPy functions that run on traced values from their own source.
 
-A case is a function's path, its arguments, and which of these is traced.
+A case has a function's path, its arguments, and the index of the traced argument.
 """
 
 import numpy as np
