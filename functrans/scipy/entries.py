@@ -14,6 +14,7 @@ from operator import attrgetter
 from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
+from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.from_source import FROM_SOURCE
@@ -53,10 +54,15 @@ def of_scipys(module: str, name: str) -> Any:
     if name not in FROM_SOURCE[module].split():
         return found
 
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return _by_source(found, args, kwargs)
+
     @wraps(found)
     def public(*args: Any, **kwargs: Any) -> Any:
-        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
-        return _by_source(found, args, kwargs) if traced else found(*args, **kwargs)
+        if holds_device(args, kwargs):
+            return callers[-1](traced, args, kwargs, f"scipy.{module}.{name}")
+        is_traced = any(map(holds_tracer, (*args, *kwargs.values())))
+        return (traced if is_traced else found)(*args, **kwargs)
 
     return public
 

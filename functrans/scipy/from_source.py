@@ -7,8 +7,10 @@ can be traced. A test compares the values and derivatives of each with SciPy's r
 FROM_SOURCE = {
     "cluster.vq": "whiten",
     "constants": "convert_temperature lambda2nu nu2lambda",
+    "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
     "ndimage": "extrema histogram labeled_comprehension maximum maximum_position median minimum "
     "minimum_position standard_deviation variance vectorized_filter",
+    "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
     "ellip ellipap ellipord findfreqs firwin firwin2 freqs freqs_zpk freqz_sos freqz_zpk gammatone "

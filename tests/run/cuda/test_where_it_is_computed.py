@@ -36,6 +36,7 @@ CALLS = {
     "signal.convolve": lambda v, x, k: functrans.scipy.signal.convolve(v, v),
     "ndimage.uniform_filter1d": lambda v, x, k: functrans.scipy.ndimage.uniform_filter1d(v, 3),
     "integrate.simpson": lambda v, x, k: functrans.scipy.integrate.simpson(v),
+    "integrate.trapezoid": lambda v, x, k: functrans.scipy.integrate.trapezoid(v),
     "fft": lambda v, x, k: functrans.scipy.fft.fft(v),
     "lax.dynamic_slice": lambda v, x, k: lax.dynamic_slice(x, (1, 2), (2, 2)),
     "lax.dynamic_update_slice": lambda v, x, k: lax.dynamic_update_slice(x, x[:2, :2], (1, 1)),

@@ -133,6 +133,11 @@ _OTHERS = [
     ("constants.convert_temperature", (W, "C", "K"), 0),
     ("constants.lambda2nu", (W,), 0),
     ("constants.nu2lambda", (W,), 0),
+    *((f"integrate.{name}", (X,), 0) for name in (
+        "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
+    )),
+    *((f"optimize.{name}", (X,), 0) for name in ("rosen", "rosen_der", "rosen_hess")),
+    ("optimize.rosen_hess_prod", (X, Y), 1),
     *((f"ndimage.{name}", (IMAGE, LABELS, [1, 2]), 0) for name in _OF_LABELS.split()),
     ("ndimage.histogram", (IMAGE, -1, 1, 4), 0),
     ("ndimage.labeled_comprehension", (IMAGE, LABELS, [1, 2], np.mean, float, 0), 0),
