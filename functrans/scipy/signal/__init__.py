@@ -1,6 +1,6 @@
 """The functions of `scipy.signal` under its names, for arrays and for traced values.
 
-Functions that design filters and windows are SciPy's own, for plain numbers.
+Functions that design filters, and others of `FROM_SOURCE`, run from SciPy's source.
 """
 
 from typing import Any

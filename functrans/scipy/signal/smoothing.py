@@ -1,4 +1,4 @@
-"""Smoothing, detrending, median filters, resampling, and the analytic signal."""
+"""Smoothing, detrending, median filters and polyphase resampling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from functrans.lazily import lazy
-from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.reductions import mean
@@ -24,7 +23,7 @@ from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d
 from functrans.trace.tracer import Tracer
 
-__all__ = ["detrend", "hilbert", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
+__all__ = ["detrend", "medfilt", "resample_poly", "savgol_filter", "upfirdn"]
 
 _signal = lazy("scipy:signal")
 
@@ -289,110 +288,3 @@ def resample_poly(
     ends = [np.zeros(n, x.dtype) for n in (before, behind)]
     y = upfirdn(concatenate([ends[0], h, ends[1]], axis=0), x, up, down, axis)
     return read_along(y, axis, removed, size)
-
-
-@answers("scipy.signal:resample")
-def resample(
-    x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
-) -> Any:
-    """Resample periodic data by their Fourier series.
-
-    Parameters
-    ----------
-    x : array
-    num : int
-        The number of samples of the result.
-    t : array, optional
-        The times of the samples.
-    axis : int, optional
-    window : optional
-        As in SciPy.
-    domain : {"time"}, optional
-
-    Returns
-    -------
-    array, or pair of arrays
-        The result; with ``t``, also its sampling times.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> jit(lambda x: signal.resample(x, 4))(np.array([1.0, 3.0])).round(12)
-    array([1., 2., 3., 2.])
-    """
-    if domain != "time":
-        refuse(f"resample with domain={domain!r}", "use 'time'")
-    x = inexact(x)
-    axis = axis_of(axis, x.ndim)
-    size = x.shape[axis]
-    if window is None and x.dtype.kind == "f":
-        y = _resampled(x, num, axis)
-    else:
-        unit = np.eye(size, dtype=np.promote_types(x.dtype, np.float64))
-        # the operation is linear: its results for unit vectors are the columns of its matrix
-        matrix = _signal.resolve().resample(unit, num, axis=0, window=window)
-        y = _by_matrix(matrix, x, axis)
-    if t is None:
-        return y
-    times = array(t)
-    return y, np.arange(num) * (times[1] - times[0]) * size / float(num) + times[0]
-
-
-def _resampled(x: Any, num: int, axis: int) -> Any:
-    """Evaluate the truncated or zero-padded Fourier series of real data at new sampling points."""
-    size, least = x.shape[axis], min(num, x.shape[axis])
-    series = read_along(fft.rfft(x, axis=axis), axis, 0, least // 2 + 1)
-    if least % 2 == 0 and num != size:
-        # the Nyquist term stands for two equal terms
-        factors = np.ones(least // 2 + 1)
-        factors[-1] = 2.0 if num < size else 0.5
-        series = series * _along(astype(factors, x.dtype), axis, x.ndim)
-    return fft.irfft(series, num, axis) * (num / size)
-
-
-def _along(x: Any, axis: int, ndim: int) -> Any:
-    """Reshape a vector to broadcast along one of several axes."""
-    return reshape(x, shape=(*(1,) * axis, x.size, *(1,) * (ndim - axis - 1)))
-
-
-@answers("scipy.signal:hilbert")
-def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
-    """The analytic signal: real data plus i times their Hilbert transform.
-
-    Parameters
-    ----------
-    x : array of real numbers
-    N : int, optional
-        The number of Fourier components; by default that of the samples.
-    axis : int, optional
-
-    Returns
-    -------
-    array of complex numbers
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> x = np.cos(2 * np.pi * np.arange(8) / 8)
-    >>> jit(lambda x: np.abs(signal.hilbert(x)))(x).round(12)      # the envelope
-    array([1., 1., 1., 1., 1., 1., 1., 1.])
-    """
-    x = inexact(x)
-    if x.dtype.kind == "c":
-        raise ValueError("x must be real.")
-    axis = axis_of(axis, x.ndim)
-    count = x.shape[axis] if N is None else N
-    if count <= 0:
-        raise ValueError("N must be positive.")
-    # factors: 2 for positive frequencies, 0 for negative ones, 1 for zero and Nyquist
-    factors = np.zeros(count)
-    factors[: (count + 1) // 2] = 2.0
-    factors[0] = 1.0
-    if count % 2 == 0:
-        factors[count // 2] = 1.0
-    spectrum = fft.fft(x, count, axis) * _along(astype(factors, x.dtype), axis, x.ndim)
-    return fft.ifft(spectrum, axis=axis)

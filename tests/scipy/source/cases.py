@@ -38,6 +38,8 @@ _SIGNAL = [
     *(("signal." + name, (0.3, 30.0), i) for name in ("iirnotch", "iirpeak") for i in (0, 1)),
     ("signal.iircomb", (0.25, 30.0), 1),
     ("signal.gammatone", (440.0, "iir", None, None, 16000.0), 0),
+    ("signal.hilbert", (X,), 0),
+    *(("signal.resample", (X, n), 0) for n in (5, 14)),
     ("signal.bilinear_zpk", (ZEROS, POLES, 0.7, 2.0), 3),
     *(("signal." + name, (ZEROS, POLES, 0.7, 1.5), 3) for name in ("lp2lp_zpk", "lp2hp_zpk")),
     *(("signal.lp2bp_zpk", (ZEROS, POLES, 0.7, 1.5, 0.3), i) for i in (2, 3, 4)),
