@@ -30,13 +30,13 @@ Meaningless = dict[str, tuple[Any, ...] | None]
 """The values of keywords that have no meaning for traced values; None for any."""
 
 implementations: dict[Function, Function] = {}
-"""What was decorated, by NumPy's function."""
+"""The decorated implementations, by NumPy's function."""
 
 creating: set[Function] = set()
 """NumPy's functions that make new arrays."""
 
 beyond_numpy: dict[Function, tuple[str, ...]] = {}
-"""The keywords that are taken beyond those of NumPy's function."""
+"""The keywords that are accepted in addition to those of NumPy's function."""
 
 
 def answers(
@@ -167,8 +167,9 @@ def _without_the_rest(
 
 
 ORDERS = ("C", "F", "K", "A", None)
-"""The layouts that a new array may be asked to have. What would tell them apart, such as
-``ravel(order="K")``, is refused."""
+"""The accepted layouts of new arrays. Functions whose result would depend on the layout, such as
+``ravel(order="K")``, are refused.
+"""
 
 _WITHOUT_MEANING: Meaningless = {
     "order": ORDERS,
@@ -176,7 +177,7 @@ _WITHOUT_MEANING: Meaningless = {
     "device": ("cpu", None),
     "like": (None,),
 }
-"""What may be said of arrays that have no memory yet."""
+"""Keywords about memory, which have no meaning for traced arrays."""
 
 
 def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless) -> bool:

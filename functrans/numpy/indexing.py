@@ -33,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 FEW_TO_COUNT = 32
-"""Elements of a sorted vector that are rather all compared than searched."""
+"""Up to this many elements of a sorted vector, all are compared instead of a binary search."""
 
 # -- taking ----------------------------------------------------------------------------------------
 

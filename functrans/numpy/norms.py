@@ -112,7 +112,7 @@ _OF_SINGULAR_VALUES: dict[Any, Callable[[Any], Any]] = {
     -2: lambda values: min(values, -1),
     "nuc": lambda values: sum(values, -1),
 }
-"""Norms by their orders."""
+"""The implementations of norms, by their orders."""
 
 
 @answers(np.linalg.vector_norm)

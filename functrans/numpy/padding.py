@@ -76,7 +76,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
 
 MOST_RUNS = 8
-"""Runs of neighbours that are joined: more of them are gathered."""
+"""Up to this many runs of consecutive elements are joined; more are gathered."""
 
 
 def _taken(x: Any, positions: Any, axis: int) -> Any:

@@ -227,7 +227,7 @@ _PLACES: dict[str, Places] = {
 }
 
 _OF_ELEMENTS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
-"""The methods that give one of the elements, in their dtype."""
+"""The methods whose results are elements of the data, in its dtype."""
 
 
 def _of_ends(method: str, q: Any) -> str:

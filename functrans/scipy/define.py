@@ -41,7 +41,7 @@ WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
     "overwrite_c": _ANYTHING,
     "workers": _ANYTHING,
 }
-"""What may be said of memory and of ways to compute: nothing follows from it."""
+"""Keywords about memory and algorithms, which are accepted and ignored on traced values."""
 
 
 def answers(model: Function | str) -> Callable[[Function], Function]:

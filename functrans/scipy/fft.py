@@ -197,7 +197,7 @@ _ORTHOGONAL: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]] = {
     ("sin", 2): ((), (-1,)),
     ("sin", 3): ((-1,), ()),
 }
-"""The elements to multiply by the root of 2 before, and to divide after, for orthogonality."""
+"""The elements that orthogonal transforms multiply by sqrt(2) before, and divide by it after."""
 
 
 def _along_one(kind: str, inverse: bool) -> Transform:

@@ -33,4 +33,4 @@ FROM_SOURCE = {
     "stats.contingency": "chi2_contingency expected_freq",
     "stats.qmc": "geometric_discrepancy scale",
 }
-"""Functions, by modules of SciPy's."""
+"""The names of the functions, by SciPy's modules."""

@@ -17,7 +17,7 @@ from functrans.tree.registration import register
 _traced = lazy("functrans.scipy.sparse.traced:SparseMatrix")
 
 Aux = tuple[Structure, str, bool]
-"""Where the values are, in which format, and whether it is one of the older matrix classes."""
+"""The structure, the format, and whether it is a matrix class (`spmatrix`), not an array."""
 
 CLASSES = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")

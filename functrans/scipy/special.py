@@ -71,7 +71,7 @@ _INSTEAD = {
     "sph_legendre_p_all": f"{_NO_ALL} of sph_legendre_p",
     "stirling2": "it counts, and has no derivative: compute it outside of the trace",
 }
-"""What to write instead of functions that have no traced form, by their names."""
+"""What to write instead of functions without a traced form, by their names."""
 
 logsumexp = answers("scipy.special:logsumexp")(_special.logsumexp)
 softmax = answers("scipy.special:softmax")(_special.softmax)

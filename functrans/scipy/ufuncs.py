@@ -32,7 +32,7 @@ UFUNCS = {
     "digamma": "psi",
     "jn": "jv",
 }
-"""The ufuncs of `scipy.special` that have a traced form: their own names, by the others'."""
+"""The ufuncs of `scipy.special` with a traced form: their own names, by all of their aliases."""
 
 for _name in [name for name in UFUNCS if name.startswith("_") or name in _NO_UFUNCS]:
     del UFUNCS[_name]

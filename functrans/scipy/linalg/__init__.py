@@ -117,7 +117,7 @@ _INSTEAD = {
     "qr_update": _NO_UPDATE,
     "qz": _NO_PENCIL,
 }
-"""What has no traced form, and what to write instead."""
+"""The functions without a traced form, and what to write instead."""
 
 __all__ = [
     "bandwidth", "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cho_solve_banded",

@@ -76,7 +76,7 @@ _READ: dict[Any, Callable[[Any, bool], Any]] = {
     "pos": lambda a, lower: hermitian(a, lower=lower),
     "positive definite": lambda a, lower: hermitian(a, lower=lower),
 }
-"""The elements that are read of a matrix with a structure."""
+"""The elements of a matrix that are read, by its structure."""
 
 _TRIANGULAR = {"upper triangular": False, "lower triangular": True}
 

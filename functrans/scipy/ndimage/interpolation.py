@@ -79,7 +79,7 @@ _FOLDS: dict[str, Callable[[Any, int], Any]] = {
 
 
 _ENDING = ("constant", "wrap")
-"""The modes in which the image ends at its last element, whose slope is the one before it."""
+"""The modes in which the image ends at its last element, with the slope of the interval before."""
 
 
 def _mirrored_index(i: Any, size: int) -> Any:
@@ -103,7 +103,7 @@ _INDICES: dict[str, Callable[[Any, int], Any]] = {
     "grid-constant": lambda i, size: np.clip(i, 0, size - 1),
     "grid-wrap": lambda i, size: i % size,
 }
-"""Which element stands for one beyond the boundary, beside a coordinate inside of it."""
+"""The index of the element that replaces a neighbour beyond the boundary, by mode."""
 
 # -- interpolation ---------------------------------------------------------------------------------
 

@@ -32,14 +32,14 @@ MESSAGES = {
     _BY_STEP: "`xtol` termination condition is satisfied.",
     _BY_BOTH: "Both `ftol` and `xtol` termination conditions are satisfied.",
 }
-"""What the statuses of SciPy's results say."""
+"""The messages of SciPy's statuses."""
 
 
 _LEAST_DAMPING = 1e-14
-"""Where the Jacobian has not full rank, this keeps the system of a step from being singular."""
+"""The least damping, which keeps the system of a step regular if the Jacobian is rank-deficient."""
 
 _MOST_DAMPING = 1e20
-"""The damping with which every step is shorter than the rounding error of the point."""
+"""The damping at which any step is shorter than the rounding error of the point."""
 
 
 class _State(NamedTuple):

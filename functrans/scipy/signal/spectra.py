@@ -31,7 +31,7 @@ __all__ = ["coherence", "csd", "istft", "periodogram", "spectrogram", "stft", "w
 
 _get_window = lazy("scipy.signal:get_window")
 LENGTH = 256
-"""Of a segment, where nothing is said."""
+"""The default length of a segment."""
 
 _BOUNDARIES: dict[Any, dict[str, Any]] = {
     "even": {"mode": "reflect"},

@@ -259,4 +259,4 @@ _NAMES = {
     "is_lazy_array": _is_unknown,
     "is_numpy": lambda xp: False,
 }
-"""What SciPy asks of the arrays that it is given, and of their library."""
+"""The replacements for SciPy's queries about arrays and their library."""

@@ -314,7 +314,7 @@ expm = refused("scipy.sparse.linalg:expm", "use functrans.scipy.linalg.expm of A
 
 
 _TERMS, _REACH = 55, 9.9
-"""How many terms of the series suffice up to which norm, in double precision."""
+"""Numbers of terms of the Taylor series, and the norms up to which they suffice in float64."""
 
 
 @within_traces("scipy.sparse.linalg:expm_multiply")

@@ -65,7 +65,7 @@ _PRODUCTS = frozenset({"_matmul_dispatch", "dot"})
 _OPERATORS = frozenset(
     {"__add__", "__mul__", "__radd__", "__rmul__", "__rsub__", "__sub__", "__truediv__", "multiply"}
 )
-"""What a constant matrix does with another one, or a number, whose values are traced."""
+"""The operators of a constant matrix that accept a traced matrix or number."""
 
 
 def _take_the_place() -> None:

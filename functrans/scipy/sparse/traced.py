@@ -24,7 +24,7 @@ from functrans.trace.tracer import Tracer
 from functrans.tree.registration import register
 
 Places = Any
-"""A sparse matrix of SciPy's with the numbers of values, from 1 on, in their places."""
+"""A SciPy sparse matrix whose elements are the numbers of the stored values, from 1 on."""
 
 FORMATS = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")

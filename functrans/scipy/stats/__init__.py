@@ -93,7 +93,7 @@ _METHODS = {
     "rv_discrete": "cdf isf logcdf logpmf logsf pmf ppf sf",
     **{f.name: f"{f.log} {f.log[3:]}" for f in _multivariate.FAMILIES},
 }
-"""The methods that ask, by the class that they are of, or by the object."""
+"""The methods that dispatch, by their class or object."""
 
 for _owner, _names in _METHODS.items():
     for _name in _names.split():

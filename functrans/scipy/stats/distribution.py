@@ -39,11 +39,11 @@ class Row(NamedTuple):
     name: str
     shapes: tuple[str, ...] = ()
     support: Function = lambda: (-np.inf, np.inf)
-    """The least and the greatest point, of the shape parameters."""
+    """The ends of the support, as functions of the shape parameters."""
     within: Function = lambda: 0.0
-    """A point in the interior of the support, of the shape parameters."""
+    """A point in the interior of the support, as a function of the shape parameters."""
     valid: Function = lambda: True
-    """Whether the shape parameters are proper."""
+    """Whether the shape parameters are valid."""
     logpdf: Function | None = None
     """The logarithm of the density; for a discrete distribution, of the probability."""
     cdf: Function | None = None
@@ -57,9 +57,11 @@ class Row(NamedTuple):
     entropy: Function | None = None
     discrete: bool = False
     open: bool = False
-    """Whether the density is 0 at the ends of the support, where its formula is not."""
+    """Whether the density is 0 at the ends of the support, although its formula is not."""
     tails: bool = True
-    """Whether `cdf` and `sf` are precise where they are small, so that logarithms can be taken."""
+    """Whether `cdf` and `sf` have small relative errors in the tails, so that logarithms can be
+    taken.
+    """
 
 
 def is_positive(*parameters: Any) -> Any:

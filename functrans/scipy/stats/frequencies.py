@@ -25,7 +25,7 @@ _POWERS = {
     "pearson": 1.0, "log-likelihood": 0.0, "freeman-tukey": -0.5, "mod-log-likelihood": -1.0,
     "neyman": -2.0, "cressie-read": 2 / 3,
 }  # fmt: skip
-"""The powers of Cressie's and Read's family that have names."""
+"""The named members of the Cressie-Read family, by their powers."""
 
 
 def _divergences(observed: Any, expected: Any, power: Any) -> Any:

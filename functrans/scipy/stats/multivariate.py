@@ -49,7 +49,7 @@ class Family(NamedTuple):
     log: str
     """``"logpdf"`` or ``"logpmf"``."""
     density: Callable[..., Any]
-    """The logarithm of the density: of a point and the parameters, which are named as SciPy's."""
+    """The log-density, a function of a point and of the parameters, under SciPy's names."""
 
 
 class Multivariate:

@@ -98,7 +98,7 @@ _RANKS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "max": lambda left, right, _: right,
     "dense": lambda left, right, steps: steps[left],
 }
-"""Ranks, of how many elements are less, and how many are not greater."""
+"""Ranks as functions of the number of smaller elements and the number of elements not greater."""
 
 
 @answers("scipy.stats:rankdata")

@@ -26,7 +26,7 @@ _WITHOUT_NAN = {
     "omit": "leave NaN out first, as x[~np.isnan(x)] does",
     "raise": "look for NaN in the plain array, before it is traced",
 }
-"""What to write in place of a policy."""
+"""What to write instead of each ``nan_policy``."""
 
 
 def propagates(function: str, nan_policy: str) -> None:
