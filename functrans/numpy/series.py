@@ -86,7 +86,7 @@ def _substitute(numpys: Function, ours: Function) -> Function:
 
 
 def answer_for(name: str) -> None:
-    """Let the functions of one of NumPy's modules of polynomials ask us."""
+    """Install the dispatch in the functions of a module of `numpy.polynomial`."""
     module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
     protocols.replacements[module] = {
         basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))
