@@ -24,7 +24,7 @@ _caches: WeakSet[Any] = WeakSet()
 _adding = lock()
 
 when_clear: list[Callable[[], None]] = []
-"""What is done once all caches are clear."""
+"""Called after all caches have been cleared."""
 
 
 def clear_caches() -> None:

@@ -22,7 +22,7 @@ _adding = threading.Lock()
 
 _awaited: list[tuple[Callable[[], object], Callable[[], object]]] = []
 _taken: list[Callable[[], object]] = []
-"""How to release what has been acquired for a fork. Who has the first lock may look at it."""
+"""The releases of the locks that were acquired for a fork; guarded by the first of these locks."""
 
 
 def lock() -> threading.RLock:
@@ -43,8 +43,9 @@ def wait_at_fork(acquire: Callable[[], object], release: Callable[[], object]) -
 
 
 importing = threading.RLock()
-"""Held while something is imported that was put off: a fork waits until it is there. (A child can
-never import what another thread was about to import.)"""
+"""Held during a deferred import, for which a fork waits: a child process could never complete an
+import that another thread had begun.
+"""
 
 wait_at_fork(importing.acquire, importing.release)
 

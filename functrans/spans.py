@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 _log: list[Span] | None = None
-"""Where spans are written down, while somebody profiles."""
+"""The active recorder of spans; None if no profile is active."""
 
 _NOTHING = nullcontext()
 

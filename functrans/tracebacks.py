@@ -30,10 +30,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OURS = (str(Path(__file__).parent) + os.sep, "<functrans ")
-"""How the names of our files begin, and those of code that the library has written itself."""
+"""The prefixes of the names of the library's files, and of code that it has generated."""
 
 _FAULTS = {AssertionError, AttributeError, IndexError, KeyError, NameError, UnboundLocalError}
-"""What a mistake in the library raises. Reports of it need all frames."""
+"""Exceptions that indicate a bug in the library, for which tracebacks keep all frames."""
 
 
 def boundary(function: Callable[P, R]) -> Callable[P, R]:

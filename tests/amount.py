@@ -1,10 +1,10 @@
-"""Each-choice coverage: how much of what tests draw is tried, a covering part or (`--full`) all.
+"""Each-choice coverage: the quick set of tests has each parameter value once, `--full` has all.
 
-Each value of each parameter of a test is tried once, and of a long list of samples one of each
-kind. The rest has the marker `full`. Of the calls of a test that are still several, the quick set
-has one of three. The others have the marker `each_change` as well, and so have tests that are
-marked `dear`, and a part of the rest that says most of whether numbers are right: `.ci/run` tries
-them with each change all the same. Tests of the same values leave out different ones.
+The quick set has each value of each parameter of a test once, and one sample of each kind of a long
+list; all other calls have the marker `full`. Of the remaining calls of a test, if there are still
+several, the quick set has one in three. The others also have the marker `each_change`, as do tests
+marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs these
+for every change. Tests with the same parameter values leave out different ones.
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -1,4 +1,4 @@
-"""Targets that are made up: the CPU with other thresholds, and the host taken for one of them."""
+"""Fictitious targets: the CPU with other thresholds, and their use in place of the host."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the quick set is: each value of each parameter, and one of each kind."""
+"""The quick set has each value of each parameter, and a sample of each kind."""
 
 import subprocess
 import sys

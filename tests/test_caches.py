@@ -1,4 +1,4 @@
-"""What is remembered: everything in one place, bounded, and forgotten when somebody says so."""
+"""Caches: registered in one place, bounded, and emptied by `clear_caches`."""
 
 import ast
 import gc

@@ -1,4 +1,4 @@
-"""What the pages say in sentences, without code that shows it: one claim a test, by its page."""
+"""Claims of the documentation that no example on the page demonstrates: one test for each."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""``functrans cache``: what is kept where, and its removal."""
+"""``functrans cache``: listing and clearing the disk cache."""
 
 import subprocess
 import sys

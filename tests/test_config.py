@@ -1,4 +1,4 @@
-"""The switches: what they refuse, and what the environment says."""
+"""Settings: validation, and environment variables."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The Python on every page of the documentation runs, and its links lead somewhere."""
+"""Python examples on all pages of the documentation run, and links are valid."""
 
 import doctest
 import linecache

@@ -1,7 +1,7 @@
-"""Derivatives where there is a choice, or none: what docs/derivatives-at-the-edges.md promises.
+"""Derivatives at kinks and singularities, as promised by docs/derivatives-at-the-edges.md.
 
-The examples on the page run in test_docs.py; these go further: forward against reverse, second
-derivatives, limits.
+The examples on the page run in test_docs.py; these tests go further: forward against reverse mode,
+second derivatives, limits.
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""Primitives of a user's own: defined, defined again, and checked."""
+"""User-defined primitives: definition, redefinition, and checks."""
 
 import numpy as np
 import pytest

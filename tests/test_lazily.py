@@ -1,4 +1,4 @@
-"""Names that are imported when they are first asked for."""
+"""Lazy imports of names at their first use."""
 
 import ast
 import inspect

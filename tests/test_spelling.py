@@ -1,4 +1,4 @@
-"""Which name was meant."""
+"""Suggestions for misspelt names."""
 
 from functrans import spelling
 

@@ -1,4 +1,4 @@
-"""Arrays that are more than their numbers: refused, in one way, wherever they would lose that."""
+"""Subclasses of ndarray with additional data (masks, units) are refused where it would be lost."""
 
 import numpy as np
 import pytest

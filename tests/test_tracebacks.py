@@ -1,4 +1,4 @@
-"""Tracebacks of errors are the user's: none of the library's frames, all of the program's."""
+"""Tracebacks of errors have all frames of the user's program and none of the library."""
 
 import sys
 import traceback

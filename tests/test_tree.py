@@ -1,4 +1,4 @@
-"""Pytrees: order, paths, one vector and back, registration, and where two trees differ."""
+"""Pytrees: order, paths, raveling, registration, and reports of differences."""
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The examples that people know from tutorials on automatic differentiation, with their numbers."""
+"""Well-known examples from tutorials on automatic differentiation, with their published numbers."""
 
 import numpy as np
 import pytest

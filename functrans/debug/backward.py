@@ -26,9 +26,9 @@ class Magnitude(NamedTuple):
     """How large numbers are."""
 
     mean_square: float
-    """The root of their mean square."""
+    """The root mean square of the elements."""
     largest: float
-    """The largest absolute value; NaN if one of them is."""
+    """The largest absolute value; NaN if an element is NaN."""
 
     def __str__(self) -> str:
         return f"{self.mean_square:>9.3g} {self.largest:>9.3g}"

@@ -11,7 +11,7 @@ from functrans.lazily import lazy
 _source_of = lazy("graphviz:Source")
 
 Node = tuple[str, str, str]
-"""A name, what stands in the box, and its kind: "input", "operation" or "output"."""
+"""The name of a box, its text, and its kind: "input", "operation" or "output"."""
 
 
 def dot(graph: Graph) -> str:

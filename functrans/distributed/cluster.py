@@ -21,7 +21,7 @@ from functrans.distributed.sources import Chunk
 from functrans.tree import core as tree
 
 RETRIES = 5
-"""How often a chunk is tried: a process that dies takes those down that it was at."""
+"""The number of attempts for a chunk, which fails with the process that computes it."""
 
 
 def results(

@@ -107,7 +107,7 @@ class Mesh:
                 )
         self.size = prod(self.axes.values())
         self.links: dict[str, Any] = dict.fromkeys(self.axes)
-        """For each axis, what passes messages along it; None where nothing has to."""
+        """For each axis, the engine that passes messages along it; None if none are needed."""
         self.rank = 0
         if engine == "mpi":
             self.rank, self.links = _connected(tuple(self.axes.items()))

@@ -133,7 +133,7 @@ class Link(NamedTuple):
 
 
 _AS_THEY_ARE = frozenset(map(np.dtype, "bhilqBHILQfdFD"))
-"""What MPI adds up and compares; a few microseconds are saved by a look."""
+"""The dtypes for which MPI has reductions; looking them up here saves some microseconds."""
 
 
 def _sendable(x: Any) -> Any:
@@ -211,7 +211,7 @@ def _share_threads(mpi: Any) -> None:
 
 
 FORWARDING = 1.0
-"""Seconds in which mpiexec shows what a process has written: to end all, it takes no more of it."""
+"""Seconds for mpiexec to forward the output of a process, before all processes are aborted."""
 
 
 def _end_all_together(mpi: Any) -> None:

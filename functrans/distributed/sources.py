@@ -19,7 +19,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 CHUNK_BYTES = 16 << 20
-"""What a chunk takes if nobody says how many rows it has."""
+"""The default size of a chunk in bytes."""
 
 
 class Chunk(Protocol):

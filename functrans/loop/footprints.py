@@ -76,13 +76,6 @@ def _gemm_batch_strided(x: Values) -> Iterable[Region]:
         yield _matrix(13, m, n, ldc, reads=adds, writes=True, offset=number * apart_c)
 
 
-def _syrk(x: Values) -> Iterable[Region]:
-    uplo, flag, n, k, _, _, lda, beta, _, ldc = x
-    yield _matrix(5, *((n, k) if flag == b"N" else (k, n)), lda, reads=True)
-    adds = not (isinstance(beta, Scalar) and beta.op in ("const", "zero") and not beta.attribute)
-    yield _matrix(8, n, n, ldc, reads=adds, writes=True, triangle=uplo)
-
-
 def _getrf(x: Values) -> Iterable[Region]:
     m, n, _, lda, _, _ = x
     yield _matrix(2, m, n, lda, reads=True, writes=True)
@@ -166,14 +159,18 @@ def _reflectors(x: Values) -> Iterable[Region]:
     yield _vector(7, 1, writes=True)
 
 
-def _orglq(x: Values) -> Iterable[Region]:
-    m, n, k, _, lda, _, _, room, _ = x
-    # only the first rows, which hold the reflectors, have to be initialised
-    yield _matrix(3, k, n, lda, reads=True)
-    yield _matrix(3, m, n, lda, writes=True)
-    yield _vector(5, k, reads=True)
-    yield _vector(6, room, writes=True)
-    yield _vector(8, 1, writes=True)
+def _of_reflectors(rows: bool) -> Callable[[Values], Iterable[Region]]:
+    """The rows or columns of Q from k reflectors, which are in the first rows or columns."""
+
+    def regions(x: Values) -> Iterable[Region]:
+        m, n, k, _, lda, _, _, room, _ = x
+        yield _matrix(3, *((k, n) if rows else (m, k)), lda, reads=True)
+        yield _matrix(3, m, n, lda, writes=True)
+        yield _vector(5, k, reads=True)
+        yield _vector(6, room, writes=True)
+        yield _vector(8, 1, writes=True)
+
+    return regions
 
 
 def _of_pairs(region: Region) -> Region:
@@ -210,15 +207,6 @@ def reals_of_gesdd(shortest: Any, longest: Any) -> Any:
     """The length of the real workspace for singular values of complex matrices."""
     square = shortest * shortest
     return np.maximum(5 * square + 7 * shortest, 2 * (longest * shortest + square) + shortest)
-
-
-def _ungqr(x: Values) -> Iterable[Region]:
-    m, n, k, _, lda, _, _, room, _ = x
-    yield _matrix(3, m, k, lda, reads=True)
-    yield _matrix(3, m, n, lda, writes=True)
-    yield _vector(5, k, reads=True)
-    yield _vector(6, room, writes=True)
-    yield _vector(8, 1, writes=True)
 
 
 def _dgeev(x: Values) -> Iterable[Region]:
@@ -283,7 +271,6 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "gemm_batch_strided": _gemm_batch_strided,
     "bgemm_batch_strided": _gemm_batch_strided,
     "hgemm_batch_strided": _gemm_batch_strided,
-    "syrk": _syrk,
     "getrf": _getrf,
     "getrs": _getrs,
     "getri": _getri,
@@ -295,7 +282,7 @@ _ROUTINES: dict[str, Callable[[Values], Iterable[Region]]] = {
     "gesdd": _gesdd,
     "syevd": _syevd,
     "gelqf": _reflectors,
-    "orglq": _orglq,
+    "orglq": _of_reflectors(rows=True),
     "fft": _fft,
     "rfft": _rfft,
     "irfft": _irfft,
@@ -310,7 +297,7 @@ OF_CORES: dict[str, tuple[Callable[[Values], Iterable[Region]], frozenset[int]]]
     "zheevd": (_heevd, frozenset({3, 6})),
     "zgesdd": (_gesdd_of_complex, frozenset({3, 6, 8, 10})),
     "zgeqrf": (_reflectors, frozenset({2, 4, 5})),
-    "zungqr": (_ungqr, frozenset({3, 5, 6})),
+    "zungqr": (_of_reflectors(rows=False), frozenset({3, 5, 6})),
     "dgeev": (_dgeev, frozenset()),
     "zgeev": (_zgeev, frozenset({3, 5, 8, 10})),
     **dict.fromkeys(("sgees", "dgees"), (_real_gees, frozenset())),

@@ -64,7 +64,7 @@ __all__ = sorted({*_own_names(), *_np.__all__})
 
 
 def __getattr__(name: str) -> _Any:
-    """What this namespace lacks is NumPy's: for plain arrays, and an error for traced ones."""
+    """Other names are NumPy's: functions of plain arrays, with an error for traced ones."""
     if name in _HOME or name in _SUBMODULES:
         return _ours(name)
     if name == "__array_namespace_info__":

@@ -34,38 +34,38 @@ INDEX = np.dtype(np.int64)
 
 
 def operand(x: Any) -> Any:
-    """An array; but Python's numbers stay weak, so that their dtype yields to that of others."""
+    """Convert to an array, except for Python numbers, which stay weakly typed."""
     return x if isinstance(x, (bool, int, float, complex)) else array(x)
 
 
 def common_dtype(*operands: Any) -> np.dtype[Any]:
-    """The dtype that arrays and weak numbers are promoted to."""
+    """The result dtype of arrays and weak numbers by type promotion."""
     return result_type(tuple(dtype_key(x) for x in operands))
 
 
 def inexact(x: Any) -> Any:
-    """An array of floats or complex numbers: what NumPy takes for none of them becomes float64.
+    """Convert to an array of floats or complex numbers.
 
-    These are integers and truths; and bfloat16, which NumPy knows only from its users.
+    Integers and bools become float64, and so does bfloat16, which is no float dtype to NumPy.
     """
     x = array(x)
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
 def inexact_pair(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two arrays of floats in the dtype that they have in common; Python's numbers yield."""
+    """Convert two array-likes to their common inexact dtype; Python numbers are weakly typed."""
     x, y = operand(x), operand(y)
     dtype = common_dtype(x, y, 0.0)
     return astype(array(x), dtype), astype(array(y), dtype)
 
 
 def axis_of(axis: Any, ndim: int) -> int:
-    """An axis counted from 0."""
+    """A nonnegative axis index."""
     return int(normalize_axis_index(axis, ndim))
 
 
 def axes_of(axis: Any, ndim: int) -> Axes:
-    """Axes counted from 0, and sorted; all of them for None."""
+    """Sorted nonnegative axis indices; all axes for None."""
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, Tracer):
@@ -76,7 +76,7 @@ def axes_of(axis: Any, ndim: int) -> Axes:
 
 
 def shape_of(shape: Any) -> Shape:
-    """A shape given as a number or a sequence."""
+    """A shape as a tuple, from a number or a sequence."""
     if isinstance(shape, (list, tuple)):
         return tuple([n.__index__() for n in shape])
     if isinstance(shape, (np.ndarray, Tracer)) and shape.ndim == 1:
@@ -85,12 +85,12 @@ def shape_of(shape: Any) -> Shape:
 
 
 def flat(x: Any) -> Any:
-    """All elements on one axis, row by row."""
+    """Flatten an array in C order."""
     return reshape(x, shape=(x.size,))
 
 
 def known(x: Any) -> Any:
-    """The plain array behind a value, or None if a trace does not know it."""
+    """The plain array behind a value, or None if its elements are not known."""
     if not isinstance(x, Tracer):
         return np.asarray(x)
     value = x._known_value
@@ -101,18 +101,18 @@ def known(x: Any) -> Any:
 
 
 def filled(shape: Shape, value: float, dtype: Any) -> Any:
-    """A new array of one number, which is known when the program is traced."""
+    """A new array filled with one number that is known during tracing."""
     return made(full_p, shape=shape, value=value, dtype=np.dtype(dtype))
 
 
 def counting(size: int, axis: int = 0, ndim: int = 1) -> Any:
-    """0, 1, 2, ... along one of some axes, the others of size 1."""
+    """0, 1, 2, ... along one axis, with size 1 along all others."""
     numbers = made(iota, size=size, dtype=INDEX)
     return reshape(numbers, shape=(*(1,) * axis, size, *(1,) * (ndim - axis - 1)))
 
 
 def duplicate(x: Any) -> Any:
-    """A copy, which can be assigned to."""
+    """A copy that can be assigned to."""
     if isinstance(x, Tracer):
         x._check_usable()
         return copy(x)
@@ -120,7 +120,7 @@ def duplicate(x: Any) -> Any:
 
 
 def constant(x: Any) -> Any:
-    """A plain array as a traced one that must not be assigned to, where there is a trace."""
+    """A plain array as a read-only traced one, if a trace is active."""
     trace = current.get()
     if isinstance(x, Tracer) or not isinstance(trace, Trace):
         return x
@@ -132,11 +132,11 @@ def constant(x: Any) -> Any:
 
 
 def traced_copy(x: Any) -> Any:
-    """A plain array's numbers as a traced array that can be assigned to; for within a trace."""
+    """A plain array as a traced array that can be assigned to, within a trace."""
     if x.size and not x.tobytes().strip(b"\0"):
         return filled(x.shape, 0, x.dtype)
     x = np.array(x)
-    x.flags.writeable = False  # there is no need for a trace to copy it again
+    x.flags.writeable = False  # spares the trace another copy
     return duplicate(constant(x))
 
 

@@ -1,4 +1,4 @@
-"""Bits in bytes, and positions in arrays as single numbers."""
+"""Packed bits, and conversions between flat and multi-dimensional indices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_order(bitorder: str) -> None:
 
 @answers(np.packbits)
 def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
-    """Whether elements are not 0, eight of them in a byte."""
+    """Pack the truth values of elements into bytes."""
     _check_order(bitorder)
     x, axis = _along(a, axis)
     bits = move_axis(x != 0, axis, -1 % x.ndim)
@@ -47,7 +47,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
 
 @answers(np.unpackbits)
 def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "big") -> Any:
-    """The bits of bytes, each as a byte that is 0 or 1."""
+    """Unpack bytes into arrays of bits, each 0 or 1."""
     _check_order(bitorder)
     x, axis = _along(a, axis)
     if x.dtype != np.uint8:
@@ -76,9 +76,9 @@ def _strides(shape: tuple[int, ...], order: str) -> list[int]:
 
 @answers(np.ravel_multi_index)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """The position in the flat array of the element with some indices.
+    """Convert multi-dimensional indices to flat indices.
 
-    Indices that are out of bounds raise where they are known, if the mode is ``"raise"``.
+    In the mode ``"raise"``, indices that are out of bounds raise if they are known.
     """
     shape = tuple(operator.index(n) for n in np.atleast_1d(dims))
     modes = (mode,) * len(shape) if isinstance(mode, str) else tuple(mode)
@@ -108,9 +108,9 @@ def _within(index: Any, size: int, mode: str) -> Any:
 
 @answers(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """The indices of the element at a position in the flat array.
+    """Convert flat indices to multi-dimensional indices.
 
-    Positions that are out of bounds raise where they are known.
+    Indices that are out of bounds raise if they are known.
     """
     sizes = tuple(operator.index(n) for n in np.atleast_1d(shape))
     position = array(indices)

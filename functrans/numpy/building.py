@@ -1,4 +1,4 @@
-"""Arrays built of parts and of iterables: ``r_``, ``c_``, ``mgrid``, ``ogrid``, ``fromiter``."""
+"""Arrays from parts and iterables: ``r_``, ``c_``, ``mgrid``, ``ogrid``, ``fromiter``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_traced(key: Any) -> bool:
 
 
 class _Concatenator:
-    """``np.r_`` and ``np.c_``: their parts may be traced."""
+    """``np.r_`` and ``np.c_``, with parts that may be traced."""
 
     def __init__(self, numpys: Any) -> None:
         self._numpys = numpys
@@ -58,7 +58,7 @@ class _Concatenator:
 
 
 def _placed(part: Any, ndmin: int, trans1d: int) -> tuple[Any, Any]:
-    """A part with as many axes as the result, and what it brings to the common dtype."""
+    """A part with the number of axes of the result, and its contribution to the common dtype."""
     if isinstance(part, slice):
         x = _row(part)
         row = views.reshape(x, (*(1,) * (ndmin - 1), x.shape[0]))
@@ -75,7 +75,7 @@ def _placed(part: Any, ndmin: int, trans1d: int) -> tuple[Any, Any]:
 
 
 def _row(part: slice) -> Any:
-    """The numbers of a slice: a step ``5j`` means five of them, evenly spaced."""
+    """The numbers of a slice; a step of ``5j`` means five evenly spaced numbers."""
     start = 0 if part.start is None else part.start
     step = 1 if part.step is None else part.step
     if isinstance(step, complex):
@@ -84,7 +84,7 @@ def _row(part: slice) -> Any:
 
 
 class _Grid:
-    """``np.mgrid`` and ``np.ogrid``, of bounds that are known."""
+    """``np.mgrid`` and ``np.ogrid``, for known bounds."""
 
     def __init__(self, numpys: Any, name: str) -> None:
         self._numpys = numpys
@@ -113,7 +113,7 @@ ogrid: Any = _Grid(np.ogrid, "ogrid")
 
 
 def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:
-    """A vector of what an iterable gives, some of which may be traced.
+    """A vector of the elements of an iterable, some of which may be traced.
 
     Examples
     --------

@@ -33,7 +33,7 @@ __all__ = [
 def where(
     condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
 ) -> Any:
-    """The elements of ``x`` where a condition holds, those of ``y`` elsewhere.
+    """Select the elements of ``x`` where a condition holds, and those of ``y`` elsewhere.
 
     What is not taken contributes exactly 0 to the derivative, even where it is infinite. With the
     condition alone it is `nonzero`.
@@ -63,7 +63,7 @@ def _known_truth(x: Any, name: str) -> Any:
 
 @answers(np.nonzero, beyond=("size", "fill_value"))
 def nonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The positions of the elements that are not 0: of those that are known, or of ``size``.
+    """The indices of the nonzero elements, which must be known unless ``size`` is given.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def nonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
 
 @answers(np.flatnonzero, beyond=("size", "fill_value"))
 def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The positions on one axis of the elements that are not 0, as `nonzero` has them."""
+    """The flat indices of the nonzero elements; see `nonzero`."""
     if size is None:
         return np.flatnonzero(_known_truth(a, "flatnonzero"))
     return nonzero_places(flat(array(a)), size, fill_value)[0]
@@ -94,7 +94,7 @@ def flatnonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
 
 @answers(np.argwhere, beyond=("size", "fill_value"))
 def argwhere(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The positions, row by row, of the elements that are not 0, as `nonzero` has them."""
+    """The indices of the nonzero elements, one row for each; see `nonzero`."""
     if size is None:
         return np.argwhere(_known_truth(a, "argwhere"))
     return stack(nonzero_places(array(a), size, fill_value), axis=1)
@@ -105,7 +105,7 @@ def argwhere(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
 
 @answers(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """The elements of the choice whose condition is the first to hold."""
+    """For each element, the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if not condlist:
@@ -121,7 +121,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @answers(np.choose)
 def choose(a: Any, choices: Any, *, mode: str = "raise") -> Any:
-    """The elements of the choice whose number is given."""
+    """For each element, the choice with the given index."""
     number, parts = array(a), [array(choice) for choice in choices]
     if mode == "wrap":
         number = number % len(parts)
@@ -149,12 +149,12 @@ def clip(
     min: Any = _NOT_GIVEN,
     max: Any = _NOT_GIVEN,
 ) -> Any:
-    """The elements, or the bound that they are beyond; at a bound the derivative is shared."""
+    """Limit elements to an interval; at a bound, the derivative is shared equally."""
     bounds = (b if a is _NOT_GIVEN else a for a, b in ((a_min, min), (a_max, max)))
     low, high = (None if bound is _NOT_GIVEN else bound for bound in bounds)
     x = array(a)
     if x.dtype.kind in "iu":
-        # a Python number that no element can be beyond says nothing
+        # a Python number outside the dtype's range is no bound
         limits = np.iinfo(x.dtype)
         low = None if type(low) is int and low <= limits.min else low
         high = None if type(high) is int and high >= limits.max else high
@@ -172,7 +172,7 @@ protocols.ufuncs["clip"] = clip  # a plain array's method asks its operands so
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    """The elements, or something finite in the place of NaN and infinities."""
+    """Replace NaN and infinities by finite numbers."""
     if not copy:
         refuse_keyword(np.nan_to_num, "copy")
     x = array(x)
@@ -195,7 +195,7 @@ def nan_to_num(
 
 @answers(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether the elements of two arrays are nearly equal."""
+    """Whether elements of two arrays are equal within tolerances."""
     x, y = operand(a), operand(b)
     y = y * 1.0 if isinstance(y, (bool, int, float, complex)) else astype(y, common_dtype(y, 1.0))
     near = less_equal(abs(x - y), atol + rtol * abs(y)) & isfinite(y)
@@ -205,7 +205,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 @answers(np.allclose)
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether all elements of two arrays are nearly equal."""
+    """Whether all elements of two arrays are equal within tolerances."""
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -221,7 +221,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @answers(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """Whether two arrays have the same elements after broadcasting."""
+    """Whether two arrays are equal after broadcasting."""
     x, y = array(a1), array(a2)
     try:
         broadcast_shape(x.shape, y.shape)

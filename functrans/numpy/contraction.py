@@ -1,4 +1,4 @@
-"""Products of arrays."""
+"""Products and contractions of arrays."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ __all__ = [
 
 @answers(np.dot)
 def dot(a: Any, b: Any) -> Any:
-    """The product over the last axis of ``a`` and the last but one of ``b``, or its only one."""
+    """The dot product over the last axis of ``a`` and the second-to-last or only axis of ``b``."""
     return products.dot(a, b)
 
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    """The product over the last axes of both."""
+    """The sum of products over the last axes of both operands."""
     return products.inner(a, b)
 
 
 @answers(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    """The inner product of two arrays as vectors."""
+    """The inner product of two flattened arrays; the first one is conjugated."""
     return products.vdot(a, b)
 
 
 @answers(np.outer)
 def outer(a: Any, b: Any) -> Any:
-    """All products of an element of ``a`` and one of ``b``."""
+    """The outer product of two flattened arrays."""
     return products.outer(a, b)
 
 
 @answers(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """The product over pairs of axes."""
+    """The tensor contraction over pairs of axes."""
     return products.tensordot(a, b, axes)
 
 
@@ -68,7 +68,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @answers(np.einsum)
 def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
-    """Einstein's summation; the order of the products is found by opt_einsum."""
+    """Einstein summation; opt_einsum chooses the order of the products."""
     for keyword in kwargs:
         refuse_keyword(np.einsum, keyword)
     return einsum_ops.einsum(*operands)
@@ -76,7 +76,7 @@ def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
 
 @answers(np.einsum_path)
 def einsum_path(*operands: Any, optimize: Any = "greedy") -> Any:
-    """The order in which NumPy would take the products."""
+    """The contraction order that NumPy would use."""
     plain = [np.zeros(x.shape, x.dtype) if isinstance(x, Tracer) else x for x in operands]
     return np.einsum_path(*plain, optimize=optimize)
 
@@ -85,7 +85,7 @@ def einsum_path(*operands: Any, optimize: Any = "greedy") -> Any:
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
 ) -> Any:
-    """The vector products of vectors of three numbers."""
+    """The cross products of vectors of three elements."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = array(a), array(b)

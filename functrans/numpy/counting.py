@@ -1,4 +1,4 @@
-"""Different elements, membership, counts: mostly of elements that are known."""
+"""Set operations, membership and counts, mostly of known elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unique(
     size: Any = None,
     fill_value: Any = None,
 ) -> Any:
-    """The different elements in ascending order: of those that are known, or ``size`` of them.
+    """The sorted distinct elements, which must be known unless ``size`` is given.
 
     Parameters
     ----------
@@ -94,33 +94,33 @@ def _known_different(x: Any, axis: Any, equal_nan: bool) -> tuple[Any, Any, Any,
 
 @answers(np.unique_values, beyond=_SIZE)
 def unique_values(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements in ascending order, as `unique` has them."""
+    """The sorted distinct elements; see `unique`."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
 @answers(np.unique_counts, beyond=_SIZE)
 def unique_counts(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements, and how often each is there."""
+    """The sorted distinct elements and their counts."""
     parts = unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     return _named("unique_counts", parts)
 
 
 @answers(np.unique_inverse, beyond=_SIZE)
 def unique_inverse(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements, and which of them each element is."""
+    """The sorted distinct elements, and the indices that reconstruct the array."""
     parts = unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     return _named("unique_inverse", parts)
 
 
 @answers(np.unique_all, beyond=_SIZE)
 def unique_all(x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements, where each is first, which each element is, and how often."""
+    """The sorted distinct elements with first indices, inverse indices and counts."""
     parts = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return _named("unique_all", parts)
 
 
 def _named(name: str, parts: Any) -> Any:
-    """As the named tuple that NumPy gives."""
+    """Convert a result to NumPy's named tuple."""
     return type(getattr(np, name)(np.zeros(1)))(*parts)
 
 
@@ -129,7 +129,7 @@ def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
     kind: Any = None,
 ) -> Any:  # fmt: skip
-    """Whether each element is among others."""
+    """Whether each element is contained in another array."""
     x = array(element)
     found = any(equal(expand_axes(x, (x.ndim,)), flat(array(test_elements))), -1)
     return ~found if invert else found
@@ -137,7 +137,7 @@ def isin(
 
 @answers(np.bincount, beyond=("length",))
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Any:
-    """How often each number is there, or the sum of its weights.
+    """Count the occurrences of each number, or sum their weights.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if value is not None and value.size and value.min() < 0:
         raise ValueError("'list' argument must have no negative elements")
     size = max(minlength, 0 if value is None or value.size == 0 else int(value.max()) + 1)
-    if length is not None:  # larger numbers are counted in one more place, which is cut off
+    if length is not None:  # larger numbers are counted in an extra bin, which is dropped
         size = operator.index(length)
         positions = minimum(positions, size)
     if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
@@ -176,7 +176,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
 
 @answers(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """An array without the zeros at its ends, where it is known which these are."""
+    """Remove leading and trailing zeros, if the elements are known."""
     x = array(filt)
     if trim.lower() not in ("f", "b", "fb", "bf"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")

@@ -72,7 +72,7 @@ def empty(shape: Any, dtype: Any = None) -> Any:
 
 @answers(np.full, creates=True)
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
-    """An array of one number, or of an array repeated."""
+    """An array filled with one number, or with a broadcast array."""
     return _full(shape_of(shape), fill_value, dtype)
 
 
@@ -81,7 +81,7 @@ def _full(shape: tuple[int, ...], fill_value: Any, dtype: Any) -> Any:
     if isinstance(value, Tracer):
         return duplicate(broadcast_to(to_dtype(value, value.dtype), shape=shape))
     if is_inexact(value.dtype) or value.ndim:
-        # a float may be another one in the next call: it is an operand, and not in the graph
+        # a float may change from call to call: an operand, so that the graph stays the same
         return filled(shape, 1, value.dtype) * value
     return filled(shape, value.item(), value.dtype)
 
@@ -93,13 +93,13 @@ def _shape_like(x: Any, shape: Any) -> tuple[int, ...]:
 
 @answers(np.zeros_like, creates=True)
 def zeros_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    """Zeros in the shape and dtype of an array."""
+    """Zeros with the shape and dtype of an array."""
     return filled(_shape_like(a, shape), 0, dtype or as_operand(a).dtype)
 
 
 @answers(np.ones_like, creates=True)
 def ones_like(a: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    """Ones in the shape and dtype of an array."""
+    """Ones with the shape and dtype of an array."""
     return filled(_shape_like(a, shape), 1, dtype or as_operand(a).dtype)
 
 
@@ -111,7 +111,7 @@ def empty_like(prototype: Any, /, dtype: Any = None, *, shape: Any = None) -> An
 
 @answers(np.full_like, creates=True)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Any:
-    """One number in the shape and dtype of an array."""
+    """One number with the shape and dtype of an array."""
     return _full(_shape_like(a, shape), fill_value, dtype or as_operand(a).dtype)
 
 
@@ -120,7 +120,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) 
 
 @answers(np.arange, creates=True)
 def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
-    """Evenly spaced numbers; the bounds must be known when the program is traced."""
+    """Evenly spaced numbers; the bounds must be known during tracing."""
     bounds = [start_or_stop] if stop is None else [start_or_stop, stop]
     numbers: list[Any] = [_number(bound) for bound in bounds]
     make: Any = np.arange  # its type has an overload for each kind of number
@@ -129,7 +129,7 @@ def arange(start_or_stop: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any
 
 
 def _number(x: Any) -> Any:
-    """The number that decides how many elements there are."""
+    """A known number that determines the number of elements."""
     if not isinstance(x, Tracer):
         return x
     return operator.index(x) if x.dtype.kind in "biu" else x.__float__()
@@ -145,7 +145,7 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
-    """Evenly spaced numbers between two, of which there are ``num``."""
+    """``num`` evenly spaced numbers over an interval."""
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -187,7 +187,7 @@ def logspace(
 
 
 def at_least_axes(x: Any, ndim: int) -> Any:
-    """An array with so many axes at the least, the new ones in front."""
+    """Add leading axes up to a minimal number of axes."""
     x = as_operand(x)
     return expand_axes(x, tuple(range(ndim - x.ndim)))
 
@@ -196,11 +196,11 @@ def at_least_axes(x: Any, ndim: int) -> Any:
 def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """Numbers with equal ratios between two of the same sign."""
+    """Numbers spaced evenly on a logarithmic scale, between two of the same sign."""
     start, stop = inexact(start), inexact(stop)
     working = np.promote_types(start.dtype, stop.dtype)
     start, stop = to_dtype(start, working), to_dtype(stop, working)
-    # turned to the positive axis, where start is, and back
+    # rotate so that start is on the positive axis, and back
     sign = np.sign(start)
     start, stop = start / sign, stop / sign
     num = operator.index(num)
@@ -229,7 +229,7 @@ def asarray(
     copy: bool | None = None,
     like: Any = None,
 ) -> Any:
-    """As `numpy.asarray`; a sequence may hold traced values, and within a trace all is traced."""
+    """As `numpy.asarray`, also of sequences of traced values; traced within a trace."""
     if current.get() is None:
         if holds_device((a,), {}):
             x = as_operand(a)  # it stays where it is
@@ -237,7 +237,7 @@ def asarray(
         return np.asarray(a, dtype, order, device=device, copy=copy)
     if order not in ORDERS:
         refuse_keyword(np.asarray, "order")
-    # to ask for an array is to ask for the numbers alone
+    # subclasses are converted to plain arrays
     x = protocols.strengthened(constant(np.asarray(a) if lost(a) else as_operand(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
@@ -253,7 +253,7 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, **keywords: Any) ->
 
 @protocols.implements(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """As `asarray`, with one axis at the least."""
+    """As `asarray`, with at least one axis."""
     x = asarray(a, dtype)
     return x if x.ndim else reshape(x, shape=(1,))
 
@@ -269,20 +269,20 @@ def array(
     ndmin: int = 0,
     like: Any = None,
 ) -> Any:
-    """As `numpy.array`; a sequence may hold traced values, and within a trace all is traced."""
+    """As `numpy.array`, also of sequences of traced values; traced within a trace."""
     x = asarray(object, dtype, order, copy=copy)
     return reshape(x, shape=(*(1,) * (ndmin - x.ndim), *x.shape)) if ndmin > x.ndim else x
 
 
 @answers(np.copy, creates=True)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
-    """A copy, which can be assigned to."""
+    """A copy that can be assigned to."""
     return duplicate(constant(as_operand(a)))
 
 
 @answers(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
-    """An array in another dtype."""
+    """Convert an array to another dtype."""
     return to_dtype(x, dtype)
 
 
@@ -290,7 +290,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
 
 
 def _rows_and_crossings(rows: int, columns: int, k: Any) -> tuple[Any, Any]:
-    """The number of each row, and in each column the row in which the k-th diagonal crosses it.
+    """The index of each row, and for each column the row of its element on the k-th diagonal.
 
     Diagonals beyond the corners are all empty, so that the nearest of them does for one whose
     number is too large to compute with.
@@ -301,7 +301,7 @@ def _rows_and_crossings(rows: int, columns: int, k: Any) -> tuple[Any, Any]:
 
 
 def _at_or_below(rows: int, columns: int, k: Any) -> Any:
-    """Whether each element of a matrix is on the k-th diagonal or below."""
+    """Whether each element of a matrix is on or below the k-th diagonal."""
     row, crossed = _rows_and_crossings(rows, columns, k)
     return row >= crossed
 
@@ -329,14 +329,14 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
 
 @answers(np.tril)
 def tril(m: Any, k: int = 0) -> Any:
-    """The lower triangle, zeros above it."""
+    """The lower triangle, with zeros above it."""
     m = as_operand(m)
     return select(_at_or_below(*_rows_and_columns(m), k), m, m.dtype.type(0))
 
 
 @answers(np.triu)
 def triu(m: Any, k: int = 0) -> Any:
-    """The upper triangle, zeros below it."""
+    """The upper triangle, with zeros below it."""
     m = as_operand(m)
     return select(_at_or_below(*_rows_and_columns(m), k - 1), m.dtype.type(0), m)
 
@@ -362,19 +362,19 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @answers(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
-    """The matrix with all elements of an array on its diagonal."""
+    """The matrix with the flattened elements of an array on its diagonal."""
     return diag(flat(as_operand(v)), k)
 
 
 @answers(np.diagonal, views=True)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """A diagonal; read-only, as NumPy's is."""
+    """A diagonal, read-only as in NumPy."""
     return views.diagonal(as_operand(a), offset, axis1, axis2)
 
 
 @answers(np.vander)
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
-    """The powers of the elements of a vector, as a matrix."""
+    """The Vandermonde matrix of a vector."""
     x = as_operand(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
@@ -397,7 +397,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
 def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Any, ...]:
-    """Vectors as the coordinates of a grid."""
+    """Coordinate arrays of a grid from coordinate vectors."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     vectors = [flat(as_operand(x)) for x in xi]
@@ -417,7 +417,7 @@ def meshgrid(
 
 @answers(np.indices, creates=True)
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """The indices of each element of an array, one axis after the other."""
+    """The indices of a grid, as one array for each axis."""
     shape = shape_of(dimensions)
     each = [to_dtype(counting(n, i, len(shape)), dtype) for i, n in enumerate(shape)]
     if sparse:

@@ -1,6 +1,6 @@
-"""Factors of matrices: `numpy.linalg`'s decompositions, with derivatives.
+"""Matrix decompositions of `numpy.linalg`, with derivatives.
 
-What the derivatives are where a spectrum is degenerate is said by each function.
+Each function documents its derivatives at degenerate spectra.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 
 @answers(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """The triangular factor of positive definite matrices, of which one triangle is read."""
+    """The Cholesky factor of positive definite matrices, of which only one triangle is read."""
     return ops.cholesky(a, upper=upper)
 
 
 @answers(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read.
+    """The eigenvalues and eigenvectors of Hermitian matrices, of which only one triangle is read.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def are_known_real(x: Any, values: Any) -> bool:
 def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
-    """The singular values of matrices, in descending order, with their vectors.
+    """The singular value decomposition of matrices, with singular values in descending order.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def svd(
 
 
 def _svd_of_hermitian(x: Any, compute_uv: bool) -> Any:
-    """The eigenvalues without their signs, which the vectors on the right have."""
+    """The SVD of Hermitian matrices by `eigh`; signs of eigenvalues go to the right vectors."""
     signed, vectors = eigh_p(x, lower=True)
     sizes = absolute(signed)
     order = flip(argsort(sizes, axis=sizes.ndim - 1), axes=(sizes.ndim - 1,))
@@ -226,7 +226,7 @@ def svdvals(x: Any, /) -> Any:
 
 @answers(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Matrices with orthonormal columns, and upper triangles: ``a = Q @ R``.
+    """The QR factorisation ``a = Q @ R``.
 
     Parameters
     ----------

@@ -30,13 +30,13 @@ Meaningless = dict[str, tuple[Any, ...] | None]
 """The values of keywords that have no meaning for traced values; None for any."""
 
 implementations: dict[Function, Function] = {}
-"""What was decorated, by NumPy's function."""
+"""The decorated implementations, by NumPy's function."""
 
 creating: set[Function] = set()
 """NumPy's functions that make new arrays."""
 
 beyond_numpy: dict[Function, tuple[str, ...]] = {}
-"""The keywords that are taken beyond those of NumPy's function."""
+"""The keywords that are accepted in addition to those of NumPy's function."""
 
 
 def answers(
@@ -45,7 +45,7 @@ def answers(
     views: bool = False,
     beyond: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Let the decorated function answer for NumPy's wherever an argument is traced.
+    """Dispatch calls of a NumPy function with traced arguments to the decorated function.
 
     What takes its place has the first one's name and signature. It leaves calls without traced
     arguments to NumPy.
@@ -88,7 +88,7 @@ def answers(
                     raise
             return model(*args, **kwargs)
 
-        # inspect.signature follows this when somebody asks, which costs nothing at import
+        # inspect.signature follows this on demand, at no cost at import
         vars(public)["__wrapped__"] = implementation if beyond else with_signature(model)
         public.__name__ = public.__qualname__ = model.__name__
         public.__module__ = implementation.__module__
@@ -105,7 +105,7 @@ def traced_form(
     views: bool,
     without_meaning: Meaningless | None = None,
 ) -> Function:
-    """A function that takes a model's arguments, and hands on those that mean something."""
+    """A function with NumPy's signature that passes on the arguments with a meaning."""
     meaningless = _WITHOUT_MEANING if without_meaning is None else without_meaning
     code = implementation.__code__
     positional = code.co_argcount
@@ -122,7 +122,7 @@ def traced_form(
             args, kwargs, out = _without_the_rest(model, supported, args, kwargs, meaningless)
         result = implementation(*args, **kwargs)
         if isinstance(result, Tracer):
-            # NumPy's functions give no Python number, whose dtype would yield
+            # NumPy's functions never return weakly typed numbers
             result = protocols.strengthened(result)
         if out is not None:
             return protocols.operators["store"](numpy_name(model), result, (out,), True)
@@ -134,7 +134,7 @@ def traced_form(
 
 
 def _is_among(result: Tracer, args: tuple[Any, ...]) -> bool:
-    """Whether a result is an argument, or in a sequence that is one."""
+    """Whether a result is one of the arguments, or an element of a sequence among them."""
     return any(
         arg is result or (isinstance(arg, (list, tuple)) and any(x is result for x in arg))
         for arg in args
@@ -148,7 +148,7 @@ def _without_the_rest(
     kwargs: dict[str, Any],
     meaningless: Meaningless,
 ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-    """The arguments without those that say nothing; raises if one of them does say something."""
+    """Remove arguments without a meaning; raise if one of them is not at a default value."""
     signature = signature_of(model)
     own = {name: value for name, value in kwargs.items() if name not in signature.parameters}
     own = own if own.keys() <= supported else {}
@@ -162,13 +162,14 @@ def _without_the_rest(
         if name != "out" and not _says_nothing(name, value, parameter.default, meaningless):
             refuse_keyword(model, name)
         del bound.arguments[name]
-    # what comes after a parameter that is gone is passed by name
+    # parameters after a removed one are passed by name
     return bound.args, bound.kwargs | own, out
 
 
 ORDERS = ("C", "F", "K", "A", None)
-"""The layouts that a new array may be asked to have. What would tell them apart, such as
-``ravel(order="K")``, is refused."""
+"""The accepted layouts of new arrays. Functions whose result would depend on the layout, such as
+``ravel(order="K")``, are refused.
+"""
 
 _WITHOUT_MEANING: Meaningless = {
     "order": ORDERS,
@@ -176,7 +177,7 @@ _WITHOUT_MEANING: Meaningless = {
     "device": ("cpu", None),
     "like": (None,),
 }
-"""What may be said of arrays that have no memory yet."""
+"""Keywords about memory, which have no meaning for traced arrays."""
 
 
 def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless) -> bool:
@@ -192,19 +193,19 @@ def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless)
 
 
 def numpy_name(function: Function) -> str:
-    """A function of NumPy's, or of SciPy's, as users write it."""
+    """The qualified name of a NumPy or SciPy function."""
     module = getattr(function, "__module__", None) or "numpy"
     public = ".".join(part for part in module.split(".") if not part.startswith("_"))
     return f"{public.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
 def refuse_keyword(function: Function, keyword: str) -> NoReturn:
-    """Raise: a function takes a keyword that its traced form does not know."""
+    """Raise for a keyword that the traced form does not support."""
     refuse(f"{numpy_name(function)}(..., {keyword}=...)", "leave the keyword out")
 
 
 def refuse(what: str, fix: str) -> NoReturn:
-    """Raise: there is no traced form of what was written."""
+    """Raise for an expression that has no traced form."""
     raise UnsupportedNumPyError(
         f"{what} is not supported on traced values{located(user_source())}: {fix}"
     )

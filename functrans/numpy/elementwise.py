@@ -1,4 +1,4 @@
-"""Functions of single numbers that are no ufuncs, and those about dtypes.
+"""Elementwise functions that are no ufuncs, and functions about dtypes.
 
 The ufuncs of the namespace are NumPy's own: applied to traced values they record operations.
 """
@@ -45,7 +45,7 @@ _bessel_i0 = lazy("functrans.ops.elementwise.special.bessel:i0")
 
 @answers(np.round, np.around)
 def round(a: Any, decimals: Any = 0) -> Any:
-    """Numbers rounded to some decimals, half to even; the derivative is 0."""
+    """Round to a number of decimals, half to even; the derivative is 0."""
     x = array(a)
     decimals = operator.index(decimals)
     if is_complex(x.dtype):
@@ -69,13 +69,13 @@ around = round
 
 @answers(np.fix)
 def fix(x: Any) -> Any:
-    """Numbers rounded towards 0; the derivative is 0."""
+    """Round towards 0; the derivative is 0."""
     return trunc(array(x))
 
 
 @answers(np.sinc)
 def sinc(x: Any) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """The normalised sinc function, ``sin(pi x) / (pi x)``, with its limit 1 at 0."""
     x = array(x)
     return sinc_derivative(np.pi * (x if is_inexact(x.dtype) else inexact(x)), n=0)
 
@@ -89,7 +89,7 @@ def i0(x: Any) -> Any:
 
 @answers(np.kaiser)
 def kaiser(M: int, beta: Any) -> Any:
-    """The Kaiser window of M points, for a traced parameter of its shape."""
+    """The Kaiser window of M points, whose shape parameter may be traced."""
     if M < 2:
         return np.ones(M if M > 0 else 0)
     place = (np.arange(M) - 0.5 * (M - 1)) / (0.5 * (M - 1))
@@ -98,7 +98,7 @@ def kaiser(M: int, beta: Any) -> Any:
 
 @answers(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
-    """Angles, each with whole periods added that bring it closest to the one before."""
+    """Unwrap angles: add multiples of the period so that consecutive differences are smallest."""
     x = array(p)
     axis = axis_of(axis, x.ndim)
     start, size = min(1, x.shape[axis]), max(x.shape[axis] - 1, 0)
@@ -108,7 +108,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     half, odd = divmod(period, 2) if dtype.kind in "iu" else (period / 2, False)
     short = remainder(step + half, period) - half
     if not odd:
-        # half a period forwards stays forwards
+        # a difference of exactly half a period keeps its sign
         short = select(equal(short, -half) & (step > 0), half, short)
     added = select(absolute(step) < (period / 2 if discont is None else discont), 0, short - step)
     moved = later + cumsum(added, axis=axis, reverse=False)
@@ -117,14 +117,14 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
 
 @answers(np.isposinf)
 def isposinf(x: Any) -> Any:
-    """Whether each element is infinite and positive."""
+    """Whether elements are positive infinity."""
     x = array(x)
     return isinf(x) & ~signbit(x)
 
 
 @answers(np.isneginf)
 def isneginf(x: Any) -> Any:
-    """Whether each element is infinite and negative."""
+    """Whether elements are negative infinity."""
     x = array(x)
     return isinf(x) & signbit(x)
 
@@ -134,24 +134,24 @@ def isneginf(x: Any) -> Any:
 
 @answers(np.real, views=True)
 def real(val: Any) -> Any:
-    """The real parts: of what is real, the array itself."""
+    """The real parts; a real array itself."""
     return views.real(array(val))
 
 
 @answers(np.imag, views=True)
 def imag(val: Any) -> Any:
-    """The imaginary parts: of what is real, zeros."""
+    """The imaginary parts; zeros for a real array."""
     return views.imag(array(val))
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugates: of what is real, the array itself."""
+    """The complex conjugates; a real array itself."""
     return complex_numbers.conj(x)
 
 
 @answers(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
-    """The angles to the positive real axis: of real numbers 0, or pi for what is negative."""
+    """The arguments of complex numbers; for real ones 0, or pi if negative."""
     x = array(z)
     if is_complex(x.dtype):
         angles = arctan2(complex_numbers.imag(x), complex_numbers.real(x))
@@ -166,7 +166,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 @answers(np.real_if_close, views=True)
 def real_if_close(a: Any, tol: Any = 100) -> Any:
-    """The real parts if all imaginary ones are nearly 0, which has to be known."""
+    """The real parts if all imaginary parts are known to be nearly 0."""
     x = array(a)
     if not is_complex(x.dtype):
         return x
@@ -205,7 +205,7 @@ def isrealobj(x: Any) -> bool:
 
 @answers(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype that arrays and dtypes are promoted to."""
+    """The result of type promotion of arrays and dtypes."""
     return promoted(
         tuple(
             dtype_key(operand(x))
@@ -225,5 +225,5 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 
 @answers(np.common_type)
 def common_type(*arrays: Any) -> Any:
-    """The type of floats, or complex numbers, that hold the elements of all arrays."""
+    """The common inexact type of arrays."""
     return np.common_type(*(np.empty(0, array(x).dtype) for x in arrays))

@@ -1,4 +1,4 @@
-"""`numpy.fft` for arrays and for traced values: Fourier transforms, and what goes with them.
+"""`numpy.fft` for arrays and for traced values: Fourier transforms and their frequencies.
 
 The derivative of a transform is the transform. Results have the dtypes that NumPy gives them:
 complex64 of float32, complex128 of float64 and of integers.
@@ -42,7 +42,7 @@ Transform = Callable[..., Any]
 
 
 def resized(x: Any, axis: int, extent: int) -> Any:
-    """``x`` cut off, or with zeros at the end, so that it has an extent along an axis."""
+    """Truncate or zero-pad an array to an extent along an axis."""
     size = x.shape[axis]
     if extent <= size:
         return x if extent == size else read_along(x, axis, 0, extent)
@@ -51,7 +51,7 @@ def resized(x: Any, axis: int, extent: int) -> Any:
 
 
 def norm_of(norm: Any) -> str:
-    """How a transform is normalised, by its whole name."""
+    """The full name of a normalisation."""
     norm = "backward" if norm is None else norm
     if norm not in OTHER_WAY:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
@@ -65,7 +65,7 @@ def _points(n: Any, otherwise: int) -> int:
 
 
 def _signal(a: Any) -> Any:
-    """An array of floats or complex numbers; of what others have float64, here bfloat16 has not."""
+    """Convert to floats or complex numbers; unlike in `inexact`, bfloat16 becomes float32."""
     x = array(a)
     return astype(x, np.float32) if is_bfloat16(x.dtype) else inexact(x)
 
@@ -82,7 +82,7 @@ def _complex_transform(a: Any, n: Any, axis: int, norm: Any, inverse: bool) -> A
 
 @answers(np.fft.fft)
 def fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
-    """The Fourier transform along an axis, of the first ``n`` elements or with zeros after them."""
+    """The discrete Fourier transform along an axis, truncated or zero-padded to ``n`` points."""
     return _complex_transform(a, n, axis, norm, inverse=False)
 
 
@@ -94,7 +94,7 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 
 @answers(np.fft.rfft)
 def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
-    """The Fourier transform of real numbers: the results that are not conjugates of others."""
+    """The Fourier transform of real numbers: the nonnegative frequencies."""
     x = _signal(a)
     axis = axis_of(axis, x.ndim)
     x = resized(x, axis, _points(n, x.shape[axis]))
@@ -103,7 +103,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 
 @answers(np.fft.irfft)
 def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
-    """The inverse of `rfft`, to ``n`` real numbers: by default to an even number of them."""
+    """The inverse of `rfft`, with ``n`` real results (by default an even number)."""
     x = _signal(a)
     axis = axis_of(axis, x.ndim)
     points = _points(n, 2 * (x.shape[axis] - 1))
@@ -113,7 +113,7 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 
 @answers(np.fft.hfft)
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
-    """The Fourier transform of a signal of which half is given: the rest is its conjugate."""
+    """The Fourier transform of a Hermitian-symmetric signal, of which one half is given."""
     return irfft(conj(_signal(a)), n, axis, OTHER_WAY[norm_of(norm)])
 
 
@@ -129,7 +129,7 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
 def extents_and_axes(
     x: Any, s: Any, axes: Any, real_result: bool = False
 ) -> tuple[list[int], list[int]]:
-    """For each axis that is transformed, how many points it has."""
+    """The transformed axes and their numbers of points."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(x.ndim)
     places = [axis_of(axis, x.ndim) for axis in axes]
@@ -147,7 +147,7 @@ def extents_and_axes(
 
 
 def one_by_one(transform: Transform, x: Any, extents: Any, axes: Any, norm: Any) -> Any:
-    """Transforms along axes, from the last to the first."""
+    """Apply a transform along several axes, from the last to the first."""
     for extent, axis in reversed(list(zip(extents, axes, strict=True))):
         x = transform(x, extent, axis, norm)
     return x
@@ -213,7 +213,7 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any
 
 
 def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    """The frequencies that the results of `fft` belong to.
+    """The sample frequencies of `fft`.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    """The frequencies that the results of `rfft` belong to; see `fftfreq`.
+    """The sample frequencies of `rfft`; see `fftfreq`.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def _in_dtype(x: Any, dtype: Any) -> Any:
 
 @answers(np.fft.fftshift)
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """The frequency 0 moved to the middle of axes."""
+    """Shift the frequency 0 to the centre of axes."""
     x, places = _shifted_axes(x, axes)
     return roll(x, [x.shape[axis] // 2 for axis in places], places)
 

@@ -1,4 +1,4 @@
-"""``x.flat``: the elements of an array one after the other, to be read and to be assigned to."""
+"""``x.flat``: reading and assigning the elements of an array by flat index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functrans.trace.assignable import Assignable, become_traced, loses, plain
 
 
 class Flat:
-    """The elements of an array row by row, as `numpy.flatiter` has them.
+    """The elements of an array in C order, as `numpy.flatiter`.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Flat:
         return np.array(self._vector(), dtype)
 
     def copy(self) -> Any:
-        """The elements, as a vector."""
+        """The elements as a vector."""
         return self.base.flatten()
 
     def _vector(self) -> Any:

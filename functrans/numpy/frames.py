@@ -1,7 +1,7 @@
-"""Operators of polars that meet a traced value on their right.
+"""Operators of polars objects with a traced value as their right operand.
 
-They take it for a number of theirs, and do not leave the operation to it. So they ask us, and it is
-refused as it is on their left.
+They would treat the tracer as a literal, and do not defer to its reflected operator. A dispatch
+hook refuses the operation with the same message as for a tracer on the left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OPERATORS = (
 
 
 def answer_for_polars() -> None:
-    """Enter the operators of series, frames and expressions."""
+    """Install the dispatch in the operators of series, frames and expressions."""
     polars = sys.modules["polars"]
     for kind in (polars.Series, polars.DataFrame, polars.Expr):
         for name in _OPERATORS.split():

@@ -21,7 +21,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]
 def apply_along_axis(
     func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """A function of vectors, called for each vector along an axis."""
+    """Apply a function of vectors to each vector along an axis."""
     x = array(arr)
     axis = axis_of(axis, x.ndim)
     rows = views.unlinked(views.moveaxis(x, axis, -1))
@@ -32,7 +32,7 @@ def apply_along_axis(
     results = [array(func1d(rows[i], *args, **kwargs)) for i in range(rows.shape[0])]
     out = stack(results)
     out = reshape(out, shape=(*leading, *out.shape[1:]))
-    # the axes of a result take the place of the vector's
+    # the axes of a result replace the vector's axis
     order = list(range(len(leading)))
     order[axis:axis] = range(len(leading), out.ndim)
     return views.unlinked(views.permuted(out, order))
@@ -40,7 +40,7 @@ def apply_along_axis(
 
 @answers(np.apply_over_axes)
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
-    """A function of an array and an axis, called for one axis after the other."""
+    """Apply a function of an array and an axis for several axes in turn."""
     x = array(a)
     for axis in np.atleast_1d(axes):
         result = array(func(x, axis_of(int(axis), x.ndim)))
@@ -52,7 +52,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Any:
 
 @answers(np.piecewise)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """Each function's values where its condition is the last to hold; all are computed."""
+    """For each element, the function of the last condition that holds; all are computed."""
     x = array(x)
     conditions = [array(c) for c in condlist] if isinstance(condlist, (list, tuple)) else None
     if conditions is None or (conditions and conditions[0].ndim == 0 and x.ndim):
@@ -71,7 +71,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 
 def _assigned(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A value as it is stored in an array; Python's numbers must be within its range."""
+    """Convert a value to an array's dtype; Python numbers must be within its range."""
     return np.asarray(value, dtype) if type(value) is int else astype(array(value), dtype)
 
 

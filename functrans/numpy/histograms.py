@@ -1,6 +1,6 @@
 """Histograms over a known number of bins.
 
-Counts are piecewise constant: derivatives go to the weights, and to the edges.
+Counts are piecewise constant; derivatives are with respect to the weights and the edges.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
-    """How many values are in each bin, or the sum of their weights; and the edges of the bins.
+    """The count of values, or the sum of their weights, in each bin; and the edges of the bins.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def histogram(
     edges = _edges(x, bins, range, "histogram")
     count = edges.shape[0] - 1
     place = searchsorted(edges, x, "right") - astype(equal(x, edges[-1]), INDEX)
-    # what is below the first edge, or above the last one, is counted at the ends, and left out
+    # values outside the edges are counted in two extra bins, which are dropped
     counted = _added(place, count + 2, x.shape, weights)[1:-1]
     if not density:
         return counted, edges
@@ -112,9 +112,9 @@ def histogram(
 
 
 def _added(place: Any, size: int, shape: tuple[int, ...], weights: Any) -> Any:
-    """The sums of the weights of all that has the same place; without weights, how many there are.
+    """The sums of weights, or the counts, by bin index.
 
-    A NaN is after everything else, and its place the last one.
+    A NaN belongs to the last bin, since it is sorted last.
     """
     if weights is None:
         ones = filled(shape, 1, INDEX)
@@ -131,7 +131,7 @@ def _added(place: Any, size: int, shape: tuple[int, ...], weights: Any) -> Any:
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
-    """How many points are in each cell of a grid, and the edges along each axis.
+    """The count of points in each cell of a grid, and the edges along each axis.
 
     ``sample`` has a point in each row, or is a sequence of one vector for each axis.
     """
@@ -188,7 +188,7 @@ def histogram2d(
     density: Any = None,
     weights: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """How many points of a plane are in each cell of a grid, and the edges along both axes."""
+    """The count of points of a plane in each cell of a grid, and the edges along both axes."""
     first, second = array(x), array(y)
     if len(first) != len(second):
         raise ValueError("x and y must have the same length.")

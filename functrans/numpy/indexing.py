@@ -1,4 +1,4 @@
-"""Reading and writing elements by index; sorting and searching."""
+"""Gathering elements by index; sorting and searching."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
 ]  # fmt: skip
 
 FEW_TO_COUNT = 32
-"""Elements of a sorted vector that are rather all compared than searched."""
+"""Up to this many elements of a sorted vector, all are compared instead of a binary search."""
 
 # -- taking ----------------------------------------------------------------------------------------
 
 
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
-    """The elements, or parts along an axis, at some positions."""
+    """The elements, or slices along an axis, at the given indices."""
     x, positions = array(a), array(indices)
     if positions.dtype.kind not in "iu":
         positions = astype(positions, INDEX) if positions.size == 0 else positions
@@ -52,7 +52,7 @@ def take(a: Any, indices: Any, axis: Any = None, *, mode: str = "raise") -> Any:
 
 
 def within(positions: Any, extent: int, mode: str) -> Any:
-    """Positions as the mode has those that are out of bounds."""
+    """Apply a mode ("raise", "wrap", "clip") to indices that are out of bounds."""
     if positions.dtype.kind in "iu":  # a narrow dtype may not hold the extent
         positions = astype(positions, INDEX)
     if mode == "wrap":
@@ -66,7 +66,7 @@ def within(positions: Any, extent: int, mode: str) -> Any:
 
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """For each position, the element whose index along one axis is given."""
+    """Gather elements along one axis by an array of indices."""
     x, positions = array(arr), array(indices)
     if axis is None:
         x, axis = flat(x), 0
@@ -80,9 +80,9 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
 def compress(
     condition: Any, a: Any, axis: Any = None, *, size: Any = None, fill_value: Any = 0
 ) -> Any:
-    """The parts along an axis for which a condition holds, if it is known; else ``size`` of them.
+    """The slices along an axis for which a condition holds, if it is known, or ``size`` of them.
 
-    Parts that are too many are left out, and missing ones filled.
+    With ``size``, excess slices are dropped, and missing ones filled.
     """
     x = array(a)
     if axis is None:
@@ -102,7 +102,7 @@ def compress(
 
 
 def _known(condition: Any, name: str) -> Any:
-    """Truths that decide how many elements a function takes."""
+    """A known condition, which determines the size of the result."""
     truths = known(condition)
     if truths is None:
         raise TracerIndexError(
@@ -115,14 +115,14 @@ def _known(condition: Any, name: str) -> Any:
 
 @answers(np.extract, beyond=("size", "fill_value"))
 def extract(condition: Any, arr: Any, *, size: Any = None, fill_value: Any = 0) -> Any:
-    """The elements for which a condition holds, if it is known; else ``size`` of them."""
+    """The elements for which a condition holds, if it is known, or ``size`` of them."""
     truths = flat(array(condition))
     return compress(truths, flat(array(arr)), 0, size=size, fill_value=fill_value)
 
 
 @answers(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Index arrays for all combinations of positions."""
+    """Index arrays for all combinations of indices."""
     vectors = [array(x) for x in args]
     if any(x.ndim != 1 for x in vectors):
         raise ValueError("Cross index must be 1 dimensional")
@@ -137,16 +137,16 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 
 def _check_kind(kind: Any) -> None:
-    """Raise for what is no algorithm; whichever is named, the result is a stable one's."""
+    """Raise for an unknown sorting algorithm; all of them give the result of a stable sort."""
     if kind is not None and str(kind)[:1].lower() not in ("q", "h", "m", "s"):
         raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got {kind!r})")
 
 
 def _check_places(x: Any, kth: Any, axis: Any) -> None:
-    """Raise for places of a partition that there are not."""
+    """Raise for partition indices that are out of bounds."""
     x = array(x)
     size = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
-    # NumPy takes any places of nothing
+    # NumPy accepts any indices for an empty array
     places = known(array(kth)) if x.size else None
     for place in () if places is None else places.reshape(-1):
         if not -size <= place < size:
@@ -157,7 +157,7 @@ def _check_places(x: Any, kth: Any, axis: Any) -> None:
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
 ) -> Any:
-    """The elements in ascending or descending order along an axis; derivatives follow them."""
+    """Sort along an axis in ascending or descending order; derivatives follow the elements."""
     _check_kind(kind)
     x = array(a)
     if axis is None:
@@ -169,7 +169,7 @@ def sort(
 
 @answers(np.sort_complex)
 def sort_complex(a: Any) -> Any:
-    """The elements in ascending order along the last axis, as complex numbers."""
+    """Sort along the last axis; the result is complex."""
     x = sort(a)
     if is_complex(x.dtype):
         return x
@@ -181,7 +181,7 @@ def sort_complex(a: Any) -> Any:
 def argsort(
     a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None, descending: bool = False
 ) -> Any:
-    """The positions of the elements in ascending or descending order; ties keep their order."""
+    """The indices that sort an array in ascending or descending order; ties keep their order."""
     _check_kind(kind)
     x = array(a)
     if axis is None:
@@ -189,28 +189,28 @@ def argsort(
     axis = axis_of(axis, x.ndim)
     if not descending:
         return argsort_p(x, axis=axis)
-    # from behind, so that what ties is in its order again when all is turned
+    # sort the reversed array, so that ties are in order after reversing the result
     backwards = argsort_p(flip(x, axes=(axis,)), axis=axis)
     return x.shape[axis] - 1 - flip(backwards, axes=(axis,))
 
 
 @answers(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
-    """The elements sorted, which is one of the orders that are asked for."""
+    """Partition an array: all elements are sorted, which satisfies any partition."""
     _check_places(a, kth, axis)
     return sort(a, axis)
 
 
 @answers(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect") -> Any:
-    """The positions of the elements sorted, which is one of the orders that are asked for."""
+    """The indices that partition an array: those that sort it, which satisfy any partition."""
     _check_places(a, kth, axis)
     return argsort(a, axis)
 
 
 @answers(np.lexsort)
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The positions of the elements in the order of several keys, the last of which comes first."""
+    """The indices that sort lexicographically by several keys; the last key is the primary one."""
     arrays = [array(key) for key in keys]
     if not arrays:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
@@ -225,13 +225,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 @answers(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where to insert values into a vector that is sorted, or that ``sorter`` puts in order."""
+    """The insertion points of values in a sorted vector, or in one that ``sorter`` sorts."""
     row, values = array(a), array(v)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     if sorter is not None:
         row = gather(row, array(sorter), axes=(0,))
-    if row.dtype.kind in "iu" and values.dtype.kind in "iu":  # signed and unsigned ones are floats
+    if row.dtype.kind in "iu" and values.dtype.kind in "iu":  # int64 and uint64: float64
         common = np.promote_types(row.dtype, values.dtype)
         row, values = astype(row, common), astype(values, common)
 
@@ -247,7 +247,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def _sorts_before(x: Any, y: Any) -> Any:
-    """Whether numbers come before others in sorted order, in which NaN is last."""
+    """Whether numbers precede others in sorted order, in which NaN is last."""
     if is_complex(x.dtype) or is_complex(y.dtype):
         return _sorts_before_as_complex(x, y)
     if not is_float(x.dtype) and not is_float(y.dtype):
@@ -256,7 +256,7 @@ def _sorts_before(x: Any, y: Any) -> Any:
 
 
 def _sorts_before_as_complex(x: Any, y: Any) -> Any:
-    """The same where NumPy sorts by which parts are NaN, the real one first, then by the parts."""
+    """The same for complex numbers, which NumPy sorts by which parts are NaN, then by the parts."""
     one, two = _nan_parts(x), _nan_parts(y)
     by_real = less(real(x), real(y))
     tied = ~(by_real | less(real(y), real(x)))
@@ -265,13 +265,13 @@ def _sorts_before_as_complex(x: Any, y: Any) -> Any:
 
 
 def _nan_parts(x: Any) -> Any:
-    """2 for a real part that is NaN, and 1 for an imaginary one."""
+    """A sort key: 2 if the real part is NaN, plus 1 if the imaginary part is."""
     return 2 * astype(isnan(real(x)), INDEX) + astype(isnan(imag(x)), INDEX)
 
 
 def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
-    """How many elements of a sorted vector are before each value, by halving what is left."""
-    # without a sign, and with a bound that says what is so: no index is checked
+    """The number of elements of a sorted vector before each value, by binary search."""
+    # unsigned and bounded, so that indices need no checks
     dtype = np.dtype(np.uint32 if row.size < 1 << 31 else np.uint64)
     end = dtype.type(row.size - 1)
     found: Any = np.zeros((), dtype)
@@ -287,7 +287,7 @@ def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
 
 @answers(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """The number of the bin that each value lies in, for bins that rise or fall."""
+    """The index of the bin of each value, for monotonic bins."""
     if is_complex(array(x).dtype):
         raise DtypeError(f"np.digitize of complex numbers{located(user_source())}: x is real")
     edges = array(bins)

@@ -1,7 +1,6 @@
 """NumPy's functions that assign to an array in place.
 
-The array must be traced itself, or made by the traced function: an ndarray cannot hold traced
-elements.
+The array must be traced, or created by the traced function: an ndarray cannot hold traced elements.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def check_assignable(x: Any, name: str) -> None:
 
 
 def refuse_ndarray(name: str) -> NoReturn:
-    """Raise: an ndarray is to hold traced values."""
+    """Raise because an ndarray cannot hold traced values."""
     raise TracerConversionError(
         f"{name} is to store traced values in an ndarray{located(user_source())}, which would lose "
         "their derivatives.\n"
@@ -49,10 +48,10 @@ def refuse_ndarray(name: str) -> NoReturn:
 
 @answers(np.copyto, views=True)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Assign an array to another, where a condition holds."""
+    """Copy values to an array where a condition holds."""
     check_assignable(dst, "np.copyto")
     source = array(src)
-    fits = isinstance(src, int) and dst.dtype.kind != "b"  # or there is no such number
+    fits = isinstance(src, int) and dst.dtype.kind != "b"  # or the number is out of range
     if not fits and not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule "
@@ -64,7 +63,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 @answers(np.put, views=True)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Assign to elements by their positions in the flat array."""
+    """Assign to elements by flat indices."""
     check_assignable(a, "np.put")
     positions = within(flat(array(ind)), a.size, mode)
     values = resize(converted(v, a.dtype), positions.shape)
@@ -73,7 +72,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 @answers(np.putmask, views=True)
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    """Assign to the elements for which a mask holds the values at the same places."""
+    """Assign to masked elements the values at the same positions."""
     check_assignable(a, "np.putmask")
     new = reshape(resize(converted(values, a.dtype), (a.size,)), shape=a.shape)
     assign(a, select(truth(mask), new, a), "np.putmask")
@@ -81,7 +80,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 @answers(np.place, views=True)
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Assign to the elements for which a mask holds one value after the other."""
+    """Assign to masked elements one value after the other."""
     check_assignable(arr, "np.place")
     values = flat(converted(vals, arr.dtype))
     if values.size == 0:
@@ -94,7 +93,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 @answers(np.put_along_axis, views=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    """Assign to the elements whose index along one axis is given."""
+    """Assign to elements along one axis by an array of indices."""
     check_assignable(arr, "np.put_along_axis")
     if axis is None:
         new = setitem(flat(arr), array(indices), values)
@@ -105,7 +104,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 @answers(np.fill_diagonal, views=True)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Assign to the elements whose indices are all equal; ``wrap`` goes on below them."""
+    """Assign to the main diagonal; with ``wrap``, the diagonal continues in tall matrices."""
     check_assignable(a, "np.fill_diagonal")
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")

@@ -1,4 +1,4 @@
-"""Joining, splitting, repeating; inserting and leaving out."""
+"""Concatenation, splitting, repetition, insertion and deletion."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _converted(arrays: Any, dtype: Any, casting: str) -> list[Any]:
 def concatenate(
     arrays: Any, /, axis: Any = 0, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    """Arrays joined along an axis that they have."""
+    """Concatenate arrays along an existing axis."""
     parts = _converted(arrays, dtype, casting)
     if axis is None:
         return ops.concatenate([flat(part) for part in parts], axis=0)
@@ -63,40 +63,40 @@ concat = concatenate
 
 @answers(np.stack)
 def stack(arrays: Any, axis: int = 0, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays of one shape joined along a new axis."""
+    """Stack arrays of one shape along a new axis."""
     parts = _converted(arrays, dtype, casting)
     return ops.stack(parts, axis=axis_of(axis, parts[0].ndim + 1))
 
 
 @answers(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays joined along the first axis, vectors as rows."""
+    """Concatenate arrays along the first axis, vectors as rows."""
     return concatenate([at_least((x,), 2) for x in tup], 0, dtype=dtype, casting=casting)
 
 
 @answers(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays joined along the second axis, vectors along their only one."""
+    """Concatenate arrays along the second axis, vectors along their only axis."""
     parts = [at_least((x,), 1) for x in tup]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @answers(np.dstack)
 def dstack(tup: Any) -> Any:
-    """Arrays joined along the third axis."""
+    """Concatenate arrays along the third axis."""
     return concatenate([at_least((x,), 3) for x in tup], 2)
 
 
 @answers(np.column_stack)
 def column_stack(tup: Any) -> Any:
-    """Arrays joined along the second axis, vectors as columns."""
+    """Concatenate arrays along the second axis, vectors as columns."""
     parts = [array(x) for x in tup]
     return concatenate([x if x.ndim >= 2 else views.transpose(at_least((x,), 2)) for x in parts], 1)
 
 
 @answers(np.block)
 def block(arrays: Any) -> Any:
-    """An array put together from nested lists of blocks."""
+    """Assemble an array from nested lists of blocks."""
     depth = _depth(arrays)
     blocks = _leaves(arrays)
     ndim = max([depth, *(array(x).ndim for x in blocks)])
@@ -122,7 +122,7 @@ def _joined(blocks: Any, depth: int, ndim: int) -> Any:
 
 @answers(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """An array with others behind it."""
+    """Append values to the end of an array."""
     return concatenate([array(arr), array(values)], axis)
 
 
@@ -130,7 +130,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 
 
 def _cut(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
-    """The views between bounds, which may lie anywhere, as those of slices may."""
+    """The views between given split points, which may be out of bounds, as in slices."""
     index: list[Any] = [slice(None)] * x.ndim
     parts = []
     for start, stop in pairwise(bounds):
@@ -141,7 +141,7 @@ def _cut(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
 
 @answers(np.array_split, views=True)
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    """An array in parts of sizes as equal as they can be, or cut where one says."""
+    """Split an array into parts of nearly equal sizes, or at given indices."""
     x = array(ary)
     axis = axis_of(axis, x.ndim)
     extent = x.shape[axis]
@@ -157,7 +157,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
 
 @answers(np.split, views=True)
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    """An array in parts of equal sizes, or cut where one says."""
+    """Split an array into parts of equal sizes, or at given indices."""
     x = array(ary)
     extent = x.shape[axis_of(axis, x.ndim)]
     if not np.ndim(indices_or_sections) and extent % operator.index(indices_or_sections):
@@ -173,14 +173,14 @@ def _split_along(axis: int, name: str, x: Any, indices_or_sections: Any) -> Any:
 
 @answers(np.hsplit, views=True)
 def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """An array in parts along its second axis; a vector along its only one."""
+    """Split an array along its second axis; a vector along its only axis."""
     x = array(ary)
     return _split_along(0 if x.ndim == 1 else 1, "hsplit", x, indices_or_sections)
 
 
 @answers(np.vsplit, views=True)
 def vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """An array in parts along its first axis."""
+    """Split an array along its first axis."""
     x = array(ary)
     if x.ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
@@ -189,13 +189,13 @@ def vsplit(ary: Any, indices_or_sections: Any) -> Any:
 
 @answers(np.dsplit, views=True)
 def dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """An array in parts along its third axis."""
+    """Split an array along its third axis."""
     return _split_along(2, "dsplit", array(ary), indices_or_sections)
 
 
 @answers(np.unstack, views=True)
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The arrays that are stacked along an axis."""
+    """Split an array into the slices along an axis."""
     x = array(x)
     if x.ndim == 0:
         raise ValueError("Input array must be at least 1-d.")
@@ -207,7 +207,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 @answers(np.tile)
 def tile(A: Any, reps: Any) -> Any:
-    """The array put side by side with itself."""
+    """Repeat an array along each axis."""
     x = array(A)
     counts = [operator.index(n) for n in (reps if isinstance(reps, (tuple, list)) else (reps,))]
     if any(n < 0 for n in counts):
@@ -222,7 +222,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def _repeated(x: Any, count: int, axis: int) -> Any:
-    """An array some times side by side with itself: an index that starts anew, and no copies."""
+    """Repeat an array as a whole by a cyclic index, without copies."""
     if count <= 0:
         return read_along(x, axis, 0, 0)
     before, extent, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
@@ -232,7 +232,7 @@ def _repeated(x: Any, count: int, axis: int) -> Any:
 
 @answers(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """Each element a number of times, which must be known when the program is traced."""
+    """Repeat each element; the counts must be known during tracing."""
     x = array(a)
     if axis is None:
         x, axis = flat(x), 0
@@ -247,7 +247,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def _each(x: Any, count: int, axis: int) -> Any:
-    """Each part along an axis ``count`` times, by a broadcast, whose derivative is a sum."""
+    """Repeat each slice along an axis ``count`` times by a broadcast; the derivative is a sum."""
     before, extent, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     one = structural.reshape(x, shape=(*before, extent, 1, *behind))
     many = structural.broadcast_to(one, shape=(*before, extent, count, *behind))
@@ -255,14 +255,14 @@ def _each(x: Any, count: int, axis: int) -> Any:
 
 
 def take_along_one(x: Any, positions: Any, axis: int) -> Any:
-    """The parts of an array at positions along one axis."""
+    """Gather slices along one axis."""
     out = gather(x, positions, axes=(axis,))
     return views.unlinked(views.moveaxis(out, 0, axis))
 
 
 @answers(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in another shape, repeated as often as it takes."""
+    """Resize an array by repeating its elements as needed."""
     x = flat(array(a))
     sizes = shape_of(new_shape)
     count = int(np.prod(sizes, dtype=np.int64))
@@ -274,7 +274,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 @answers(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    """The array without its parts at positions that are known when the program is traced."""
+    """Delete slices at indices that are known during tracing."""
     x = array(arr)
     if axis is None:
         x, axis = flat(x), 0
@@ -289,7 +289,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 @answers(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """The array with values put in at positions that are known when the program is traced."""
+    """Insert values at indices that are known during tracing."""
     x = array(arr)
     if axis is None:
         x, axis = flat(x), 0
@@ -305,13 +305,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         where = where.astype(INDEX)
     values = converted(values, x.dtype)
     count = where.size
-    if count == 1:  # one position takes all values that there are along the axis
+    if count == 1:  # a single index takes all values along the axis
         values = expand_axes(values, tuple(range(x.ndim - values.ndim)))
         values = views.moveaxis(values, 0, axis) if where.ndim == 0 else values
         count = values.shape[axis]
         where = np.full(count, where.item())
     wanted = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     values = structural.broadcast_to(values, shape=wanted)
-    # what comes from the values is counted from the end of the array on
+    # indices of inserted values are counted from the end of the array
     positions = np.insert(np.arange(extent), where, extent + np.arange(count))
     return take_along_one(ops.concatenate([x, values], axis=axis), positions, axis)

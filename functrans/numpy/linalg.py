@@ -68,7 +68,7 @@ def slogdet(a: Any) -> Any:
 
 @answers(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
-    """``x`` with ``a @ x = b``; ``b`` is a vector if it has one axis, else matrices."""
+    """Solve ``a @ x = b`` for ``x``; ``b`` is a vector if it has one axis, otherwise matrices."""
     return ops.solve(a, b)
 
 
@@ -123,7 +123,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 @answers(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """The ``x`` of least length of those for which ``a @ x - b`` is shortest.
+    """The least-squares solution of ``a @ x = b`` of minimal norm.
 
     Parameters
     ----------
@@ -191,13 +191,13 @@ def _rank(values: Any, rcond: Any) -> Any:
 
 @answers(np.linalg.matrix_power)
 def matrix_power(a: Any, n: int) -> Any:
-    """The product of ``n`` copies of each matrix, or of their inverses if it is negative."""
+    """The n-th powers of matrices; of their inverses if ``n`` is negative."""
     return ops.matrix_power(a, n)
 
 
 @answers(np.linalg.tensorsolve)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    """``x`` with ``tensordot(a, x, x.ndim) = b``."""
+    """Solve ``tensordot(a, x, x.ndim) = b`` for ``x``."""
     matrix, right = array(a), array(b)
     if axes is not None:
         moved = [axis_of(i, matrix.ndim) for i in axes]
@@ -211,7 +211,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 @answers(np.linalg.tensorinv)
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """The inverse with regard to `tensordot` over the first ``ind`` axes."""
+    """The inverse with respect to `tensordot` over the first ``ind`` axes."""
     x = array(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -225,7 +225,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 @answers(np.linalg.multi_dot)
 def multi_dot(arrays: Any) -> Any:
-    """The product of several matrices, in the order that takes the fewest multiplications."""
+    """The product of several matrices in the order of fewest multiplications."""
     parts = [array(x) for x in arrays]
     if len(parts) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -242,7 +242,7 @@ def multi_dot(arrays: Any) -> Any:
 
 
 def _cheapest(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """Where to split each stretch of a product of matrices."""
+    """The optimal split points of a matrix chain product (dynamic programming)."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split = {}
@@ -277,7 +277,7 @@ if hasattr(np.linalg, "vecdot"):
 
 @answers(np.linalg.outer)
 def outer(x1: Any, x2: Any, /) -> Any:
-    """All products of an element of a vector and one of another."""
+    """The outer product of two vectors."""
     x, y = array(x1), array(x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ShapeError(
@@ -289,7 +289,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 @answers(np.linalg.cross)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The vector products of vectors of three numbers along an axis."""
+    """The cross products of vectors of three elements along an axis."""
     return np_cross(x1, x2, axis=axis)
 
 

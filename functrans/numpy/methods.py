@@ -24,7 +24,7 @@ Method = Callable[..., Any]
 
 
 def _with_out(function: Lazy) -> Made:
-    """The function as a method, which may be told where to store its result."""
+    """A function as a method with a parameter ``out``."""
     return Made(lambda: _storing(function.name, function.resolve()))
 
 
@@ -39,7 +39,7 @@ def _storing(name: str, function: Method) -> Method:
 
 
 def _reduction(name: str, *between: str) -> Made:
-    """As the function, but ``out`` stands among the positional arguments of the method."""
+    """A reduction as a method, whose positional parameters include ``out``."""
     function = lazy(f"functrans.numpy.reductions:{name}")
     return Made(lambda: _reducing(function.resolve(), *between))
 
@@ -164,14 +164,14 @@ _METHODS: dict[str, Method | Made] = {
 
 
 def enter(name: str) -> None:
-    """Enter the method of a name in the table, if there is one."""
+    """Register the method of a name, if there is one."""
     method = _METHODS.get(name)
     if method is not None:
         protocols.methods[name] = method.make() if isinstance(method, Made) else method
 
 
 def enter_all() -> None:
-    """Enter all methods."""
+    """Register all methods."""
     for name in _METHODS:
         enter(name)
 

@@ -1,6 +1,6 @@
 """Names that the namespace re-exports from NumPy: constants, dtypes, and the ufuncs.
 
-A ufunc asks its operands what to do, and traced values answer by recording an operation.
+Ufuncs dispatch on their operands, and traced values record an operation.
 """
 
 from numpy import abs as abs

@@ -45,7 +45,7 @@ __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 
 @answers(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """A norm of vectors or matrices; where it is 0, so is its derivative."""
+    """A norm of vectors or matrices; where it is 0, its derivative is 0."""
     x = inexact(x)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
@@ -74,7 +74,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         return min(size, axes, keepdims=keepdims)
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
-    # a power of 0 has no derivative below the first: what is 0 is left out
+    # powers below 1 have infinite derivatives at 0, so zeros are excluded
     nothing = equal(size, 0)
     powers = raise_to(select(nothing, 1, size), ord)
     of_nothing = 0 if ord > 0 else np.inf
@@ -101,7 +101,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         raise ValueError("Invalid norm order for matrices.")
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     values = svd_p(transpose(x, permutation=(*rest, *axes)), full=False)[1]
-    # the vectors of values that are 0 are arbitrary
+    # singular vectors of zero singular values are arbitrary
     kept = select(negligible(values), stop_gradient(values), values)
     result = _OF_SINGULAR_VALUES[ord](kept)
     return expand_axes(result, tuple(sorted(axes))) if keepdims else result
@@ -112,7 +112,7 @@ _OF_SINGULAR_VALUES: dict[Any, Callable[[Any], Any]] = {
     -2: lambda values: min(values, -1),
     "nuc": lambda values: sum(values, -1),
 }
-"""Norms by their orders."""
+"""The implementations of norms, by their orders."""
 
 
 @answers(np.linalg.vector_norm)
@@ -160,7 +160,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 @answers(np.linalg.matrix_rank)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """How many singular values are larger than a tolerance.
+    """The number of singular values above a tolerance.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`numpy.pad`: arrays with a margin of constants, or of their own elements."""
+"""`numpy.pad`: padding with constants, or with elements of the array."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ALLOWED = {
 
 @answers(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """An array with a margin, of what ``mode`` says."""
+    """Pad an array; ``mode`` determines the padding."""
     x = as_array(array)
     if mode not in _ALLOWED:
         refuse(f"np.pad with mode={mode!r}", f"use one of {', '.join(_ALLOWED)}")
@@ -76,11 +76,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
 
 MOST_RUNS = 8
-"""Runs of neighbours that are joined: more of them are gathered."""
+"""Up to this many runs of consecutive elements are joined; more are gathered."""
 
 
 def _taken(x: Any, positions: Any, axis: int) -> Any:
-    """The elements at positions: those that are neighbours, or the same one, are slices."""
+    """Gather elements at known indices, by slices where these are consecutive or equal."""
     runs = list(islice(_runs(positions), MOST_RUNS + 1))
     if len(runs) > MOST_RUNS:
         return take_along_one(x, positions, axis)
@@ -95,7 +95,7 @@ def _taken(x: Any, positions: Any, axis: int) -> Any:
 
 
 def _runs(positions: Any) -> Iterator[tuple[int, int, int]]:
-    """Start, step and length of stretches in which each is one more or less, or the same."""
+    """Start, step and length of runs of indices with constant step 1, -1 or 0."""
     steps = np.diff(positions)
     turns = [*np.flatnonzero(np.diff(steps)) + 1, len(steps)]
     start = 0
@@ -137,14 +137,14 @@ def _constant(x: Any, widths: Pairs, values: Any) -> Any:
 
 
 def _pairs(values: Any, x: Any) -> Any:
-    """A number before and one after for each axis."""
+    """Expand an argument to a pair (before, after) for each axis."""
     if isinstance(values, int) and x.dtype.kind == "u":  # which may wrap
         values = np.asarray(values)
     return broadcast_to(in_dtype(values, x.dtype), shape=(x.ndim, 2))
 
 
 def _with_statistics(x: Any, axis: int, widths: Widths, statistic: Any, lengths: Any) -> Any:
-    """Margins of one number for each row: what a statistic makes of the elements beside it."""
+    """Padding by a statistic of the adjacent elements of each row."""
     size = x.shape[axis]
     margins = []
     for width, given, at_end in zip(widths, lengths, (False, True), strict=True):
@@ -162,7 +162,7 @@ def _with_statistics(x: Any, axis: int, widths: Widths, statistic: Any, lengths:
 
 
 def _with_ramps(x: Any, axis: int, widths: Widths, ends: Any) -> Any:
-    """Margins in which the elements at the edges go over to given numbers in even steps."""
+    """Padding by linear ramps from the edges to given values."""
     size = x.shape[axis]
     edges = (read_along(x, axis, place, 1) for place in (0, size - 1))
     before, after = (
@@ -173,7 +173,7 @@ def _with_ramps(x: Any, axis: int, widths: Widths, ends: Any) -> Any:
 
 
 def _extended(x: Any, axis: int, width: int, with_edge: bool) -> Any:
-    """An array with so many elements in front, point reflected at the first one again and again."""
+    """Extend an array at the front by repeated point reflection at its first element."""
     period = x.shape[axis] - (not with_edge)
     while width:
         count = min(width, period)

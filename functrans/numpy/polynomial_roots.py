@@ -1,4 +1,4 @@
-"""Polynomials by their roots, and by what they fit: eigenvalues, and least squares."""
+"""Polynomial roots by companion matrices, and polynomial fits by least squares."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def roots(p: Any) -> Any:
 
 @answers(np.poly)
 def poly(seq_of_zeros: Any) -> Any:
-    """The coefficients of the polynomial with given roots, or of a matrix's characteristic one.
+    """The coefficients of the polynomial with given roots, or of the characteristic polynomial.
 
-    They are real where the roots are, or are known to come in conjugate pairs.
+    They are real if the roots are, or if these are known to come in conjugate pairs.
     """
     x = array(seq_of_zeros)
     x = expand_axes(x, (0,)) if x.ndim == 0 else x
@@ -98,7 +98,7 @@ def _come_in_pairs(x: Any) -> bool:
 def polyfit(
     x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:
-    """The coefficients of the polynomial that fits best, by least squares.
+    """The coefficients of the least-squares polynomial fit.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def polyfit(
             raise TypeError("expected w and y to have the same length")
         matrix = matrix * weights[:, None]
         right = right * (weights if right.ndim == 1 else weights[:, None])
-    # columns of one length make a better condition
+    # columns of equal norm improve the condition
     scale = sqrt(sum(matrix * matrix, 0))
     matrix = matrix / scale
     fitted, residuals, rank, singular = lstsq(matrix, right, cutoff)

@@ -56,7 +56,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 @answers(np.polyder)
 def polyder(p: Any, m: int = 1) -> Any:
-    """The derivative of a polynomial, ``m`` times."""
+    """The m-th derivative of a polynomial."""
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
     x = _vector(p)
@@ -68,7 +68,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 @answers(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """The integral of a polynomial, ``m`` times, with constants ``k``."""
+    """The m-th antiderivative of a polynomial, with integration constants ``k``."""
     x = _vector(p)
     if m == 0:
         return x
@@ -82,7 +82,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 @answers(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
-    """The quotient and the remainder of two polynomials, where it is known which zeros lead."""
+    """The quotient and remainder of two polynomials, if their leading zeros are known."""
     divisor = _vector(v)
     dtype = inexact(full_p(shape=(), value=0, dtype=common_dtype(_vector(u), divisor))).dtype
     remainder, divisor = astype(_vector(u), dtype), astype(divisor, dtype)

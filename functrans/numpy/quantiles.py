@@ -1,4 +1,4 @@
-"""Quantiles, percentiles and medians: sorted elements, and what lies between them."""
+"""Quantiles, percentiles and medians: interpolation between sorted elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quantile(
     a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The value below which a part ``q`` of the elements lies."""
+    """The ``q``-quantile of the elements, for ``q`` in [0, 1]."""
     x = array(a)
     return _quantile(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
 
@@ -41,7 +41,7 @@ def percentile(
     a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The value below which ``q`` percent of the elements lie."""
+    """The ``q``-th percentile of the elements."""
     x = array(a)
     return _quantile(x, _levels(q, 100, x.dtype), axis, method, keepdims)
 
@@ -50,7 +50,7 @@ def percentile(
 def median(
     a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
-    """The element in the middle, or the mean of the two there."""
+    """The median."""
     x, axes = _together(array(a), axis)
     size, last = x.shape[-1], x.ndim - 1
     ordered = sort_p(x, axis=last)
@@ -70,7 +70,7 @@ def median(
 def nanmedian(
     a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
-    """The median of the elements that are numbers."""
+    """The median, ignoring NaN."""
     x, axes = _together(array(a), axis)
     numbers = _Numbers(x)
     low, high = numbers.at(numbers.last // 2), numbers.at((numbers.last + 1) // 2)
@@ -83,7 +83,7 @@ def nanquantile(
     a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The value below which a part ``q`` of the numbers lies."""
+    """The ``q``-quantile, ignoring NaN."""
     x = array(a)
     return _of_numbers(x, _levels(q, 1, x.dtype), axis, _of_ends(method, q), keepdims)
 
@@ -93,26 +93,26 @@ def nanpercentile(
     a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The value below which ``q`` percent of the numbers lie."""
+    """The ``q``-th percentile, ignoring NaN."""
     x = array(a)
     return _of_numbers(x, _levels(q, 100, x.dtype), axis, method, keepdims)
 
 
 class _Numbers:
-    """What is no NaN in rows, in ascending order."""
+    """The sorted rows, and the number of elements of each that are not NaN."""
 
     def __init__(self, x: Any) -> None:
         axis = x.ndim - 1
         if not x.shape[axis]:
             x = full_p(shape=(*x.shape[:-1], 1), value=np.nan, dtype=inexact(x).dtype)
-        # NaN come last in the order, so the numbers are in front
+        # NaN are sorted last
         self.ordered = sort_p(x, axis=axis)
         count = reduce_sum(astype(x == x, INDEX), axes=(axis,))
         self.last = maximum(count - 1, 0)
         """The position of the last number in each row."""
 
     def at(self, place: Any) -> Any:
-        """The number at a position in each row."""
+        """The element at a position of each sorted row."""
         axis = self.ordered.ndim - 1
         positions = expand_axes(astype(place, INDEX), (axis,))
         return reshape(gather_along(self.ordered, positions, axis), shape=self.last.shape)
@@ -134,19 +134,19 @@ def _of_numbers(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool)
 
 
 class _Levels(NamedTuple):
-    """Which parts of the elements lie below, and the dtype that they bring to the result."""
+    """The quantile levels, and their contribution to the result's dtype."""
 
     fractions: Any
     dtype: np.dtype[Any]
 
     def each(self) -> list[Any]:
-        """The parts one by one."""
+        """The levels one by one."""
         every = flat(self.fractions)
         return [every[i] for i in range(every.shape[0])]
 
 
 def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
-    """The levels for an array of a dtype; a Python number brings none."""
+    """The levels for an array of a dtype; a Python number does not contribute a dtype."""
     if is_complex(dtype):
         raise DtypeError(
             f"a quantile of complex numbers{located(user_source())}: take their real parts, or "
@@ -166,7 +166,7 @@ def _levels(q: Any, whole: int, dtype: np.dtype[Any]) -> _Levels:
 
 
 def _together(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array with the given axes as one, the last."""
+    """Merge the given axes into one last axis."""
     axes = axes_of(axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
     moved = views.unlinked(views.permuted(x, (*rest, *axes)))
@@ -191,7 +191,7 @@ def _split(place: Any) -> tuple[Any, Any]:
 
 
 def _plotted(alpha: float, beta: float) -> Places:
-    """A place by two plotting positions, as Hyndman and Fan (1996) have them."""
+    """The position of a quantile for two plotting position parameters (Hyndman and Fan, 1996)."""
     return lambda count, part: _split(count * part + (alpha + part * (1 - alpha - beta)) - 1)
 
 
@@ -227,11 +227,11 @@ _PLACES: dict[str, Places] = {
 }
 
 _OF_ELEMENTS = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
-"""The methods that give one of the elements, in their dtype."""
+"""The methods whose results are elements of the data, in its dtype."""
 
 
 def _of_ends(method: str, q: Any) -> str:
-    """The method for levels that are 0 or 1, if they are integers: those are of elements."""
+    """For integer levels (0 or 1), a method whose result is an element."""
     if isinstance(q, Tracer):
         return method
     return "lower" if method == "linear" and np.asarray(q).dtype.kind in "iu" else method
@@ -243,7 +243,7 @@ def _check_method(method: str) -> None:
 
 
 def _value(at: Callable[[Any], Any], count: Any, part: Any, method: str, dtype: Any) -> Any:
-    """The quantile of so many elements in order, of which ``at`` gives the one at a place."""
+    """The quantile of sorted elements, of which ``at`` returns the one at a position."""
     low, rest = _PLACES[method](count, part)
     first, second = (np.minimum(np.maximum(place, 0), count - 1) for place in (low, low + 1))
     known_rest = not isinstance(rest, Tracer) and np.ndim(rest) == 0
@@ -251,7 +251,7 @@ def _value(at: Callable[[Any], Any], count: Any, part: Any, method: str, dtype: 
         return at(first)
     one, other = astype(at(first), dtype), astype(at(second), dtype)
     rest = astype(array(rest), dtype)
-    # the end that is nearer is the one to start from, as in NumPy
+    # interpolate from the nearer element, as in NumPy
     step = other - one
     from_above, from_below = other - step * (1 - rest), one + step * rest
     if known_rest:
@@ -287,7 +287,7 @@ def _quantile(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool) -
 
 
 def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
-    """The dtype of what lies between two elements."""
+    """The dtype of interpolated values."""
     if x.dtype.kind == "b":
         raise DtypeError(
             f"a quantile of truth values{located(user_source())}: what lies between two of them is "
@@ -297,7 +297,7 @@ def _between_elements(x: Any, levels: _Levels) -> np.dtype[Any]:
 
 
 def _by_level(results: list[Any], levels: _Levels) -> Any:
-    """One result for each level, in the shape of the levels."""
+    """Stack the results for all levels, in the shape of the levels."""
     if levels.fractions.ndim == 0:
         return results[0]
     return reshape(stack(results, axis=0), shape=(*levels.fractions.shape, *results[0].shape))

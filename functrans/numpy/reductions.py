@@ -1,6 +1,6 @@
 """Sums, products, extremes, averages and truth along axes; running sums and products.
 
-What a derivative is where elements tie, or where a norm or a deviation is 0, is a choice; the
+The derivatives where elements tie, or where a norm or a deviation is 0, are a choice; the
 choices are listed in docs/derivatives-at-the-edges.md.
 """
 
@@ -58,19 +58,19 @@ Op = Callable[..., Any]
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that NumPy adds and multiplies in: no integer narrower than 64 bits."""
+    """The dtype in which NumPy accumulates: no integer narrower than 64 bits."""
     if dtype.kind in "bi" and dtype.itemsize < 8:
         return np.dtype(np.int64)
     return np.dtype(np.uint64) if dtype.kind == "u" and dtype.itemsize < 8 else dtype
 
 
 def restored(out: Any, axes: Axes, keepdims: Any) -> Any:
-    """The result of a reduction, with unit axes where there were others if that is asked for."""
+    """Restore the reduced axes with size 1 if ``keepdims`` is set."""
     return expand_axes(out, axes) if keepdims else out
 
 
 def chosen(x: Any, where: Any, otherwise: Any) -> Any:
-    """The elements for which ``where`` holds; the others become neutral."""
+    """Replace elements for which ``where`` is false by the neutral element."""
     if where is True or where is None:
         return x
     return broadcast_to(select(array(where), x, otherwise), shape=x.shape)
@@ -162,7 +162,7 @@ def cumulative_prod(
 
 @answers(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many elements are not 0."""
+    """The number of nonzero elements."""
     return sum(not_equal(array(a), 0), axis, keepdims=keepdims)
 
 
@@ -191,7 +191,7 @@ def _extreme(
 def max(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """The largest element along axes; elements that tie share the derivative."""
+    """The maximum along axes; equal maxima share the derivative."""
     return _extreme(reduce_max, maximum, "maximum", a, axis, keepdims, initial, where)
 
 
@@ -199,7 +199,7 @@ def max(
 def min(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """The smallest element along axes; elements that tie share the derivative."""
+    """The minimum along axes; equal minima share the derivative."""
     return _extreme(reduce_min, minimum, "minimum", a, axis, keepdims, initial, where)
 
 
@@ -208,7 +208,7 @@ amax, amin = max, min
 
 @answers(np.ptp)
 def ptp(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """The largest element less the smallest."""
+    """The range: maximum minus minimum."""
     return max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
 
 
@@ -223,13 +223,13 @@ def _position(op: Op, a: Any, axis: Any, keepdims: Any) -> Any:
 
 @answers(np.argmax)
 def argmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """Where the largest element is; the first of several."""
+    """The index of the (first) maximum."""
     return _position(argmax_p, a, axis, keepdims)
 
 
 @answers(np.argmin)
 def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """Where the smallest element is; the first of several."""
+    """The index of the (first) minimum."""
     return _position(argmin_p, a, axis, keepdims)
 
 
@@ -262,14 +262,14 @@ def any(a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True) -
 
 
 def _count(x: Any, axes: Axes, where: Any) -> Any:
-    """How many elements are averaged: a number, or an array where a mask says which."""
+    """The number of averaged elements; an array if there is a mask."""
     if where is True or where is None:
         return product_of(x.shape[axis] for axis in axes)
     return reduce_sum(astype(broadcast_to(array(where), shape=x.shape), np.int64), axes=axes)
 
 
 def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """What is added in, and what the result has: numbers of 16 bits are added in float32."""
+    """The dtypes of accumulation and of the result; 16-bit floats accumulate in float32."""
     if dtype is not None:
         return np.dtype(dtype), np.dtype(dtype)
     if is_float(x.dtype) and x.dtype.itemsize == 2:
@@ -281,7 +281,7 @@ def _working_dtype(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
-    """The average of the elements along axes."""
+    """The mean along axes."""
     x = array(a)
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
@@ -325,13 +325,13 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The standard deviation along axes; where it is 0, so is its derivative."""
+    """The standard deviation along axes; where it is 0, its derivative is 0."""
     out = _variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
     return astype(root(out), out.dtype)
 
 
 def squared_size(x: Any) -> Any:
-    """The squares of absolute values, which have derivatives at 0."""
+    """The squared absolute values, which are differentiable at 0."""
     if not is_complex(x.dtype):
         return x * x
     a, b = real_part(x), imag_part(x)
@@ -368,7 +368,7 @@ def average(
 
 
 def _along(weights: Any, x: Any, axis: Any) -> Any:
-    """Weights of some axes only, as they broadcast to the array."""
+    """Reshape weights of some axes to broadcast to the array."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = normalize_axis_tuple(axis, x.ndim)  # in the order of the weights' own
@@ -393,7 +393,7 @@ def nansum(
     a: Any, axis: Any = None, dtype: Any = None, *,
     keepdims: Any = False, initial: Any = None, where: Any = True,
 ) -> Any:  # fmt: skip
-    """The sum of the elements that are numbers."""
+    """The sum, ignoring NaN."""
     return sum(_without_nan(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
@@ -402,24 +402,24 @@ def nanprod(
     a: Any, axis: Any = None, dtype: Any = None, *,
     keepdims: Any = False, initial: Any = None, where: Any = True,
 ) -> Any:  # fmt: skip
-    """The product of the elements that are numbers."""
+    """The product, ignoring NaN."""
     return prod(_without_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @answers(np.nancumsum)
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    """The sums of the numbers up to each element."""
+    """The running sums, ignoring NaN."""
     return cumsum(_without_nan(a, 0), axis, dtype)
 
 
 @answers(np.nancumprod)
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-    """The products of the numbers up to each element."""
+    """The running products, ignoring NaN."""
     return cumprod(_without_nan(a, 1), axis, dtype)
 
 
 def _numbers(a: Any, where: Any) -> Any:
-    """Which elements are counted."""
+    """The mask of elements that are not NaN and for which ``where`` holds."""
     x = array(a)
     present = x == x
     return present if where is True else present & array(where)
@@ -429,7 +429,7 @@ def _numbers(a: Any, where: Any) -> Any:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
-    """The average of the elements that are numbers."""
+    """The mean, ignoring NaN."""
     return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
 
 
@@ -438,11 +438,11 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The variance of the elements that are numbers."""
+    """The variance, ignoring NaN."""
     numbers = _numbers(a, where)
     x = _without_nan(a, 0)
     out = _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction)
-    # NumPy gives NaN, and not infinity, where there are too few numbers
+    # NumPy returns NaN, not infinity, if there are too few elements
     return select(out == out.dtype.type(np.inf), out.dtype.type(np.nan), out)
 
 
@@ -451,7 +451,7 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, *, ddof: Any = 0, keepdims: Any = False,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The standard deviation of the elements that are numbers."""
+    """The standard deviation, ignoring NaN."""
     return root(
         nanvar(
             a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
@@ -476,7 +476,7 @@ def _nan_extreme(
 def nanmax(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """The largest of the elements that are numbers."""
+    """The maximum, ignoring NaN."""
     return _nan_extreme(max, -np.inf, a, axis, keepdims, initial, where)
 
 
@@ -484,17 +484,17 @@ def nanmax(
 def nanmin(
     a: Any, axis: Any = None, *, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """The smallest of the elements that are numbers."""
+    """The minimum, ignoring NaN."""
     return _nan_extreme(min, np.inf, a, axis, keepdims, initial, where)
 
 
 @answers(np.nanargmax)
 def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """Where the largest number is; 0 if there is none."""
+    """The index of the maximum, ignoring NaN; 0 if all elements are NaN."""
     return argmax(_without_nan(a, -np.inf), axis, keepdims=keepdims)
 
 
 @answers(np.nanargmin)
 def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """Where the smallest number is; 0 if there is none."""
+    """The index of the minimum, ignoring NaN; 0 if all elements are NaN."""
     return argmin(_without_nan(a, np.inf), axis, keepdims=keepdims)

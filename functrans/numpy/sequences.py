@@ -1,4 +1,4 @@
-"""Sequences of samples: sliding sums, differences and integrals, interpolation, correlations."""
+"""Sequences of samples: convolution, differences, integrals, interpolation, correlations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MODES = ("valid", "same", "full")
 
 
 def _slid(x: Any, y: Any, mode: Any, backwards: bool) -> Any:
-    """The products of a vector with another, not longer one, which is moved along it."""
+    """The sliding dot products of a vector with a vector that is not longer."""
     if y.size == 0:
         raise ValueError("neither of the two vectors may be empty")
     if isinstance(mode, int) and 0 <= mode < len(_MODES):
@@ -96,7 +96,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 
 @answers(np.diff, beyond=("prepend", "append"))
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours along an axis, ``n`` times."""
+    """The n-th differences along an axis."""
     x = array(a)
     if x.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional")
@@ -117,7 +117,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _end_of(end: Any, x: Any, axis: int) -> Any:
-    """What is joined to an array; a number stands for an array of size 1 along the axis."""
+    """An array to prepend or append; a number stands for an array of size 1 along the axis."""
     end = array(end)
     if end.ndim:
         return end
@@ -126,7 +126,7 @@ def _end_of(end: Any, x: Any, axis: int) -> Any:
 
 @answers(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """The differences of neighbours, with others before and behind."""
+    """The differences of consecutive elements, with values prepended and appended."""
     x = flat(array(ary))
     size = max(0, x.size - 1)
     x = read_along(x, 0, min(1, x.size), size) - read_along(x, 0, 0, size)
@@ -136,7 +136,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 @answers(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """The slopes along axes, by differences of neighbours on both sides."""
+    """The gradient along axes by central differences."""
     x = array(f)
     axes = axes_of(axis, x.ndim) if axis is None or np.ndim(axis) else (axis_of(axis, x.ndim),)
     if axis is not None and np.ndim(axis):
@@ -173,7 +173,7 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
     if steps.shape != (size,):
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     if steps.dtype.kind in "iu":
-        steps = astype(steps, np.float64)  # unsigned ones would wrap
+        steps = astype(steps, np.float64)  # differences of unsigned integers would wrap
     steps = diff(steps)
     steps = expand_axes(steps, tuple(i for i in range(x.ndim) if i != axis))
     rise = diff(x, axis=axis) / steps
@@ -193,7 +193,7 @@ def _slope(x: Any, spacing: Any, axis: int, edge_order: int) -> Any:
 
 
 def _slope_of_even(x: Any, step: Any, axis: int, edge_order: int) -> Any:
-    """Slopes where all neighbours are equally far from each other."""
+    """Slopes for equal spacing."""
     size = x.shape[axis]
 
     def part(start: int, count: int) -> Any:
@@ -230,7 +230,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
-    """The values at ``x`` of the line through given points, in ascending order."""
+    """Piecewise linear interpolation at ``x`` of points in ascending order."""
     at, places, values = array(x), array(xp), array(fp)
     for given in (places, values):
         if given.ndim != 1:
@@ -251,7 +251,7 @@ def interp(
         if period == 0:
             raise ValueError("period must be a non-zero value")
         period = abs(period)
-        left = right = None  # every point is between two others
+        left = right = None  # the interval of each point
         at, places = at % period, places % period
         order = np.argsort(places)
         places, values = take(places, order), take(values, order)
@@ -272,7 +272,7 @@ def interp(
 
 
 def _on_line(at: Any, x0: Any, x1: Any, y0: Any, y1: Any) -> Any:
-    """The value at a place between two points, whose own values may be infinite or NaN."""
+    """The linear interpolant between two points, whose values may be infinite or NaN."""
     if is_complex(y0.dtype):
         parts = (_on_line(at, x0, x1, part(y0), part(y1)) for part in (real, imag))
         return complex_p(*parts)
@@ -291,7 +291,7 @@ def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
     fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
 ) -> Any:  # fmt: skip
-    """The covariances of variables, one a row."""
+    """The covariance matrix of variables, one in each row."""
     x = _variables(m, rowvar)
     if x.shape[0] == 0:
         return zeros((0, 0), np.float64)
@@ -315,7 +315,7 @@ def cov(
         freedom = total - ddof * sum(weights * array(aweights)) / total
     x = x - expand_axes(mean, (1,))
     weighted = x if weights is None else x * weights
-    # a product by the reciprocal, as NumPy has it: the covariances of one observation are NaN
+    # multiply by the reciprocal, as NumPy does: covariances of one observation are NaN
     scale = astype(array(np.true_divide(1, maximum(freedom, 0))), real_dtype(x.dtype))
     return views.squeeze(products.dot(x, conj(views.transpose(weighted))) * scale)
 
@@ -330,7 +330,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 @answers(np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """The correlations of variables, one a row."""
+    """The correlation matrix of variables, one in each row."""
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c

@@ -26,7 +26,7 @@ class Basis(NamedTuple):
     """Polynomials ``p[k + 1] = factor(k, x) p[k] + before(k) p[k - 1]``, where ``p[0] = 1``."""
 
     prefix: str
-    """What NumPy's names of its functions begin with."""
+    """The prefix of the names of NumPy's functions."""
     first: Function
     factor: Function
     before: Function
@@ -44,7 +44,7 @@ BASES = {
         "lag", lambda x: 1 - x, lambda k, x: (2 * k + 1 - x) / (k + 1), lambda k: -k / (k + 1)
     ),
 }
-"""By the names of NumPy's modules; the recurrences are those of DLMF, 18.9."""
+"""The recurrences of the polynomials (DLMF, 18.9), by the names of NumPy's modules."""
 
 
 def value(basis: Basis, x: Any, c: Any, tensor: bool = True) -> Any:
@@ -86,7 +86,7 @@ def _substitute(numpys: Function, ours: Function) -> Function:
 
 
 def answer_for(name: str) -> None:
-    """Let the functions of one of NumPy's modules of polynomials ask us."""
+    """Install the dispatch in the functions of a module of `numpy.polynomial`."""
     module, basis = sys.modules[f"numpy.polynomial.{name}"], BASES[name]
     protocols.replacements[module] = {
         basis.prefix + kind: _substitute(getattr(module, basis.prefix + kind), partial(ours, basis))

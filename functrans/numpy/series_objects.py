@@ -82,7 +82,7 @@ def _derived(basis: Basis, c: Any, scale: float) -> Any:
 
 
 def _integrated(basis: Basis, c: Any, scale: float, start: Any, constant: Any) -> Any:
-    """The integral that is ``constant`` at ``start``."""
+    """The antiderivative that is ``constant`` at ``start``."""
     matrix = _numpys(basis, "int")(np.eye(c.size, dtype=c.dtype), 1, [], 0, scale)
     whole = matmul(matrix, c)
     shift = constant - value(basis, start, whole)
@@ -183,7 +183,7 @@ def _initializing(numpys: Function) -> Function:
 
 
 def answer_for_methods(owner: Any) -> None:
-    """Let the objects of the modules of polynomials, which have one class above them, ask us."""
+    """Install the dispatch in the common base class of the polynomial objects."""
     numpys = owner.__init__
     protocols.replaced_methods[owner, "__init__"] = numpys, _initializing(numpys)
     for name, ours in _METHODS.items():
@@ -197,7 +197,7 @@ def answer_for_methods(owner: Any) -> None:
 def initialize_poly1d(
     numpys: Function, self: Any, c_or_r: Any, r: bool = False, variable: Any = None
 ) -> None:
-    """An ``np.poly1d``, whose methods are those of functions that ask their arguments."""
+    """Initialise an ``np.poly1d``, whose methods call functions that dispatch on arguments."""
     if not holds_tracer(c_or_r):
         numpys(self, c_or_r, r, variable)
         return

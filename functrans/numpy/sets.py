@@ -1,4 +1,4 @@
-"""Vectors as sets: intersection, union and differences.
+"""Set operations on vectors: intersection, union and differences.
 
 How many elements there are depends on what they are. Where that is not known, under `jit` and
 `vmap`, ``size=`` says how many are given: the first ones in ascending order, and if there are
@@ -30,12 +30,12 @@ _SIZE = ("size", "fill_value")
 
 
 def _begins(ordered: Any) -> Any:
-    """Whether each element of a sorted vector is another than the one before it."""
+    """Whether each element of a sorted vector differs from the previous one."""
     if ordered.shape[0] == 0:
         return filled((0,), 0, bool)
     before, after = ordered[:-1], ordered[1:]
     differ = not_equal(before, after)
-    if is_inexact(ordered.dtype):  # two NaN are alike
+    if is_inexact(ordered.dtype):  # NaN counts as equal to NaN
         differ = differ & (equal(before, before) | equal(after, after))
     return concatenate([filled((1,), 1, bool), differ], axis=0)
 
@@ -66,7 +66,7 @@ def _vectors(x: Any, y: Any) -> tuple[Any, Any]:
 
 @answers(np.union1d, beyond=_SIZE)
 def union1d(ar1: Any, ar2: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The different elements of two arrays."""
+    """The sorted union of two arrays."""
     both = sort(concatenate(_vectors(ar1, ar2), axis=0), axis=0)
     return _chosen("union1d", both, _begins(both), size, fill_value)
 
@@ -80,7 +80,7 @@ def intersect1d(
     size: Any = None,
     fill_value: Any = None,
 ) -> Any:
-    """The different elements that two arrays share."""
+    """The sorted intersection of two arrays."""
     first, second = _vectors(ar1, ar2)
     wanted = _begins(first) & isin(first, second)
     return _chosen("intersect1d", first, wanted, size, fill_value)
@@ -90,7 +90,7 @@ def intersect1d(
 def setxor1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
 ) -> Any:
-    """The different elements of one of two arrays only."""
+    """The sorted symmetric difference of two arrays."""
     first, second = _vectors(ar1, ar2)
     wanted = [_begins(x) & ~isin(x, y) for x, y in ((first, second), (second, first))]
     both = concatenate([first, second], axis=0)
@@ -104,9 +104,9 @@ def setxor1d(
 def setdiff1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, *, size: Any = None, fill_value: Any = None
 ) -> Any:
-    """The different elements of one array that another lacks.
+    """The sorted set difference of two arrays.
 
-    Elements that are known to be different (``assume_unique``) stay in their order.
+    With ``assume_unique``, the elements keep their order.
     """
     x = flat(array(ar1))
     if not assume_unique:

@@ -76,7 +76,7 @@ def size(a: Any, axis: Any = None) -> int:
 
 @answers(np.reshape, views=True)
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
-    """The same elements in another shape, one size of which may be left open as -1."""
+    """Change the shape of an array; one extent may be -1, to be inferred."""
     x = array(a)
     out = views.reshape(x, shape, order)
     return views.copy(out) if copy else out
@@ -84,31 +84,31 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None
 
 @answers(np.ravel, views=True)
 def ravel(a: Any, order: Any = "C") -> Any:
-    """All elements on one axis."""
+    """Flatten an array."""
     return views.ravel(array(a), order)
 
 
 @answers(np.squeeze, views=True)
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """The array without axes of size 1."""
+    """Remove axes of size 1."""
     return views.squeeze(array(a), axis)
 
 
 @answers(np.expand_dims, views=True)
 def expand_dims(a: Any, axis: Any) -> Any:
-    """The array with new axes of size 1."""
+    """Insert axes of size 1."""
     return views.expand_dims(array(a), axis)
 
 
 @answers(np.broadcast_to, views=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
-    """The array repeated along new axes and those of size 1."""
+    """Broadcast an array to a shape."""
     return views.broadcast_to(ops.asarray(array), shape)
 
 
 @answers(np.broadcast_arrays, views=True)
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
-    """Arrays repeated to the shape that they have in common."""
+    """Broadcast arrays to a common shape."""
     arrays = [array(x) for x in args]
     common = broadcast_shape(*(x.shape for x in arrays))
     return tuple(views.broadcast_to(x, common) for x in arrays)
@@ -127,19 +127,19 @@ def at_least(arrays: tuple[Any, ...], count: int) -> Any:
 
 @answers(np.atleast_1d, views=True)
 def atleast_1d(*arys: Any) -> Any:
-    """Arrays with one axis at the least."""
+    """Add axes to arrays up to one."""
     return at_least(arys, 1)
 
 
 @answers(np.atleast_2d, views=True)
 def atleast_2d(*arys: Any) -> Any:
-    """Arrays with two axes at the least."""
+    """Add axes to arrays up to two."""
     return at_least(arys, 2)
 
 
 @answers(np.atleast_3d, views=True)
 def atleast_3d(*arys: Any) -> Any:
-    """Arrays with three axes at the least."""
+    """Add axes to arrays up to three."""
     return at_least(arys, 3)
 
 
@@ -148,7 +148,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 @answers(np.transpose, np.permute_dims, views=True)
 def transpose(a: Any, axes: Any = None) -> Any:
-    """The array with its axes in another order, backwards if none is given."""
+    """Permute the axes of an array; by default, reverse them."""
     return views.transpose(array(a), axes)
 
 
@@ -157,25 +157,25 @@ permute_dims = transpose
 
 @answers(np.matrix_transpose, np.linalg.matrix_transpose, views=True)
 def matrix_transpose(x: Any, /) -> Any:
-    """The array with its last two axes exchanged."""
+    """Transpose the last two axes."""
     return views.matrix_transpose(array(x))
 
 
 @answers(np.swapaxes, views=True)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """The array with two axes exchanged."""
+    """Exchange two axes."""
     return views.swapaxes(array(a), axis1, axis2)
 
 
 @answers(np.moveaxis, views=True)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    """The array with some axes in other places."""
+    """Move axes to new positions."""
     return views.moveaxis(array(a), source, destination)
 
 
 @answers(np.rollaxis, views=True)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """The array with one axis moved to before another."""
+    """Move an axis to before another one."""
     x = array(a)
     axis = axis_of(axis, x.ndim)
     if not -x.ndim <= start <= x.ndim:
@@ -186,25 +186,25 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 @answers(np.flip, views=True)
 def flip(m: Any, axis: Any = None) -> Any:
-    """The array backwards along some axes, or all."""
+    """Reverse an array along some or all axes."""
     return views.flip(array(m), axis)
 
 
 @answers(np.flipud, views=True)
 def flipud(m: Any) -> Any:
-    """The array backwards along its first axis."""
+    """Reverse an array along its first axis."""
     return views.flip(array(m), 0)
 
 
 @answers(np.fliplr, views=True)
 def fliplr(m: Any) -> Any:
-    """The array backwards along its second axis."""
+    """Reverse an array along its second axis."""
     return views.flip(array(m), 1)
 
 
 @answers(np.rot90, views=True)
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """The array turned by ``k`` right angles in the plane of two axes."""
+    """Rotate an array by ``k`` right angles in the plane of two axes."""
     x = array(m)
     first, second = (axis_of(axis, x.ndim) for axis in axes)
     if first == second:
@@ -221,7 +221,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 @answers(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """The array with its elements moved along axes; what leaves at one end enters at the other."""
+    """Shift elements cyclically along axes."""
     x = array(a)
     if axis is None:
         return _reshape(roll(flat(x), shift, 0), x.shape)
@@ -241,7 +241,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def _rolled(x: Any, shift: Any, axis: int) -> Any:
-    """The elements moved by a number of places that is known only when the program runs."""
+    """A cyclic shift by a traced distance."""
     extent = x.shape[axis]
     if extent == 0:
         return x
@@ -254,7 +254,7 @@ def _rolled(x: Any, shift: Any, axis: int) -> Any:
 
 @answers(np.tril_indices_from)
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    """The positions in the lower triangle of a matrix."""
+    """The indices of the lower triangle of a matrix."""
     x = array(arr)
     if x.ndim != 2:
         raise ValueError("input array must be 2-d")
@@ -263,7 +263,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> Any:
 
 @answers(np.triu_indices_from)
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    """The positions in the upper triangle of a matrix."""
+    """The indices of the upper triangle of a matrix."""
     x = array(arr)
     if x.ndim != 2:
         raise ValueError("input array must be 2-d")
@@ -272,7 +272,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> Any:
 
 @answers(np.diag_indices_from)
 def diag_indices_from(arr: Any) -> Any:
-    """The positions on the diagonal of an array whose axes are equally long."""
+    """The indices of the main diagonal of an array with equal extents."""
     x = array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")

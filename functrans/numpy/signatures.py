@@ -39,12 +39,12 @@ _LACKING = np.lib.NumpyVersion(np.__version__) < "2.4.0"
 
 
 def with_signature(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's, or what has the parameters that it should have."""
+    """A NumPy function, or a wrapper with its signature if it has none."""
     if _LACKING and getattr(function, "__module__", None) == "numpy":
         return _BUILT_IN.get(function.__name__, function)
     return function
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The parameters of a function of NumPy's or of SciPy's."""
+    """The signature of a NumPy or SciPy function."""
     return inspect.signature(with_signature(function))

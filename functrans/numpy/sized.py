@@ -34,24 +34,24 @@ from functrans.ops.reductions.sorting import argsort
 
 
 class Places(NamedTuple):
-    """The flat positions of elements, 0 in places that have none, and which places have one."""
+    """Flat indices of elements (0 for unused entries), and the mask of used entries."""
 
     positions: Any
     taken: Any
 
     def or_else(self, values: Any, fill: Any) -> Any:
-        """Values of the places, and something else in those without an element."""
+        """Values of the used entries, and a fill value for the others."""
         mask = expand_axes(self.taken, tuple(range(1, values.ndim)))
         return select(mask, values, astype(array(fill), values.dtype))
 
 
 def places_of(truths: Any, size: Any) -> Places:
-    """Where the first ``size`` of the elements of a vector are that are true."""
+    """The positions of the first ``size`` true elements of a vector."""
     size = operator.index(size)
     if size < 0:
         raise ValueError(f"size must not be negative, found {size}")
     chosen = astype(truths, INDEX)
-    # those that are not true, or too many, are all written to one more place, which is cut off
+    # all others are written to an extra entry, which is dropped
     place = select(truths, minimum(cumsum(chosen, axis=0, reverse=False) - 1, size), size)
     each = counting(truths.shape[0])
     written = scatter_set(filled((size + 1,), 0, INDEX), each, place, axes=(0,), unique=False)
@@ -60,7 +60,7 @@ def places_of(truths: Any, size: Any) -> Places:
 
 
 def nonzero_places(x: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
-    """For each axis, the indices of the first ``size`` elements that are not 0."""
+    """For each axis, the indices of the first ``size`` nonzero elements."""
     if x.ndim == 0:
         raise ValueError("nonzero of an array without axes: use np.atleast_1d(x).nonzero()")
     places = places_of(not_equal(flat(x), 0), size)
@@ -80,7 +80,7 @@ def nonzero_places(x: Any, size: Any, fill_value: Any) -> tuple[Any, ...]:
 
 
 class Different(NamedTuple):
-    """The different elements of an array; which parts there are is what `numpy.unique` says."""
+    """The distinct elements of an array, with the results of `numpy.unique`."""
 
     values: Any
     first: Any
@@ -89,9 +89,9 @@ class Different(NamedTuple):
 
 
 def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
-    """The first ``size`` different elements in ascending order.
+    """The first ``size`` distinct elements in ascending order.
 
-    Without a ``fill_value``, places without an element have the least one.
+    Without a ``fill_value``, unused entries have the least element.
     """
     row = flat(x)
     if row.shape[0] == 0:
@@ -127,6 +127,6 @@ def different(x: Any, size: Any, fill_value: Any, equal_nan: bool) -> Different:
 
 
 def refuse_axis(axis: Any) -> None:
-    """Raise if rows are to be compared, and not elements."""
+    """Raise for ``axis``, by which rows instead of elements would be compared."""
     if axis is not None:
         refuse("unique(..., axis=..., size=...)", "leave the axis out, or the size")

@@ -26,7 +26,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def __getattr__(name: str) -> Any:
-    """SciPy's ufuncs, which look for themselves here when its array-API switch is on."""
+    """SciPy's ufuncs, which SciPy looks up here if its array API support is enabled."""
     operation = protocols.ufuncs.get(name)
     if operation is None or hasattr(np, name):
         raise AttributeError(f"functrans.numpy.special has no {name!r}")
@@ -34,9 +34,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _highest(x: Any, axes: tuple[int, ...]) -> Any:
-    """The maxima that exponents are taken relative to, 0 where they are infinite.
+    """The maxima to which exponents are relative, 0 where they are infinite.
 
-    The result does not depend on them, so they have no derivative.
+    The result does not depend on them, so they are not differentiated.
     """
     top = max(x, axes, keepdims=True, initial=-np.inf)
     return stop_gradient(select(isfinite(top), top, 0))
@@ -70,7 +70,7 @@ def logsumexp(
     x = inexact(a)
     if b is not None:
         x, b = inexact_pair(x, b)
-        # what is multiplied by 0 does not count, however large
+        # terms with weight 0 do not count, however large
         x = select(equal(b, 0), -np.inf, x)
         b = b + zeros_like(x)
     axes = axes_of(axis, x.ndim)
@@ -88,14 +88,14 @@ def logsumexp(
 
 
 def _lost(total: Any, terms: Any, highest: Any, axes: tuple[int, ...]) -> Any:
-    """What the logarithm of a sum lacks because the sum rounds to its highest terms."""
+    """The correction of the logarithm for terms lost by rounding in the sum."""
     if not axes:
         return 0
     above = sum(select(highest, terms, 0), axes, keepdims=True)
     rest = sum(select(highest, 0, terms), axes, keepdims=True)
-    # where the rest is small, the first difference is exact
+    # if the rest is small, the first difference is exact
     lost = log1p(((above - total) + rest) / total)
-    # it has no share in the derivative, which is that of the sum
+    # not differentiated: the derivative is that of the sum
     return stop_gradient(select(isfinite(lost), lost, 0))
 
 
@@ -113,7 +113,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
         return astype(softmax(astype(x, np.float32), axis), x.dtype)
     x = inexact(x)
     axes = axes_of(axis, x.ndim)
-    # not `_highest`: as SciPy has it, an infinite element leaves nothing but NaN
+    # not `_highest`: as in SciPy, an infinite element gives NaN
     powers = exp(x - stop_gradient(max(x, axes, keepdims=True, initial=-np.inf)))
     return powers / sum(powers, axes, keepdims=True)
 

@@ -32,10 +32,10 @@ _NUMPYS: Any = np.__array_namespace_info__()
 
 
 class ArrayNamespaceInfo:
-    """What `__array_namespace_info__` gives: the namespace's abilities, devices and dtypes."""
+    """The result of `__array_namespace_info__`: capabilities, devices and dtypes."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What depends on elements: it can be had where there are elements."""
+        """The capabilities; shapes may depend on data if elements are known."""
         trace = current.get()
         known = not isinstance(trace, Trace) or trace.concrete
         return {

@@ -196,7 +196,7 @@ _REFUSED = {
     "nested_iters": "write loops over np.ndindex(x.shape)",
     "isfortran": "a traced value has no memory, and so no layout",
 }
-"""Functions that do not ask their arguments, and what to write instead of them."""
+"""Functions that do not dispatch on their arguments, and what to write instead."""
 
 
 def _call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -91,14 +91,14 @@ _NOT_DISPATCHED = homes(
         "vectorizing": NAMES["vectorizing"],
     }
 )
-"""What does not look at its arguments, or is no function: its traced form is of another kind."""
+"""Names that do not dispatch on arguments, or are no functions, and have other traced forms."""
 
 _OF_NUMPY = {name: module for name, module in HOME.items() if name not in _NOT_DISPATCHED}
 _OF_NUMPY["asfortranarray"] = "functrans.numpy.creation"
 _DISPATCHED = type(np.sum)
 
 NUMPYS_CALL: Function = np.vectorize.__call__
-"""NumPy's own method, which is another one within a trace."""
+"""NumPy's own method, which is replaced within a trace."""
 
 _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
     "numpy": _OF_NUMPY.get,
@@ -106,7 +106,7 @@ _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
     "numpy.lib.stride_tricks": lambda name: "functrans.numpy.stride_tricks",
     "numpy.linalg": lambda name: "functrans.numpy.linalg",
 }
-"""By a module of NumPy's, from the names of its functions to our modules."""
+"""For each module of NumPy, our modules by the names of its functions."""
 
 
 def _find_function(function: Any) -> None:

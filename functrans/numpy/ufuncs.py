@@ -129,11 +129,11 @@ _ASSOCIATIVE = frozenset(
         "lcm",
     )
 )  # fmt: skip
-"""What may be combined in any order, so that it is reduced and accumulated in stretches."""
+"""Associative ufuncs, which are reduced and accumulated in segments."""
 
 
 _IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
-"""What makes floats of integers before it combines them."""
+"""Ufuncs that convert integers to floats before they combine them."""
 
 
 def _combined(ufunc: np.ufunc) -> Reduction:

@@ -2,8 +2,8 @@
 
 ``from functrans.scipy import special`` is to `scipy.special` what `functrans.numpy` is to `numpy`:
 on plain arrays outside of a trace SciPy computes; on traced values the same call is recorded.
-Within a trace SciPy's own functions, too, do what is here, if they are written in Python. A module
-is imported when it is first used.
+Within a trace, calls of SciPy's own Python functions are dispatched to these, too. A module is
+imported when it is first used.
 """
 
 from functools import partial as _partial
@@ -34,14 +34,14 @@ def __getattr__(name: str) -> Any:
 
 
 def _instead(name: str) -> str:
-    """What to write in the place of a function of SciPy's, such as ``scipy.linalg.solve``."""
+    """What an error suggests in place of a SciPy function such as ``scipy.linalg.solve``."""
     _, module, *rest = name.split(".")
     if module in __all__:
         ours = _reduce(_member, rest, __getattr__(module))
         refusals = _refusals.resolve()
         if name in refusals:
             return str(refusals[name])
-        # what ours does not have may be left to SciPy's
+        # the attributes that our namespace lacks may be SciPy's own
         if ours not in (None, _reduce(_member, rest, _import_module(f"scipy.{module}"))):
             return f"call functrans.{name}"
     return "it has no form for traced values"

@@ -41,15 +41,15 @@ WITHOUT_MEANING: dict[str, tuple[Any, ...] | None] = {
     "overwrite_c": _ANYTHING,
     "workers": _ANYTHING,
 }
-"""What may be said of memory and of ways to compute: nothing follows from it."""
+"""Keywords about memory and algorithms, which are accepted and ignored on traced values."""
 
 
 def answers(model: Function | str) -> Callable[[Function], Function]:
-    """Let the decorated function answer for SciPy's wherever an argument is traced.
+    """Dispatch calls of a SciPy function with traced arguments to the decorated function.
 
-    What takes its place has SciPy's name and signature, and leaves other calls to SciPy. A function
-    that is named, as ``"scipy.special:comb"``, is imported when it is first called; the decorated
-    one then has all of its parameters.
+    The resulting function has SciPy's name and signature, and passes all other calls on to SciPy. A
+    SciPy function given by its path, such as ``"scipy.special:comb"``, is imported at the first
+    call; the decorated function must then have all of its parameters.
     """
     if isinstance(model, str):
         return _answers_lazily(model)
@@ -94,7 +94,7 @@ def double(x: Any) -> Any:
 
 
 def refused(model: Function, instead: str) -> Function:
-    """SciPy's function, which says of traced arguments what to write instead."""
+    """SciPy's function, raising an error for traced arguments that says what to write instead."""
     name = numpy_name(model)
     refusals[name] = instead
 

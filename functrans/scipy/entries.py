@@ -14,6 +14,7 @@ from operator import attrgetter
 from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import Any
 
+from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.from_source import FROM_SOURCE
@@ -24,21 +25,21 @@ from functrans.trace.source import is_installed
 Function = Callable[..., Any]
 
 _entries: dict[str, dict[str, tuple[Function, Condition]]] = {}
-"""By module and path within: what takes the place of a function, and in which calls."""
+"""By module and path within it: the replacement of a function, and for which calls it is used."""
 
 
 def with_tracers(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """A call concerns traced values if one is among its arguments."""
+    """Whether a tracer is among the arguments of a call."""
     return any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
 
 
 def of_the_user(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call is from a user's line: functions among arguments may meet traced values."""
+    """Whether user code is calling: functions that it passes may compute with traced values."""
     return not is_installed(caller.f_code.co_filename) or with_tracers(caller, args, kwargs)
 
 
 def enter(path: str, ours: Function, concerned: Condition = with_tracers) -> None:
-    """Let ours take the place of a function of SciPy's in the calls that concern traced values."""
+    """Replace a SciPy function by one of ours in the calls for which ``concerned`` holds."""
     module, _, inside = path.partition(":")
     _entries.setdefault(module, {})[inside] = ours, concerned
 
@@ -48,15 +49,20 @@ _answer_for_rotations = lazy("functrans.scipy.source.rotations:answer_for_rotati
 
 
 def of_scipys(module: str, name: str) -> Any:
-    """What SciPy has and our namespace has not; if its source is enough, for traced values, too."""
+    """A SciPy function that our namespace lacks; traced, if it is one of `FROM_SOURCE`."""
     found = getattr(import_module(f"scipy.{module}"), name)
     if name not in FROM_SOURCE[module].split():
         return found
 
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        return _by_source(found, args, kwargs)
+
     @wraps(found)
     def public(*args: Any, **kwargs: Any) -> Any:
-        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
-        return _by_source(found, args, kwargs) if traced else found(*args, **kwargs)
+        if holds_device(args, kwargs):
+            return callers[-1](traced, args, kwargs, f"scipy.{module}.{name}")
+        is_traced = any(map(holds_tracer, (*args, *kwargs.values())))
+        return (traced if is_traced else found)(*args, **kwargs)
 
     return public
 
@@ -68,9 +74,9 @@ def _entered_by_source(module: str, name: str) -> None:
 
 
 def take_the_place(name: str, namespace: bool = True) -> None:
-    """Let the functions of one of SciPy's modules, which has been imported, ask us.
+    """Install the dispatch to our functions in a SciPy module that has been imported.
 
-    ``namespace`` says whether there is one of ours for it.
+    ``namespace`` says whether we have a namespace for this module.
     """
     if namespace:
         import_module(f"functrans.scipy.{name}")
@@ -82,11 +88,11 @@ def take_the_place(name: str, namespace: bool = True) -> None:
     for module in [m for m in _entries if m == public or m.startswith(f"{public}._")]:
         for inside, (ours, concerned) in _entries[module].items():
             function = attrgetter(inside)(sys.modules[module])
-            function = getattr(function, "__func__", function)  # of a method that is bound
+            function = getattr(function, "__func__", function)  # if it is a bound method
             if isinstance(function, FunctionType):
                 let_ask(function, ours, concerned)
             elif isinstance(function, BuiltinFunctionType):
-                # compiled functions cannot ask: their calls by the full name are replaced
+                # compiled functions have no hook; calls of them by their full name are replaced
                 protocols.replacements.setdefault(sys.modules[module], {})[inside] = ours
 
 
@@ -94,18 +100,18 @@ _TRACED = "_of_traced_values"
 
 
 def enter_class(path: str, ours: Function, methods: str, like: Function) -> None:
-    """Let objects of a class of SciPy's be made of traced values, and be asked about some.
+    """Let a SciPy class be constructed from traced values, and its methods take traced values.
 
     Parameters
     ----------
     path : str
-        Of the class.
+        The path of the class.
     ours : type
-        What an object that is made of traced values leaves its methods to.
+        The class that implements the methods of objects constructed from traced values.
     methods : str
-        Their names.
+        The names of these methods.
     like : callable
-        Makes one of ours of one of SciPy's.
+        Converts an object of SciPy's class to one of ours.
     """
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -113,7 +119,7 @@ def enter_class(path: str, ours: Function, methods: str, like: Function) -> None
         vars(self)[_TRACED] = made_of
         for name, value in vars(made_of).items():
             if isinstance(getattr(type(self), name, None), property):
-                # SciPy's property converts its value to the kind of array that was given
+                # SciPy's property converts its value to the array type of the arguments
                 setattr(self, f"_{name}", value)
                 self._asarray = lambda x: x
             elif not name.startswith("_"):

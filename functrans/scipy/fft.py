@@ -1,8 +1,8 @@
 """`scipy.fft` for arrays and for traced values.
 
-The Fourier transforms are those of `functrans.numpy.fft`; here are, besides, the transforms by
-cosines and sines, and those of signals of which half is given along several axes. ``overwrite_x``
-and ``workers`` are taken, and say nothing about traced values.
+The Fourier transforms are those of `functrans.numpy.fft`; this module adds the cosine and sine
+transforms (DCT, DST), and the Hermitian transforms along several axes. ``overwrite_x`` and
+``workers`` are accepted, and ignored on traced values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Transform = Callable[..., Any]
 
 
 def _answering(plain: Lazy, traced: Transform, doc: str) -> Transform:
-    """SciPy's function for plain arrays, and ours where a value is traced."""
+    """Dispatch to SciPy's function for plain arrays, and to ours for traced values."""
 
     def transform(x: Any, *args: Any, **kwargs: Any) -> Any:
         if holds_device((x,), {}):
@@ -57,7 +57,7 @@ def _answering(plain: Lazy, traced: Transform, doc: str) -> Transform:
 
     transform.__name__ = transform.__qualname__ = plain.name
     transform.__doc__ = doc
-    # what dispatches by the name that SciPy has is compiled, and cannot ask: its backend does
+    # SciPy's public functions are compiled dispatchers without a hook: enter their default backend
     kind = plain.name.removeprefix("i")[:3]
     backend = {"dct": "realtransforms", "dst": "realtransforms", "fht": "fftlog"}.get(kind, "basic")
     enter(f"scipy.fft._{backend}_backend:{plain.name}", transform)
@@ -149,23 +149,23 @@ ifht = _answering(
     lazy("scipy.fft:ifht"), _refusing("ifht"), "The inverse of `fht`, of plain arrays only."
 )
 
-# -- by cosines and sines --------------------------------------------------------------------------
+# -- cosine and sine transforms --------------------------------------------------------------------
 
 _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _periods(kind: str, type: int, points: int) -> int:
-    """What a transform and its inverse together multiply by."""
+    """The factor by which a transform followed by its unnormalised inverse multiplies."""
     return 2 * (points + (0 if type != 1 else -1 if kind == "cos" else 1))
 
 
 def _trigonometric(
     x: Any, kind: str, type: int, n: Any, axis: int, norm: Any, inverse: bool, orthogonalize: Any
 ) -> Any:
-    """A transform as SciPy normalises it: its factors are put around the one without any."""
+    """Apply SciPy's normalisation factors before and after an unnormalised transform."""
     x = array(x)
     if is_complex(x.dtype):
-        # SciPy does not look at `orthogonalize` here, and a derivative is that of its values
+        # SciPy ignores `orthogonalize` here, and derivatives have to agree with its values
         parts = (
             _trigonometric(part, kind, type, n, axis, norm, inverse, None)
             for part in (real(x), imag(x))
@@ -197,7 +197,7 @@ _ORTHOGONAL: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]] = {
     ("sin", 2): ((), (-1,)),
     ("sin", 3): ((-1,), ()),
 }
-"""The elements to multiply by the root of 2 before, and to divide after, for orthogonality."""
+"""The elements that orthogonal transforms multiply by sqrt(2) before, and divide by it after."""
 
 
 def _along_one(kind: str, inverse: bool) -> Transform:

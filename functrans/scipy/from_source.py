@@ -1,21 +1,23 @@
 """The functions of SciPy that run from their own source on traced values, by module.
 
-They are written in Python, by NumPy's functions and by others of SciPy's, and so say themselves
-what to compute. A test compares the values and the slopes of each with those of SciPy's.
+They are written in Python in terms of NumPy's functions and other SciPy functions, so their source
+can be traced. A test compares the values and derivatives of each with SciPy's results.
 """
 
 FROM_SOURCE = {
     "cluster.vq": "whiten",
     "constants": "convert_temperature lambda2nu nu2lambda",
+    "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
     "ndimage": "extrema histogram labeled_comprehension maximum maximum_position median minimum "
     "minimum_position standard_deviation variance vectorized_filter",
+    "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
     "ellip ellipap ellipord findfreqs firwin firwin2 freqs freqs_zpk freqz_sos freqz_zpk gammatone "
-    "gauss_spline group_delay hilbert2 iircomb iirdesign iirfilter iirnotch iirpeak lp2bp "
+    "gauss_spline group_delay hilbert hilbert2 iircomb iirdesign iirfilter iirnotch iirpeak lp2bp "
     "lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk minimum_phase normalize "
-    "order_filter qspline1d residue residuez sos2tf sos2zpk sosfreqz square ss2tf ss2zpk tf2sos "
-    "tf2ss tf2zpk vectorstrength wiener zpk2sos zpk2ss zpk2tf",
+    "order_filter qspline1d resample residue residuez sos2tf sos2zpk sosfreqz square ss2tf ss2zpk "
+    "tf2sos tf2ss tf2zpk vectorstrength wiener zpk2sos zpk2ss zpk2tf",
     "signal.windows": "chebwin dpss general_cosine general_hamming kaiser kaiser_bessel_derived "
     "taylor",
     "sparse.csgraph": "laplacian",
@@ -31,4 +33,4 @@ FROM_SOURCE = {
     "stats.contingency": "chi2_contingency expected_freq",
     "stats.qmc": "geometric_discrepancy scale",
 }
-"""Functions, by modules of SciPy's."""
+"""The names of the functions, by SciPy's modules."""

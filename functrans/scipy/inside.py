@@ -47,7 +47,7 @@ def within_traces(path: str) -> Callable[[Function], Function]:
 
 
 def or_scipys(path: str, ours: Function) -> Function:
-    """A function or class of ours, and SciPy's for what ours refuses and nothing traced is in."""
+    """Our function or class; SciPy's where ours refuses a call and no argument is traced."""
     scipys = lazy(path)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -63,9 +63,9 @@ def or_scipys(path: str, ours: Function) -> Function:
 
 
 def refused(path: str, instead: str) -> Function:
-    """SciPy's function, which within a trace says what to write instead.
+    """SciPy's function; within a trace it raises an error that says what to write instead.
 
-    It does not where nothing traced is met.
+    Calls in which no traced value occurs are computed by SciPy.
     """
     scipys = lazy(path)
     name = path.replace(":", ".")

@@ -1,4 +1,4 @@
-"""The polynomials and the spherical functions of `scipy.special`, for arrays and traced values."""
+"""Orthogonal polynomials and spherical harmonics of `scipy.special`, for traced values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 @answers("scipy.special:legendre_p")
 def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """Legendre's polynomial of degree ``n`` and its derivatives up to ``diff_n``, on a first axis.
+    """The Legendre polynomial of degree ``n`` and its first ``diff_n`` derivatives, along axis 0.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
 
 @answers("scipy.special:legendre_p_all")
 def legendre_p_all(n: int, z: Any, *, diff_n: int = 0) -> Any:
-    """`legendre_p` of the degrees 0 to ``n``, on a second axis.
+    """`legendre_p` for the degrees 0 to ``n``, along a second axis.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def assoc_legendre_p(
 ) -> Any:
     """The associated Legendre function of degree ``n`` and order ``m`` on [-1, 1].
 
-    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+    With ``diff_n`` of 1, it is followed by its derivative along axis 0, as in `legendre_p`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def assoc_legendre_p(
 def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     """The spherical Legendre function of degree ``n`` and order ``m`` at polar angles.
 
-    On a first axis, as in `legendre_p`, is its derivative, if ``diff_n`` is 1.
+    With ``diff_n`` of 1, it is followed by its derivative along axis 0, as in `legendre_p`.
 
     Examples
     --------
@@ -124,14 +124,14 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
     return orthogonal.eval_genlaguerre(n, k, x)
 
 
-# -- functions that are objects of one class, with degrees and orders --------------------------
+# -- dispatch of SciPy's MultiUFunc objects --------------------------------------------------------
 
 
 _scipy = lazy("scipy:special")
 
 
 def _enter_orders(*ours: Callable[..., Any]) -> None:
-    """Let them ask us within a trace, each for the one of its name."""
+    """Within a trace, dispatch each of these objects to our function of the same name."""
     by_name = {function.__name__: function for function in ours}
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:

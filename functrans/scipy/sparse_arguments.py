@@ -17,7 +17,7 @@ from functrans.tree.registration import register
 _traced = lazy("functrans.scipy.sparse.traced:SparseMatrix")
 
 Aux = tuple[Structure, str, bool]
-"""Where the values are, in which format, and whether it is one of the older matrix classes."""
+"""The structure, the format, and whether it is a matrix class (`spmatrix`), not an array."""
 
 CLASSES = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
@@ -27,7 +27,7 @@ CLASSES = {
 
 
 def children(matrix: Any) -> tuple[tuple[Any], Aux, tuple[str]]:
-    """The values of a matrix of SciPy's, row by row, and the rest."""
+    """Flatten a SciPy matrix: its values row by row, and its structure."""
     if matrix.ndim != 2:
         raise ShapeError(
             f"a sparse array of shape {matrix.shape} cannot be an argument of a transformed "
@@ -43,18 +43,18 @@ def children(matrix: Any) -> tuple[tuple[Any], Aux, tuple[str]]:
 
 
 def made(aux: Aux, values: Iterable[Any]) -> Any:
-    """The matrix with other values: one of SciPy's, if they are arrays."""
+    """Unflatten: a SciPy matrix if the values are an array, otherwise one with traced values."""
     structure, kind, is_matrix = aux
     (own,) = values
     is_one = isinstance(own, np.ndarray) and own.shape == structure.indices.shape
     if not is_one or current.get() is not None:
         return _traced(structure, own, kind, is_matrix)
-    # what SciPy does to a matrix in place must not reach another one
+    # copies, since SciPy may modify a matrix in place
     parts = own, structure.indices.copy(), structure.indptr.copy()
     return CLASSES[kind, is_matrix](scipy.sparse.csr_array(parts, shape=structure.shape))
 
 
 def register_all() -> None:
-    """Make SciPy's classes containers."""
+    """Register SciPy's sparse classes as pytrees."""
     for cls in CLASSES.values():
         register(cls, children, made)

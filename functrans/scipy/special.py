@@ -1,8 +1,8 @@
 """The functions of `scipy.special` under its names, for arrays and for traced values.
 
-SciPy's ufuncs take traced values themselves; under their names this module gives stand-ins, so that
-SciPy need not be imported for traced values. What SciPy writes in Python does not take them; these
-functions take its place. On plain arrays SciPy computes.
+SciPy's ufuncs accept traced values themselves; this module has proxies under their names, so that
+SciPy need not be imported for traced values. SciPy's Python functions do not, so they have
+implementations here. Plain arrays are passed on to SciPy.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _INSTEAD = {
     "sph_legendre_p_all": f"{_NO_ALL} of sph_legendre_p",
     "stirling2": "it counts, and has no derivative: compute it outside of the trace",
 }
-"""What to write instead of functions that have no traced form, by their names."""
+"""What to write instead of functions without a traced form, by their names."""
 
 logsumexp = answers("scipy.special:logsumexp")(_special.logsumexp)
 softmax = answers("scipy.special:softmax")(_special.softmax)
@@ -91,7 +91,7 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_scipy.resolve().__all__})
 
 
-# -- gamma and kin ---------------------------------------------------------------------------------
+# -- gamma, zeta and combinatorial functions -------------------------------------------------------
 
 
 @answers("scipy.special:polygamma")
@@ -101,7 +101,7 @@ def polygamma(n: Any, x: Any) -> Any:
     Parameters
     ----------
     n : int or array of int
-        Of a shape that broadcasts with that of `x`.
+        Orders, which broadcast with ``x``.
     x : array
 
     Examples
@@ -117,7 +117,7 @@ def polygamma(n: Any, x: Any) -> Any:
         return _gamma.digamma(x) if n == 0 else _gamma.polygamma(x, n=int(n))
     order = inexact(n)
     sign = 1 - 2 * (order + 1 - 2 * floor((order + 1) / 2))
-    # for order 0 the zeta function has its pole
+    # the zeta function has a pole for order 0
     raised = select(equal(order, 0), 2, order + 1)
     of_order = sign * _gamma.gamma(order + 1) * _gamma.zeta(raised, x)
     return select(equal(order, 0), _gamma.digamma(x), of_order)
@@ -125,7 +125,7 @@ def polygamma(n: Any, x: Any) -> Any:
 
 @answers("scipy.special:zeta")
 def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
-    """The zeta function of Riemann, or of Hurwitz if an offset ``q`` is given.
+    """The Riemann zeta function, or the Hurwitz zeta function if an offset ``q`` is given.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def multigammaln(a: Any, d: int) -> Any:
 
 @answers("scipy.special:comb")
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
-    """The number of ways to take ``k`` of ``N`` things, and 0 for ``k > N`` or a negative operand.
+    """Binomial coefficients "N over k"; 0 if ``k > N`` or an operand is negative.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 @answers("scipy.special:perm")
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
-    """The number of ordered ways to take ``k`` of ``N`` things.
+    """The number of permutations of ``k`` of ``N`` things.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
 
 @answers("scipy.special:factorial")
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """``gamma(n + 1)``, and 0 for negative ``n``.
+    """The factorial ``gamma(n + 1)``; 0 for negative ``n``.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @answers("scipy.special:factorial2")
 def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """``n (n - 2) (n - 4) ...``: 1 for 0 and -1, and 0 for lesser numbers.
+    """The double factorial ``n (n - 2) (n - 4) ...``: 1 for 0 and -1, 0 for smaller numbers.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 
 def _nth_derivative(function: Any, sign: int) -> Any:
-    """Of ``f_v`` with ``f_v' = (f_(v-1) + sign f_(v+1)) / 2``."""
+    """The n-th derivative of ``f_v``, where ``f_v' = (f_(v-1) + sign f_(v+1)) / 2``."""
 
     def derivative(v: Any, z: Any, n: int = 1) -> Any:
         total: Any = 0.0
@@ -364,9 +364,9 @@ riccati_yn = _riccati("riccati_yn", "spherical_yn")
 
 @answers("scipy.special:lambertw")
 def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
-    """Lambert's function, ``w`` with ``w e**w == z``, on its real branches 0 and -1.
+    """The Lambert W function, with ``w e**w == z``, on its real branches 0 and -1.
 
-    For traced real numbers the result is real, and NaN where SciPy's is not.
+    For traced real numbers the result is real, and NaN where SciPy's result is complex.
 
     Examples
     --------
@@ -380,7 +380,7 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 
 @answers("scipy.special:softplus")
 def softplus(x: Any, **kwargs: Any) -> Any:
-    """``log(1 + e**x)``.
+    """The softplus function ``log(1 + e**x)``.
 
     Examples
     --------
@@ -393,7 +393,7 @@ def softplus(x: Any, **kwargs: Any) -> Any:
 
 @answers("scipy.special:diric")
 def diric(x: Any, n: Any) -> Any:
-    """Dirichlet's kernel, ``sin(n x / 2) / (n sin(x / 2))``.
+    """The periodic sinc (Dirichlet) function, ``sin(n x / 2) / (n sin(x / 2))``.
 
     Examples
     --------
@@ -402,7 +402,7 @@ def diric(x: Any, n: Any) -> Any:
     1.0
     """
     x, n = inexact(x), array(n)
-    # near a multiple of 2 pi, from there: the sign changes at odd ones if n is even
+    # reduce to the nearest multiple of 2 pi; if n is even, the sign changes at odd multiples
     turns = floor(x / (2 * math.pi) + 0.5)
     rest = 0.5 * (x - 2 * math.pi * turns)
     sign = 1 - 2 * ((turns * (n - 1)) - 2 * floor(0.5 * turns * (n - 1)))

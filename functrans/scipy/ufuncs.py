@@ -1,8 +1,8 @@
 """Proxies for the ufuncs of `scipy.special`, which import SciPy when they are called.
 
-To import `scipy.special` takes longer than all else of a first call whose code is on disk. A traced
-value asks SciPy for nothing: only what is computed with plain arrays does, and who asks for an
-attribute of the ufunc.
+Importing `scipy.special` takes longer than the rest of a first call whose code is on disk. Traced
+values do not need it: SciPy is imported only for calls with plain arrays, and for attributes of the
+ufuncs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UFUNCS = {
     "digamma": "psi",
     "jn": "jv",
 }
-"""The ufuncs of `scipy.special` that have a traced form: their own names, by the others'."""
+"""The ufuncs of `scipy.special` with a traced form: their own names, by all of their aliases."""
 
 for _name in [name for name in UFUNCS if name.startswith("_") or name in _NO_UFUNCS]:
     del UFUNCS[_name]
@@ -41,7 +41,7 @@ _PLAIN = (np.ndarray, np.float64, np.float32, int, float, complex, bool, np.int6
 
 
 class StandIn(Lazy):
-    """A proxy that is called like a ufunc of `scipy.special`, and has its attributes."""
+    """A proxy for a ufunc of `scipy.special`, with its call and its attributes."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"scipy.special:{name}")
@@ -68,11 +68,11 @@ class StandIn(Lazy):
                 try:
                     return tracer.__array_ufunc__(self, "__call__", *args)  # type: ignore[arg-type]
                 except (TypeError, ValueError):
-                    pass  # SciPy's says it in NumPy's words: so many arguments, such an `out`
+                    pass  # SciPy's ufunc raises NumPy's error for wrong arguments
         return self.resolve()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # what only looks what this is
+        if name.startswith("_"):  # introspection must not import SciPy
             raise AttributeError(name)
         return getattr(self.resolve(), name)
 

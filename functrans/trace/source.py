@@ -29,8 +29,9 @@ class Source(NamedTuple):
     code: CodeType
     instruction: int
     derivative: str = ""
-    """``"tangent"`` or ``"cotangent"``, of what is written there; ``"again"`` for that itself, once
-    more, in a backward pass; empty for that itself."""
+    """``"tangent"`` or ``"cotangent"`` for derivatives of the line's operation; ``"again"`` for its
+    recomputation in a backward pass; empty for the operation itself.
+    """
 
     def of(self, derivative: str) -> Source:
         """The location, for equations of a derivative rule."""

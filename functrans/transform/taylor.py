@@ -25,6 +25,7 @@ from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.calls.custom import resolve, unresolved
 from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
+from functrans.transform.support import deferred
 
 APPLIED_ONCE = frozenset({"checkpoint", "jit", "step"})
 """Primitives that apply an inner graph, which is interpreted as if it were inlined."""
@@ -197,7 +198,7 @@ class _Interpreter:
     def _apply(self, eqn: Eqn, operands: Sequence[Series]) -> Sequence[Series]:
         primitive = eqn.primitive
         moving = [i for i, x in enumerate(operands) if x.moves and _is_inexact(eqn.inputs[i])]
-        values = _once(lambda: apply(eqn, [x[0] for x in operands]))
+        values = deferred(lambda: apply(eqn, [x[0] for x in operands]))
         if not moving or isinstance(primitive.jvp, Piecewise):
             return self._series(eqn, values, None)
         if primitive.name in IN_STEPS:
@@ -286,7 +287,7 @@ class _Interpreter:
         taken = dict(zip(variables, inputs, strict=True))
         atoms = [taken.get(i, atom) for i, atom in enumerate(eqn.inputs)]
         outs = [Var(var.aval) for var in eqn.outputs]
-        derivatives = _once(make)
+        derivatives = deferred(make)
         results = self._series(eqn, values, rule)
         return results
 
@@ -335,18 +336,6 @@ class _Steps:
                 primals, tangents, transform=transform, order=order, **eqn.params
             )
         self._moved = [m if m is None or order > 1 else (m,) for m in moved]
-
-
-def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A memoised function without arguments."""
-    found: list[Any] = []
-
-    def get() -> Any:
-        if not found:
-            found.append(make())
-        return found[0]
-
-    return get
 
 
 def _is_inexact(atom: Atom) -> bool:

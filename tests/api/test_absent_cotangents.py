@@ -1,4 +1,4 @@
-"""None in the place of a cotangent, or of a part of it, stands for zeros."""
+"""None as a cotangent, or as a leaf of one, stands for zeros."""
 
 import numpy as np
 import pytest

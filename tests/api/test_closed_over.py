@@ -1,8 +1,9 @@
-"""No stale number: whatever a compiled function reads besides its arguments may change.
+"""No stale results: compiled functions see every change of the state that they close over.
 
-The places are those of the fuzzer `tests.fuzz.captured`: each is made, read by a function, and
-changed by one statement after another. After each the compiled function must give what the plain
-function gives. The gradient is that of ``sum(place * x)``, which is the place itself.
+The holders of state (globals, cells, attributes, ...) are those of the fuzzer
+`tests.fuzz.captured`. Each is created, read by a function, and changed by several statements in
+turn. After each statement, the compiled function must agree with the plain one. The differentiated
+function is ``sum(state * x)``, whose gradient is the state itself.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Closures as arguments, and gradients beside results."""
+"""`closure_convert`, and transforms that return gradients together with results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""on_cotangent: the cotangent that passes a place is seen or replaced."""
+"""on_cotangent: a function observes or replaces the cotangent of a value."""
 
 import numpy as np
 import pytest

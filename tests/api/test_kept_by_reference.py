@@ -1,4 +1,4 @@
-"""Which arrays that a function closes over are inputs, and which it asks for their numbers."""
+"""Closed-over arrays: which become inputs of the program, and which are compared by value."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions with rules are traced once for some types, where nothing else decides what they do."""
+"""Functions with custom rules are traced once per argument types if nothing else affects them."""
 
 import sys
 import warnings

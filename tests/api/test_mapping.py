@@ -1,4 +1,4 @@
-"""vmap of arguments that are the same for every example."""
+"""vmap with arguments that are not batched."""
 
 import numpy as np
 

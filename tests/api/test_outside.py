@@ -1,4 +1,4 @@
-"""What a jitted function reads besides its arguments, and what becomes of it later."""
+"""Closed-over state of jitted functions, and later changes of it."""
 
 import _thread
 import functools

@@ -1,4 +1,4 @@
-"""Files that are damaged, or that a stranger has written: read with care, or refused."""
+"""Damaged or untrusted program files are validated or refused."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Hessians through functions that have a reverse-mode rule only, which their gradients call."""
+"""Hessians of functions that have only a reverse-mode rule, which is itself differentiated."""
 
 import numpy as np
 import pytest

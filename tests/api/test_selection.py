@@ -1,4 +1,4 @@
-"""Which arguments a gradient is taken by: names, integers."""
+"""Selection of the arguments to differentiate: argument names, and integer arguments."""
 
 import numpy as np
 import pytest

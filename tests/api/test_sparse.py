@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians against dense ones, and what their patterns hold for."""
+"""Sparse Jacobians and Hessians against dense ones, and the inputs for which a pattern is valid."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which values are traced, for code outside of the library."""
+"""Public queries of whether a value is traced."""
 
 import numpy as np
 import pytest

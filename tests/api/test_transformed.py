@@ -1,4 +1,4 @@
-"""What transforms give: names, attributes, text, pickles, copies, other processes."""
+"""Transformed functions as objects: names, attributes, repr, pickles, copies, other processes."""
 
 import copy
 import functools

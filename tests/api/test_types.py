@@ -1,4 +1,4 @@
-"""The types of what transforms give, as a user's type checker sees them."""
+"""Static types of transformed functions, as a type checker infers them."""
 
 import importlib.util
 import json

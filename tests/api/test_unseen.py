@@ -1,4 +1,4 @@
-"""What a compiled function cannot see is said at its first call, at the user's line, once."""
+"""State that a compiled function cannot observe causes one warning, at the first call."""
 
 import datetime
 import hashlib

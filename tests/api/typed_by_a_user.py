@@ -1,6 +1,6 @@
-"""A user's code with types, which mypy and pyright look at and nobody runs (test_types.py).
+"""User code with type annotations, for mypy and pyright only; it is never run (test_types.py).
 
-Where an error is expected, the line ends in the word WRONG.
+A line on which a type error is expected ends in the word WRONG.
 """
 
 from typing import Any, assert_type

@@ -1,4 +1,4 @@
-"""No file grows past what one person reads at one sitting."""
+"""The limit on the number of lines of a file."""
 
 from pathlib import Path
 

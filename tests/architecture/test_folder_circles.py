@@ -1,8 +1,8 @@
-"""Folders form no circles: what a folder holds, files and folders, can be put into an order.
+"""No import cycles that involve folders: the contents of each folder have a topological order.
 
-Read are the imports that happen when a module is imported: not names that are imported with their
-first use, nor those for type checkers alone. Files of one folder may need each other (a tracer and
-its trace do); a circle with a folder in it means that one of its files lies in the wrong place.
+Only imports at import time count, not lazy names or imports for type checkers. Files of one folder
+may import each other (as the tracer and its trace do), but a cycle that includes a folder means
+that one of its files is in the wrong place.
 """
 
 import ast

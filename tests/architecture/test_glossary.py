@@ -1,4 +1,4 @@
-"""No file says in a retired word what docs/glossary.md has a term for."""
+"""No file uses a retired word for a term of docs/glossary.md."""
 
 import re
 from pathlib import Path

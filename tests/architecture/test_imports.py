@@ -1,7 +1,7 @@
-"""Imports point one way, happen at the top of a file, and leave Numba to those who compile.
+"""Import order of the layers: one direction, at the top of files, and Numba only in the back ends.
 
-The imports are read from the source with `ast`, and not from a running interpreter, so that what
-is imported inside a function, or only for type checking, counts as well.
+Imports are read from the source with `ast` rather than from a running interpreter, so that imports
+inside functions and imports for type checkers count as well.
 """
 
 import ast

@@ -1,6 +1,6 @@
-"""Tests mirror the package: what a folder holds is tested in the folder, or the file, of its name.
+"""Tests mirror the package: each folder is tested by the test folder or file of the same name.
 
-Other folders hold what cuts across the package, and are named here.
+Test folders that concern the whole package are listed here.
 """
 
 from pathlib import Path

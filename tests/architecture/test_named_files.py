@@ -1,4 +1,4 @@
-"""Files, folders and modules that pages, docstrings and comments name are there."""
+"""Files, folders and modules named in pages, docstrings and comments exist."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""The table of folders in docs/architecture.md has every folder, in the order of imports."""
+"""The table of folders in docs/architecture.md is complete and in import order."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""What is behind the definitions knows primitives as objects, or by what they say of themselves.
+"""Layers after `ops` refer to primitives as objects or by their slots, never by name.
 
-A name is looked up when the program runs; an object is imported, so that a reader, a checker of
-types and a search for its uses find it, and an operation of a user's is never taken for it.
+An imported object can be found by readers, type checkers and searches, and cannot be confused with
+a primitive of the same name that a user has defined.
 """
 
 import ast

@@ -1,6 +1,6 @@
-"""Each public function has an example in its docstring, which runs in the quick set, too.
+"""Each public function has a docstring example that runs in the quick set.
 
-Those of NumPy's and SciPy's names are called in tests/surface.
+Functions with NumPy's and SciPy's names are called in tests/surface instead.
 """
 
 import inspect

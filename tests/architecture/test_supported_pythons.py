@@ -1,4 +1,4 @@
-"""The Pythons that we support are named alike in the metadata and where they are tested."""
+"""The metadata and the CI configuration name the same supported versions of Python."""
 
 import re
 import tomllib

@@ -1,7 +1,7 @@
-"""All that only a GPU needs lies in a wing: without it, a copy of the package compiles for a CPU.
+"""GPU code is separable: a copy of the package without it compiles programs for a CPU.
 
-The wing is every folder, or file, that is called `grid` or `cuda`. What refers to it from outside
-names it in strings (`functrans.lazily.lazy`), which are looked up when there is a GPU.
+GPU code is in folders and files called `grid` or `cuda`. Other code refers to it only by lazy names
+(`functrans.lazily.lazy`), which are resolved when a GPU is used.
 """
 
 import os

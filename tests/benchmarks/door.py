@@ -1,8 +1,8 @@
-"""What everybody pays, beside others: ``python -m tests.benchmarks.door [--rounds 3] [PART...]``.
+"""Fixed overheads beside others: ``python -m tests.benchmarks.door [--rounds 3] [PART...]``.
 
-Importing, an eager gradient, a compiled call, arrays that a function closes over, first calls: each
-measured in processes of its own, in turns with what it is compared with; medians are printed, the
-ratio, and the most that it is to be. BLAS runs on its own choice of kernels, which are printed.
+Import, an eager gradient, a compiled call, closed-over arrays, first calls: each is measured in
+fresh processes, in turns with the library that it is compared with. Prints medians, their ratio,
+and the bound on the ratio. BLAS chooses its own kernels, whose names are printed.
 """
 
 from __future__ import annotations

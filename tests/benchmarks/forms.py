@@ -1,7 +1,7 @@
-"""Small forms beside JAX: ways to write a thing that should cost as much as the other ways.
+"""Small programs beside JAX: equivalent ways to write a computation, which should cost the same.
 
-``python -m tests.benchmarks.forms [NAME...]`` prints the microseconds of a call with each library,
-medians of turns, how many times as fast ours is, and the geometric mean of that.
+``python -m tests.benchmarks.forms [NAME...]`` prints the microseconds of a call with each library
+(medians, measured in turns), the speedup of ours, and its geometric mean.
 """
 
 from __future__ import annotations

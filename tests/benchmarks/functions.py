@@ -1,9 +1,8 @@
 """Each elementary function beside NumPy's or SciPy's: ``python -m tests.benchmarks.functions``.
 
-Both run in this process on one thread, in turns, on an array that stays in the cache. The least
-time of each is printed, and how many times as fast the compiled function is: as called, and without
-what a call costs that has one number to compute. Arguments are names of functions; without any, all
-of them run.
+Both run in this process on one thread, in turns, on an array that stays in the cache. Prints the
+minimal time of each, and the speedup of the compiled function: as called, and after subtracting the
+cost of a call on one number. Arguments are names of functions; without any, all of them run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layers of networks as workloads: products with what follows them, attention, convolutions."""
+"""Layers of networks as workloads: products with epilogues, attention, convolutions."""
 
 from __future__ import annotations
 

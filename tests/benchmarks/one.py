@@ -1,4 +1,4 @@
-"""One workload with one library, in a process of its own: prints its times as JSON."""
+"""Measures one workload with one library in a process of its own, and prints its times as JSON."""
 
 from __future__ import annotations
 

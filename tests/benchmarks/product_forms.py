@@ -1,8 +1,9 @@
-"""Forms of products beside each other: ``python -m tests.benchmarks.product_forms [--seconds N]``.
+"""Choice of matrix products: ``python -m tests.benchmarks.product_forms [--seconds N]``.
 
-For each shape of a grid: how long the form takes that is chosen, and each of the others: a kernel
-of our own, a call of BLAS, sums of terms. All are compiled in one process, and timed in turns, on
-one thread; medians. The last lines say how often the choice is more than a tenth off the best.
+For each shape of a grid: the time of the implementation that the compiler chooses and of the others
+(a kernel of our own, a call of BLAS, sums of terms). All are compiled in one process and timed in
+turns on one thread; medians. The last lines say how often the choice is more than 10% slower than
+the best.
 """
 
 from __future__ import annotations

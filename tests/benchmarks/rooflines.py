@@ -1,4 +1,4 @@
-"""Rooflines: how near programs come to what the machine allows, on one core.
+"""Roofline model: the fraction of the machine's peak rates that programs reach, on one core.
 
 ``python -m tests.benchmarks.rooflines [NAME...]`` prints, for each workload, the bytes of its
 arguments and results, and the operations of its graph, each element of each value computed once

@@ -1,4 +1,4 @@
-"""Programs that Python loops unroll into: CPU seconds to a first gradient by the number of steps.
+"""Compile times of unrolled Python loops: CPU seconds to a first gradient, by number of steps.
 
 ``python -m tests.benchmarks.straight_line [NAME...]`` prints, for n, 2n and 4n steps, the seconds
 of CPU time from nothing to the first gradient, how much longer 4n steps take than n, and the

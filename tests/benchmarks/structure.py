@@ -1,8 +1,8 @@
-"""Derivatives that use structure: ``python -m tests.benchmarks.structure [--rounds 15]``.
+"""Structured derivatives: ``python -m tests.benchmarks.structure [--rounds 15]``.
 
-Sparse Jacobians and Hessians beside as many evaluations of the function as there are colours, and
-beside JAX's dense ones where those fit; the Laplacian of a network beside the trace of its Hessian;
-derivatives of higher orders beside jvp of jvp.
+Sparse Jacobians and Hessians are compared with as many evaluations of the function as there are
+colours, and with JAX's dense ones where those fit into memory; the Laplacian of a network with the
+trace of its Hessian; derivatives of higher orders with nested jvp.
 All in turns; medians.
 """
 

@@ -1,4 +1,4 @@
-"""The benchmark of compiling kernels: a row of its table."""
+"""One row of the benchmark of compiling kernels."""
 
 from tests.benchmarks.compiling import PROGRAMS, longest_kernel, row
 from tests.emit.cuda.special import needs_compiler

@@ -1,7 +1,7 @@
-"""What it costs to watch a program: ``python -m tests.benchmarks.watching [--rounds 400]``.
+"""Overheads of debugging tools: ``python -m tests.benchmarks.watching [--rounds 400]``.
 
-Compiled programs with `debug.profile` and with `debug.nans`, beside themselves without, in turns.
-BLAS runs on its own choice of kernels, which are printed.
+Compiled programs with `debug.profile` and with `debug.nans`, in turns with the same programs
+without. BLAS chooses its own kernels, whose names are printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What is measured: each workload is a function of arrays, written once for both libraries.
+"""The workloads: each is a function of arrays, written once for both libraries.
 
-A workload is given the library (its numpy namespace, its transforms, its scan) and gives the
-function to compile and the arguments. Sizes are the ones people use, and none is special to us.
+A workload takes the library (its numpy namespace, its transforms, its scan) and returns the
+function to compile and its arguments. Sizes are typical of applications, and none is special to our
+library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What transforms take and give: pytrees, argnums, has_aux, axes, keywords, names."""
+"""Arguments and results of transforms: pytrees, argnums, has_aux, axes, keywords, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complex numbers through the transforms: the conventions, and everything that carries values."""
+"""Complex numbers under all transforms: conventions, control flow and pytrees."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Functions of outer traced values: whose derivative is whose, and which example is which."""
+"""Nested transforms over closed-over traced values: no confusion of perturbations or batch axes."""
 
 from __future__ import annotations
 

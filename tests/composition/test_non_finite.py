@@ -1,4 +1,4 @@
-"""Zeros times infinity and NaN: NumPy's result where the zeros are the user's, 0 where none is."""
+"""Zero times infinity or NaN: NumPy's result for the user's zeros, 0 for structural zeros."""
 
 import warnings
 

@@ -1,8 +1,8 @@
 """Every transform of every transform, to third order, against a closed form.
 
-Each transform is written as an operator on functions of one number: some are the derivative, some
-its square, some change nothing. Whatever is composed of them must then be a derivative whose order
-is the sum of the orders.
+Each transform is written as an operator on functions of one number: a first or second derivative,
+or the identity. A composition of them must then be the derivative whose order is the sum of the
+orders.
 """
 
 from __future__ import annotations

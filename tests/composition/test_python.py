@@ -1,4 +1,4 @@
-"""Python control flow, assignment in place, and what else a user's function may do."""
+"""Python features in user functions: control flow, in-place assignment, exceptions, generators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""debug.why_compiled: each trace of a compiled function, and how that call was new."""
+"""debug.why_compiled: each trace of a compiled function, and what was new about the call."""
 
 import gc
 import weakref

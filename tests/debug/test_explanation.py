@@ -1,4 +1,4 @@
-"""debug.explain: what each line costs, what is kept, and what became of it in the program."""
+"""debug.explain: the cost, the residuals and the compiled form of each line."""
 
 import time
 

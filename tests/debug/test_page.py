@@ -1,4 +1,4 @@
-"""The report of debug.explain as a page."""
+"""The HTML report of debug.explain."""
 
 import html.parser
 import shutil

@@ -1,4 +1,4 @@
-"""debug.callback, print and breakpoint: once for each time, in order, under every transform."""
+"""debug.callback, print and breakpoint: once per execution, in order, under all transforms."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What `test_chunks.py` runs beside a cluster of Dask's: results, and processes that are killed."""
+"""Scenarios of `test_chunks.py` on a Dask cluster: results, and killed processes."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
-"""What `test_mpi.py` runs in each of several processes: real ones against simulated ones.
+"""Scenarios that `test_mpi.py` runs in several MPI processes, compared with simulated processes.
 
-The messages that compiled code passes by itself are in `on_ranks_compiled.py`.
+Communication from compiled code is tested in `on_ranks_compiled.py`.
 """
 
 import os

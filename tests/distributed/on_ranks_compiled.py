@@ -1,4 +1,4 @@
-"""Messages that compiled code passes by itself, in each of several processes (`test_mpi.py`)."""
+"""Scenarios of MPI communication from compiled code, run in several processes by `test_mpi.py`."""
 
 import re
 import threading

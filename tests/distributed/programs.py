@@ -1,4 +1,4 @@
-"""Functions of parts that the tests run by every engine."""
+"""Functions of chunks that the tests run with every engine."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""chunked_map: every source and engine against NumPy on the whole; faults; memory."""
+"""chunked_map: every source and engine against NumPy on the whole array; failures; memory."""
 
 import os
 import subprocess

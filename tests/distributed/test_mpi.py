@@ -1,4 +1,4 @@
-"""Real processes: `on_ranks.py` under mpiexec, and what a program does that fails."""
+"""MPI processes: `on_ranks.py` under mpiexec, and the behaviour of failing programs."""
 
 import os
 import shutil

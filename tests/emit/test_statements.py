@@ -1,4 +1,4 @@
-"""Kernels written by hand: what the two printers make of each kind of statement."""
+"""Each kind of statement, in kernels written by hand, compiled by both printers."""
 
 import ctypes
 

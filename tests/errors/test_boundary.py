@@ -1,4 +1,4 @@
-"""What comes in from outside: dtypes and arrays of other libraries, and errors of NumPy's own."""
+"""Input from other libraries: their dtypes and arrays, and NumPy's own errors."""
 
 import functools
 import math

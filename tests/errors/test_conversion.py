@@ -1,4 +1,4 @@
-"""What would lose a derivative without a word: the message names the user's line and the fix."""
+"""Conversions that would silently lose a derivative raise, and name the line and the fix."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What messages say about devices that are not there. (Of the driver: tests/run/cuda/test_core.)"""
+"""Messages about missing devices; tests/run/cuda/test_core has those of the driver."""
 
 import inspect
 import sys

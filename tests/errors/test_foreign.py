@@ -1,4 +1,4 @@
-"""A function of SciPy's that makes plain arrays of traced values: which one, and what to write."""
+"""SciPy functions that make plain arrays of traced values: the message names function and fix."""
 
 import pytest
 import scipy.linalg

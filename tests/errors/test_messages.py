@@ -1,6 +1,6 @@
-"""The exact words of the errors that users meet, most of them on their first day.
+"""The exact text of the most common errors.
 
-``{here}`` in a message stands for the place in this file where the user's function went wrong.
+``{here}`` in a message stands for the position in this file of the line that failed.
 """
 
 from __future__ import annotations

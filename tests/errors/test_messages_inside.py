@@ -1,6 +1,6 @@
-"""The exact words of the errors that are raised inside of a user's function or rule.
+"""The exact text of errors raised inside a user's function or rule.
 
-``{here}`` in a message stands for the place in this file where the user's function went wrong.
+``{here}`` in a message stands for the position in this file of the line that failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words where a traced value is assigned to an array that a function made, and cannot be."""
+"""The exact text of errors about assigning traced values to arrays that cannot hold them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The exact words of errors that are raised by rules for derivatives of a user's."""
+"""The exact text of errors about custom derivative rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact words of what is refused of SciPy's functions on traced values."""
+"""The exact text of errors about unsupported uses of SciPy functions on traced values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Programs with a mistake in them: the words of each message, and the traceback that is shown.
+"""Programs with mistakes: the text of each message, and the traceback that is shown.
 
-`mistakes/` has a file for each theme. A program stands under its title, and after it, behind ``>``,
-what is raised, word for word. ``python -m tests.errors.test_mistakes`` writes the messages anew: to
-be read before they are committed.
+`mistakes/` has a file for each theme. Each program has a title and is followed by the exact text of
+the error, marked by ``>``. ``python -m tests.errors.test_mistakes`` rewrites the messages, to be
+reviewed before they are committed.
 """
 
 import linecache

@@ -1,4 +1,4 @@
-"""What somebody who is new to it tried first: each answer says what to do."""
+"""First attempts of new users: each error says what to do."""
 
 import threading
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The exact words of `functrans.random`'s errors, and of the warning about other generators."""
+"""The exact text of errors of `functrans.random`, and of the warning about other generators."""
 
 from __future__ import annotations
 

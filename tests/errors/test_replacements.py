@@ -1,4 +1,4 @@
-"""What to write in place of an expression that asks a traced value for a plain one: that works."""
+"""The replacements that errors suggest for conversions of traced values work."""
 
 import cmath
 import math

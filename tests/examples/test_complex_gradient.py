@@ -1,4 +1,4 @@
-"""The example that draws gradients of a real function of complex numbers."""
+"""The example that plots gradients of a real function of complex numbers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The main job: the example runs whole, and what it prints is right."""
+"""The digits example runs completely, and prints the right results."""
 
 import importlib.util
 import re

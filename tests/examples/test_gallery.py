@@ -1,4 +1,4 @@
-"""The gallery: what each program finds is what is known of it from elsewhere."""
+"""The gallery: the result of each program agrees with values from the literature."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The example that prices options where the arrays are, against formulas written out."""
+"""The option-pricing example on device arrays, against closed formulas."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Programs that know nothing of functrans: their gradients are those of finite differences."""
+"""Programs written without functrans: their gradients agree with finite differences."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
-"""The fuzzer's command: draws programs until its time is up, and prints what fails, made small.
+"""The fuzzer's command: draws programs for a given time, and prints failing ones in reduced form.
 
-A second process does the work, so that a crash is a failure like any other: it is started again
-behind the program that brought it down.
+A second process does the work, so that a crash is reported like any other failure; the process is
+then started again with the program after the one that crashed it.
 """
 
 import argparse

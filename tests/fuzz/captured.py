@@ -1,9 +1,10 @@
 """A fuzzer for stale results: ``python -m tests.fuzz.captured --seconds 600 --seed 1``.
 
-A module is drawn as text: places that hold arrays (globals, cells, attributes, containers, objects
-that are called, indexed, iterated), each with the expression that reads it and the statements that
-change it, and a function that reads some of them. Its transforms are made once. Between calls,
-statements drawn at random change the places, in place or by new values, of the same type or not.
+A module is generated as text: holders of arrays (globals, cells, attributes, containers, objects
+that are called, indexed or iterated), each with the expression that reads it and the statements
+that change it, and a function that reads some of them. Its transforms are created once. Between
+calls, random statements change the holders, in place or by new values of the same type or another
+one.
 After each, all compiled forms must give what the plain function gives, computed by NumPy alone, and
 the slopes that its finite differences give.
 """

@@ -1,7 +1,7 @@
 """Ways to run a random program, each compared with NumPy or with plain evaluation.
 
-What is sensitive to rounding may differ: a program is also evaluated for inputs that are off in the
-last digits, and only what stays the same there is compared closely.
+Ill-conditioned results may differ: a program is also evaluated for inputs perturbed in their last
+digits, and only elements that these perturbations leave unchanged are compared closely.
 """
 
 import os

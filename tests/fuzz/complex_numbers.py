@@ -1,4 +1,4 @@
-"""What random programs do with complex numbers; results that are complex count as pairs."""
+"""Operations of random programs on complex numbers; complex results are compared as pairs."""
 
 import numpy as np
 

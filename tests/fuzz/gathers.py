@@ -1,4 +1,4 @@
-"""What random programs take by indices, and put there: repeated, of several axes, by data."""
+"""Gathers and scatters of random programs: repeated, multi-axis and data-dependent indices."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Random programs on a GPU that is none: plans for a grid, whose threads go in any order."""
+"""Random programs planned for a GPU, interpreted with threads in random order."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What random programs do with loops over batches: scans and while loops in `vmap`, nested ones."""
+"""Loops of random programs over batches: scans and while loops under `vmap`, and nested ones."""
 
 import numpy as np
 

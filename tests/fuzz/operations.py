@@ -1,8 +1,8 @@
-"""What random programs are made of: each operation as people write it, with NumPy.
+"""The operations of random programs, as users write them with NumPy.
 
-An operation is drawn for the values that a program has so far. It gives what it is called, the
-values that it takes, and a function of them that works on arrays and on traced values alike; None
-if it does not fit the values at hand.
+An operation is drawn for the values that a program has so far. It returns its name, its operands,
+and a function of them that works on arrays and on traced values; or None if none of the values
+fits.
 """
 
 from collections.abc import Callable

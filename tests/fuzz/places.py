@@ -1,4 +1,4 @@
-"""Where a function finds arrays besides its arguments, each with the statements that change them.
+"""Holders of closed-over arrays, each with the statements that change it.
 
 Text with ``{n}``, the number of the place in a module; ``new()`` gives an array of N numbers and
 ``num()`` a number (`tests.fuzz.captured`).

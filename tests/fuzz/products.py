@@ -1,4 +1,4 @@
-"""What random programs do with products: transposed operands, odd sizes, halves, epilogues."""
+"""Matrix products of random programs: transposed operands, odd sizes, half precision, epilogues."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Random programs, and what is kept of one that fails."""
+"""Random programs, and their reduction when they fail."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What random programs do with signals, windows, order and spectra."""
+"""Operations of random programs on signals, windows, sorted data and spectra."""
 
 import numpy as np
 import scipy.signal

@@ -1,4 +1,4 @@
-"""Modules whose arrays change between calls: no result is stale (`tests.fuzz.captured`)."""
+"""Random modules whose state changes between calls: no result is stale (`tests.fuzz.captured`)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The fuzzer finds nothing in a few programs, and would find what it is there to find."""
+"""The fuzzer finds no failures in a few programs, and finds planted ones."""
 
 import os
 import subprocess

@@ -1,1 +1,1 @@
-"""All that is asked of a GPU in the first hour that there is one: ``python -m tests.gpu_hour``."""
+"""Checks and measurements for the first hour with a real GPU: ``python -m tests.gpu_hour``."""

@@ -1,4 +1,4 @@
-"""The first part: versions, first programs, loops, graphs, the tests of driver and libraries."""
+"""The part *basics*: versions, first programs, loops, graphs, tests of driver and libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a part is made of: cases, each of which becomes a row."""
+"""Cases: the units of a part, each of which produces a row of results."""
 
 from __future__ import annotations
 

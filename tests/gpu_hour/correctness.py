@@ -1,4 +1,4 @@
-"""The second part: what a GPU computes is what NumPy computes.
+"""The part *correctness*: results on a GPU against NumPy.
 
 Programs at odd sizes under all transforms, every primitive, programs drawn at random; a dozen of
 them under compute-sanitizer, where it is installed.

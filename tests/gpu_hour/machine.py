@@ -1,4 +1,4 @@
-"""Where cases run: the first GPU of this machine, or a stand-in whose kernels are emulated."""
+"""The device of the cases: this machine's first GPU, or a stand-in with emulated kernels."""
 
 from __future__ import annotations
 

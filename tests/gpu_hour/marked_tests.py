@@ -1,6 +1,6 @@
 """The tests with the marker ``gpu`` as cases, called without pytest's runner.
 
-So each has a time of its own, and a process that it may take down with it.
+Thus each test has its own time limit, and a process that it may crash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases that do what a broken kernel may do to its process, for the tests of the runner."""
+"""Cases that hang, crash or fail as a broken kernel might, for the tests of the runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases as on a GPU, but for their sizes, on cuda.core above our libcuda: a process of its own.
+"""Cases at small sizes on cuda.core with our stub of libcuda, in a process of its own.
 
 Kernels do nothing there, so that all numbers are wrong, and nobody looks at them. What fails is a
 call of ours. Prints what does, as lines of JSON.

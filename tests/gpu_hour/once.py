@@ -1,4 +1,4 @@
-"""Each row of the speed table called once: what a profiler is to see, and no more."""
+"""Calls each row of the speed table once, for profilers."""
 
 from __future__ import annotations
 

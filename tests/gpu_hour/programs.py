@@ -1,4 +1,4 @@
-"""Programs at odd sizes, and the transforms that each is put through, as functions of arrays."""
+"""Programs at odd sizes, and the transforms that are applied to each, as functions of arrays."""
 
 from __future__ import annotations
 

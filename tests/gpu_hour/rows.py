@@ -1,4 +1,4 @@
-"""The rows of the speed table: programs with random operands, and what their work is."""
+"""The rows of the speed table: programs with random operands, and their amounts of work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cases dealt to worker processes, within a time: a row for each, whatever becomes of its process.
+"""Distributes cases to worker processes within a time limit; each case yields a row in any event.
 
-A worker that does not answer in a case's time is killed with its children; one that dies, or whose
-device refuses all further work, is replaced; what is left when the time is up is said to be.
+A worker that exceeds a case's time limit is killed with its children; a worker that dies, or whose
+device refuses further work, is replaced. Cases left at the end of the time are reported as such.
 """
 
 from __future__ import annotations

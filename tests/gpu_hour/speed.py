@@ -1,4 +1,4 @@
-"""The third part: what programs take, beside a copy in the same minute, and beside others.
+"""The part *speed*: times of programs beside a memory copy, and beside other libraries.
 
 Arrays are random and of 1 GiB. Twenty calls go back to back between two events; contestants take
 turns, and each time is a median. Results are compared with NumPy's in float64: rows of them, where

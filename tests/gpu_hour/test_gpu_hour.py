@@ -1,4 +1,4 @@
-"""The first hour on a stand-in: so that on the day that there is a GPU no typing error is left."""
+"""All parts on a stand-in for the GPU, so that no simple mistakes are left for a real one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Cases that fail, hang and die: each has its row, and the others go on."""
+"""Cases that fail, hang or crash: each yields a row, and the others continue."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What a machine lacks, by what is installed on it."""
+"""Missing packages are found from those that are installed."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
-"""The fourth part: the slowest rows under ncu, and a sweep of what a grid is planned by.
+"""The part *thresholds*: the slowest rows under ncu, and a sweep of the planner's parameters.
 
-Each number takes several values, on rows that depend on it; results are checked, and the values
-take turns. The last case makes a table of all that was written: ``thresholds.txt``, in the folder.
+Each parameter takes several values, on rows that depend on it; results are checked, and the values
+are timed in turns. The last case writes a table of all results, ``thresholds.txt`` in the folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which packages a machine lacks, and how they are carried to it.
+"""Finds missing packages, downloads their wheels, and installs them offline.
 
 ``python -m tests.gpu_hour wheels``: what is here, and what is missing or too old. With ``--fetch
 FOLDER`` wheels are downloaded, and their sizes printed. With ``--install FOLDER --target PLACE``

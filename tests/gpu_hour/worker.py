@@ -1,8 +1,7 @@
-"""The process that runs cases, of which there may be several: one that hangs or dies is replaced.
+"""A worker process that runs cases; there may be several, and one that hangs or dies is replaced.
 
-Through a pipe it says which cases there are, is told their names, and answers with their rows. With
-``--print`` and names it runs these alone, for tools that look at a process from outside, and prints
-the rows.
+Through a pipe, it lists its cases, receives their names, and returns their rows. With ``--print``
+and names, it runs only these and prints the rows, for tools that profile a process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A graph that breaks a rule is found, and the message says which pass made it, and where."""
+"""The graph verifier: each violation is found, and the message names the pass and the equation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a graph means, by NumPy: the first time step by step, then as a Python function."""
+"""Evaluation of graphs with NumPy: interpreted the first time, then as a generated function."""
 
 import numpy as np
 import pytest

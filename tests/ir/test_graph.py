@@ -1,4 +1,4 @@
-"""Graphs: equality by structure, dead code, inlining, what mentions what."""
+"""Graphs: structural equality, dead code, inlining, uses of variables."""
 
 import numpy as np
 import pytest

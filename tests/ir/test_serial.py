@@ -1,4 +1,4 @@
-"""Graphs as data: every primitive, with the parameters of its samples."""
+"""Serialisation of graphs: every primitive, with the parameters of its samples."""
 
 import json
 

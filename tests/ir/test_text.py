@@ -1,4 +1,4 @@
-"""Graphs as text, and back: what is printed says all that a graph is."""
+"""Graphs as text: printing and parsing is a round trip."""
 
 import numpy as np
 import pytest

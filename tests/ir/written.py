@@ -1,12 +1,12 @@
-"""Graphs written by hand: as text, in the form that they are printed in.
+"""A parser for graphs in their printed form, for tests.
 
     { a:f64[3], b:f64[3] ->
       c = multiply a 2.0
       d = reduce_sum[axes=(0,)] c
       return d }
 
-Types of results may be left out. A number is a Python number, and ``2.0:f32`` is one of that dtype.
-A graph inside is a parameter that is named: ``jit[graph=inner, name='f']``.
+Types of results may be omitted. A number is a weakly typed Python number; ``2.0:f32`` has that
+dtype. An inner graph is a named parameter: ``jit[graph=inner, name='f']``.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Random bodies of loops, for the tests: straight-line programs over vectors."""
+"""Random loop bodies for the tests: straight-line programs on vectors."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Auxiliary results of solvers, and map in batches."""
+"""Auxiliary results of custom_root and custom_linear_solve, and lax.map with a batch size."""
 
 import numpy as np
 import pytest

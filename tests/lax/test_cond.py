@@ -1,4 +1,4 @@
-"""cond and switch against Python's if: values, derivatives, lanes that go their own way."""
+"""cond and switch against Python's if: values, derivatives, batched predicates."""
 
 import numpy as np
 import pytest

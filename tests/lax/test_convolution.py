@@ -1,4 +1,4 @@
-"""Convolutions, against loops in Python, and SciPy's; their derivatives, batching and code."""
+"""Convolutions against Python loops and SciPy; derivatives, batching, compiled forms."""
 
 import itertools
 import re

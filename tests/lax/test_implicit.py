@@ -1,4 +1,4 @@
-"""Roots and linear systems whose solvers are not differentiated; associative scans."""
+"""Implicit differentiation of roots and linear systems; associative scans."""
 
 import tracemalloc
 

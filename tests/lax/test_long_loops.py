@@ -1,4 +1,4 @@
-"""Loops of billions of steps: compiling one takes no memory, and no time, for each step."""
+"""Loops of billions of steps: time and memory to compile do not depend on the number of steps."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""Whoever writes to what a loop or a branch gave does not write to what it was given."""
+"""Results of loops and branches do not share memory with their operands."""
 
 import numpy as np
 import pytest

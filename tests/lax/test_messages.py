@@ -1,4 +1,4 @@
-"""The words of the errors of loops and branches."""
+"""The text of errors of loops and branches."""
 
 import numpy as np
 import pytest

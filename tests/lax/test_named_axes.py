@@ -1,4 +1,4 @@
-"""Named axes: collectives against NumPy's sums and moves, derivatives against differences."""
+"""Named axes: collectives against NumPy on whole arrays, derivatives against finite differences."""
 
 import numpy as np
 import pytest

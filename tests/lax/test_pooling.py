@@ -1,4 +1,4 @@
-"""Reductions over windows, against loops in Python; ties, derivatives, batching and code."""
+"""Window reductions against Python loops; ties, derivatives, batching, compiled forms."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Progress bars of scan and fori_loop: the same results, and a bar that gets to its end."""
+"""Progress bars of scan and fori_loop: unchanged results, and a bar that reaches 100%."""
 
 import re
 import threading

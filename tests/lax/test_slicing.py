@@ -1,4 +1,4 @@
-"""Parts at traced places and sums over segments, against loops in Python."""
+"""Dynamic slices and segment sums against Python loops."""
 
 import numpy as np
 import pytest

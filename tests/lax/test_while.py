@@ -1,4 +1,4 @@
-"""while_loop against Python's loop: also backwards, also in lanes that end at different times."""
+"""while_loop against Python's while: also in reverse mode, and batched with different lengths."""
 
 import numpy as np
 import pytest

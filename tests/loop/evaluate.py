@@ -1,9 +1,8 @@
-"""Interpreter of the loop language: what a kernel means, one number after another.
+"""Reference interpreter of the loop language, one scalar operation after another.
 
-The reference for the printers. It does things in the order that they are written in, and what is in
-a band of parallel loops in any order that it is told; memory that nobody has written yet is known
-as such, and reading it is a `Fault`. Sums go as the statements say: with so many partial results,
-combined pairwise.
+Printers are tested against it. Statements are executed in order, and bands of parallel loops in any
+order that the caller gives. Uninitialised memory is tracked, and reading it is a `Fault`. Sums have
+the number of partial results that the statement says, combined pairwise.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Interpreter of kernels for a grid: blocks, and the threads between barriers, in any order.
+"""Reference interpreter of kernels for a grid: blocks, and threads between barriers, in any order.
 
-What a kernel means that says how many threads are in a team (`functrans.loop.statements.Kernel`).
-The threads of a team are coroutines, which give way at barriers. Two that touch an element without
-one between them, of which one writes, are a data race, and a `Fault`, unless both do the same in
-atomic stores; so are threads that do not come to the same barrier, or those of a warp that do not
-come to the same products of matrices.
+It executes kernels that have teams of threads (`functrans.loop.statements.Kernel`). The threads of
+a team are coroutines that yield at barriers. Two accesses of an element without a barrier in
+between, one of them a write, are a data race and a `Fault`, unless both are the same atomic
+operation. So are divergent barriers, and matrix products that the threads of a warp do not execute
+together.
 
 Of what plays a GPU in the tests, only this one has machines that are made up: with warps of two
 threads small arrays reach every form of a kernel. And it finds races that the verifier cannot,

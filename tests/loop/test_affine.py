@@ -1,4 +1,4 @@
-"""Coefficients of a loop index in index expressions, and how far apart elements lie."""
+"""Affine index expressions: coefficients of loop indices, and distances between elements."""
 
 import numpy as np
 import pytest

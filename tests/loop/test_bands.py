@@ -1,4 +1,4 @@
-"""Bands of parallel loops: what they are, what breaks them, and any order of them is as good."""
+"""Bands of parallel loops: how they are recognised, and that their order does not matter."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which powers of two divide index expressions."""
+"""The powers of two that divide index expressions."""
 
 import numpy as np
 import pytest

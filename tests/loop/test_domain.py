@@ -1,4 +1,4 @@
-"""Index expressions in all iterations at once, and bounds of what depends on data."""
+"""Index expressions evaluated for all iterations at once, and bounds of data-dependent indices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What kernels mean: the interpreter, NumPy and machine code agree on every primitive."""
+"""Semantics of kernels: the interpreter, NumPy and machine code agree for every primitive."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What kernels for a grid mean: races and barriers that do not fit are found out."""
+"""Semantics of kernels for a grid: races and divergent barriers are faults."""
 
 import numpy as np
 import pytest

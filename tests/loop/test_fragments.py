@@ -1,4 +1,4 @@
-"""How a warp shares a product: each sum is one thread's, and what is rounded to tf32."""
+"""Fragments of tensor core products: each sum belongs to one thread; rounding to tf32."""
 
 import numpy as np
 import pytest

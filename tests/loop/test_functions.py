@@ -1,4 +1,4 @@
-"""Long scalar functions as one node, and what becomes of them where code is written."""
+"""Long scalar functions as one node, and their expansion in generated code."""
 
 import numpy as np
 

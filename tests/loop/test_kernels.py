@@ -1,4 +1,4 @@
-"""Kernels: which loop threads share."""
+"""The loop of a kernel that threads share."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Places in memory of what is read through reshapes: nothing is divided, the number is right."""
+"""Flat indices of values read through reshapes: correct, and without divisions."""
 
 import numpy as np
 import pytest

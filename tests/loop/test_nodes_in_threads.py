@@ -1,4 +1,4 @@
-"""Equal nodes are one object, also when several threads make them at once."""
+"""Hash consing: equal nodes are one object, also when several threads create them."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""How many operations statements take."""
+"""Operation counts of statements."""
 
 import numpy as np
 import pytest

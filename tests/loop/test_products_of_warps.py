@@ -1,4 +1,4 @@
-"""Products that a warp does together: what they mean, and what the verifier makes of them."""
+"""Warp-level matrix products: semantics and verification."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Folds as loops: one loop for those over equal extents, long sums in levels, partial results."""
+"""Lowering of folds to loops: shared loops for equal extents, pairwise sums, partial results."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""A simplified expression means what it meant, bit for bit, also where integers wrap."""
+"""Simplification of expressions preserves every bit, also where integers wrap."""
 
 import numpy as np
 import pytest

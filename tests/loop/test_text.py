@@ -1,4 +1,4 @@
-"""Kernels as text: what an error shows, and what a reader looks at."""
+"""Kernels as text, for error messages and readers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The verifier finds every kind of broken promise, in kernels written by hand."""
+"""The verifier finds every kind of violation, in kernels written by hand."""
 
 import numpy as np
 import pytest

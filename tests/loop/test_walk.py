@@ -1,4 +1,4 @@
-"""Walking over statements: what they hold, read and write, and the same statements rewritten."""
+"""Traversal of statements: their parts, reads and writes, and rewriting."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What tests of the stages of lowering share: calling a stage, and running what comes out."""
+"""Helpers for tests of lowering stages: calling a stage, and running its result."""
 
 import inspect
 

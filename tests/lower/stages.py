@@ -1,4 +1,4 @@
-"""Every pass of the optimiser and every rewrite for the machine, and what they have to keep."""
+"""All passes of the optimiser and rewrites for the machine, and the invariants that they keep."""
 
 from functools import partial, wraps
 

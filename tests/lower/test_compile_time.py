@@ -1,4 +1,4 @@
-"""What the compiler does grows with the program, and not with its square: work is counted."""
+"""The compiler's work, which is counted, grows linearly with the program."""
 
 import sys
 

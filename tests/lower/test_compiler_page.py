@@ -1,6 +1,6 @@
-"""docs/compiler.md: one program through every stage, as the list of stages has it.
+"""docs/compiler.md shows one program after every stage of the pipeline.
 
-``python -m tests.lower.test_compiler_page`` writes the page anew.
+``python -m tests.lower.test_compiler_page`` rewrites the page.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""What a graph computes is the same after every pass and every rewrite."""
+"""Every pass and every rewrite preserves the results of graphs."""
 
 import numpy as np
 import pytest

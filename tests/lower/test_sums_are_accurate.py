@@ -1,4 +1,4 @@
-"""Rounding takes from a compiled sum about what it takes from NumPy's pairwise one."""
+"""Compiled sums are about as accurate as NumPy's pairwise sums."""
 
 import numpy as np
 import pytest

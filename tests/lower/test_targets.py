@@ -1,4 +1,4 @@
-"""Plans for machines that are made up, verified and run by the interpreter of the loop language."""
+"""Plans for fictitious targets, verified and run by the interpreter of the loop language."""
 
 import ast
 from dataclasses import fields, replace

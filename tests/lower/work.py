@@ -1,4 +1,4 @@
-"""How much of the work that a graph asks for a plan does again."""
+"""The ratio of a plan's operations to those of its graph, which measures recomputation."""
 
 from functrans import jit
 from functrans.lower import pipeline

@@ -1,4 +1,4 @@
-"""Making one call in several ways, and what is different."""
+"""Makes one call in several ways (plain, traced, batched, compiled), and reports differences."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Calls of NumPy functions that are tried with every dtype: expressions in ``a`` and ``b``.
+"""Calls of NumPy functions to be tested with every dtype, as expressions in ``a`` and ``b``.
 
-Each group says which arrays its calls take. `arrays` draws them.
+Each group defines the arrays that its calls take; `arrays` draws them.
 """
 
 import numpy as np

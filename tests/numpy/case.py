@@ -1,4 +1,4 @@
-"""What cases are made of: a call in words, and the arrays that they are about."""
+"""Test cases: the text of a call, and its arrays."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Calls of NumPy functions, each tried plain, with values in the trace, and without."""
+"""Calls of NumPy functions, each tested on plain arrays and in traces with and without values."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Assignment in place: by NumPy's functions, into what they make, through their views."""
+"""In-place assignment by NumPy's functions, into their results, and through views."""
 
 import importlib.util
 import operator

@@ -1,4 +1,4 @@
-"""NumPy's functions on bfloat16 arrays: the dtypes that NumPy gives, and its numbers."""
+"""NumPy's functions on bfloat16 arrays: dtypes and values as with NumPy."""
 
 import warnings
 

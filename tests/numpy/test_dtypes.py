@@ -1,4 +1,4 @@
-"""Every NumPy function with every dtype, and arrays without elements: as NumPy has it.
+"""Every NumPy function with every dtype, and with empty arrays, against NumPy.
 
 The calls are in calls.py. Each is made on tracers with and without values, batched and compiled.
 """

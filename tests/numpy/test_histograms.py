@@ -1,4 +1,4 @@
-"""Histograms have NumPy's counts and edges; derivatives go to the weights and to the edges."""
+"""Histograms: NumPy's counts and edges; derivatives with respect to weights and edges."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
-"""Programs have the inputs of their functions: arrays of one number are made where they are used.
+"""Constant-filled arrays are no inputs of programs, but created where they are used.
 
-As inputs they would be brought to a GPU with each call.
+As inputs, they would be copied to a GPU with each call.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""``x.item()``: a Python number, which is traced."""
+"""``x.item()`` returns a traced scalar with the type rules of a Python number."""
 
 import numpy as np
 import pytest

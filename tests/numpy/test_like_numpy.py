@@ -1,4 +1,4 @@
-"""Each NumPy function gives on traced values what it gives on arrays: values, dtypes, shapes."""
+"""NumPy functions on traced values against NumPy on arrays: values, dtypes, shapes."""
 
 import importlib.util
 import warnings

@@ -1,4 +1,4 @@
-"""Arrays of more than 32 axes, which `numpy.broadcast` does not know, and up to NumPy's 64."""
+"""Arrays of 33 to 64 axes, more than `numpy.broadcast` supports."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Indices of a dtype that has fewer numbers than an axis has elements."""
+"""Indices of a dtype too narrow for the length of the axis."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Plain values overwrite a traced array: what was there has no derivative any more."""
+"""Plain values assigned to a traced array: the overwritten elements have no derivative."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Padding with what an array holds: margins are slices where there are few of them."""
+"""Padding with elements of the array: by slices if there are few of them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""docs/numpy.md lists what of NumPy is supported, and nothing else.
+"""docs/numpy.md lists exactly the supported part of NumPy.
 
 ``python tests/numpy/test_page.py`` writes the page's lists anew.
 """

@@ -1,4 +1,4 @@
-"""Quantiles by every method, of levels that are known and of traced ones."""
+"""Quantiles by every method, for known and traced levels."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Long vectors are searched by halves, short ones by counting: the answers are NumPy's."""
+"""searchsorted: binary search in long vectors, counting in short ones; NumPy's results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums of polynomials by `numpy.polynomial`, on traced values."""
+"""Evaluation of the polynomial series of `numpy.polynomial` on traced values."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Polynomials with traced coefficients are those that NumPy makes of plain ones."""
+"""Polynomial objects with traced coefficients, against NumPy's with plain ones."""
 
 from functools import partial
 

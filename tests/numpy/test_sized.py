@@ -1,4 +1,4 @@
-"""`size=`: as many results as are asked for, NumPy's first ones, and then what fills up."""
+"""`size=`: a fixed number of results, NumPy's first ones followed by a fill value."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Arguments that NumPy and SciPy raise for are not taken for others within a trace."""
+"""Invalid arguments for which NumPy and SciPy raise also raise in a trace."""
 
 import numpy as np
 import pytest

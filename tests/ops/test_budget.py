@@ -1,4 +1,4 @@
-"""checkpoint(f, budget=...): what is kept fits into it, and pays most."""
+"""checkpoint(f, budget=...): the residuals fit the budget, and save the most recomputation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Primitives that apply an inner graph once, and functions that are not traced: rule by rule."""
+"""Primitives that apply an inner graph once, and host calls: each of their rules."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A primitive of any kind is one file: those of the page on adding them, put into the library."""
+"""A primitive is one file: the examples of docs/adding-a-primitive.md, added to the library."""
 
 import re
 import shutil

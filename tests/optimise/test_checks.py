@@ -1,4 +1,4 @@
-"""What passes promise is checked: a graph by hand that breaks each promise."""
+"""The guarantees of passes are checked: a graph written by hand violates each of them."""
 
 import pytest
 

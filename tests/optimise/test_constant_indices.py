@@ -1,4 +1,4 @@
-"""Gathers and scatters at constant positions become selections: to the bit, and with gradients."""
+"""Gathers and scatters at constant positions become slices and selections; equal bits."""
 
 import numpy as np
 import pytest

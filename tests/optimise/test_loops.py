@@ -1,4 +1,4 @@
-"""The optimiser's passes over loops: nothing twice, nothing that nobody reads."""
+"""Optimisation of loops: common subexpressions and dead code."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Loops written by hand that hold things twice, or for nobody: what is left of them."""
+"""Loops written by hand with duplicate and unused values: the optimised equations."""
 
 import numpy as np
 import pytest

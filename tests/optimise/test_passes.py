@@ -1,4 +1,4 @@
-"""The passes of the optimiser on graphs written by hand: the equations that come out."""
+"""The passes of the optimiser on graphs written by hand: the resulting equations."""
 
 import numpy as np
 import pytest

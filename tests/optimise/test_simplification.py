@@ -1,4 +1,4 @@
-"""Algebra on graphs written by hand: what each rule makes of an equation, and what it leaves."""
+"""Algebraic simplification on graphs written by hand: the effect of each rule, and its limits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each pass may be left out: results stay right, of the registry and of a program for each."""
+"""Each pass can be skipped: results of the registry, and of a program for each pass, stay right."""
 
 import re
 from itertools import chain

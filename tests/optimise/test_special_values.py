@@ -1,4 +1,4 @@
-"""The optimiser keeps every bit: NaN, infinities, signed zeros, integers that overflow."""
+"""The optimiser preserves every bit: NaN, infinities, signed zeros, integer overflow."""
 
 import numpy as np
 import pytest

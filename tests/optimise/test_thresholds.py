@@ -1,4 +1,4 @@
-"""Rewrites for a machine take their thresholds from the target that they are given."""
+"""Rewrites for a machine read their thresholds from the given target."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A derivative's copy of a loop stands for the function's own."""
+"""Twin loops: a derivative's copy of a loop replaces the function's own loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the generated tests share: primitives with their samples, and graphs of one equation."""
+"""Helpers of the generated tests: primitives with their samples, and graphs of one equation."""
 
 import functools
 import importlib

@@ -1,4 +1,4 @@
-"""Every primitive that has a compiled form: machine code gives what NumPy gives."""
+"""Every primitive with a compiled form: machine code against NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A primitive is defined whole: what its definition leaves out is declared, there or here."""
+"""Definitions of primitives are complete: every missing slot is declared, there or here."""
 
 import pytest
 

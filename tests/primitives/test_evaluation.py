@@ -1,4 +1,4 @@
-"""Every primitive: its type rule, its batching rule and its compiled form say what NumPy says."""
+"""Every primitive: its type rule, batching rule and compiled form agree with NumPy."""
 
 import itertools
 

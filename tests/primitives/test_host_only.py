@@ -1,4 +1,4 @@
-"""What compiled programs still leave for: the list of it, which may only become shorter."""
+"""The list of primitives for which compiled programs call NumPy, which may only become shorter."""
 
 import numpy as np
 import pytest

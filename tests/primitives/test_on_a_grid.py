@@ -1,7 +1,7 @@
-"""Every primitive with a kernel for a GPU: plans for a grid give what NumPy gives, in any order.
+"""Every primitive with a kernel for a GPU: plans for a grid against NumPy, in any thread order.
 
-There is no GPU. Plans are verified and evaluated, blocks and threads in random order; the text of
-kernels is emulated, and compiled to machine code.
+No GPU is needed. Plans are verified and interpreted with blocks and threads in random order; the
+text of kernels is emulated, and compiled to machine code.
 """
 
 import numpy as np

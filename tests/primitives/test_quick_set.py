@@ -1,4 +1,4 @@
-"""What `.ci/run` tries of primitives leaves out samples, and no primitive."""
+"""The quick set of `.ci/run` omits samples, but no primitive."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The sparsity pattern of each linear primitive has every element that its derivative has."""
+"""The sparsity pattern of each linear primitive contains all nonzeros of its derivative."""
 
 import numpy as np
 import pytest

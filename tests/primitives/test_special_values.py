@@ -1,4 +1,4 @@
-"""Elementwise primitives where numbers end: zeros, infinities, NaN, the extreme integers."""
+"""Elementwise primitives at special values: zeros, infinities, NaN, extreme integers."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What must hold however long the function, however many the calls, whoever else is running."""
+"""Robustness: long programs, recursion, many calls, arrays changed in between, threads."""
 
 from __future__ import annotations
 

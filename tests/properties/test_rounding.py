@@ -1,4 +1,4 @@
-"""Sums and products are rounded as NumPy rounds them, each on its own, in whatever kernel."""
+"""Sums and products are rounded separately, as in NumPy, in every kernel."""
 
 import numpy as np
 import pytest

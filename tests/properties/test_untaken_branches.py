@@ -1,4 +1,4 @@
-"""No NaN comes out of a branch of a ``where`` that was not taken, in whatever form it stands."""
+"""Branches of a ``where`` that are not taken cause no NaN, in all equivalent forms."""
 
 from __future__ import annotations
 

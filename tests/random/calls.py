@@ -1,7 +1,7 @@
-"""Calls that mean the same in `functrans.random` and in `jax.random`, and what comes out there.
+"""Calls with the same meaning in `functrans.random` and `jax.random`, and JAX's results.
 
-The numbers were made by JAX 0.10.2 with its default settings and ``jax_enable_x64``. To make them
-again, in an environment with JAX: ``python -m tests.random.calls``.
+The results are those of JAX 0.10.2 with default settings and ``jax_enable_x64``. In an environment
+with JAX, ``python -m tests.random.calls`` computes them again.
 """
 
 import importlib

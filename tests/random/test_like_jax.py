@@ -1,6 +1,6 @@
-"""`functrans.random` beside `jax.random`: the numbers it gave once, and JAX itself, if it is there.
+"""`functrans.random` against recorded results of `jax.random`, and against JAX if installed.
 
-JAX runs with 64-bit types and otherwise its default settings (``jax_threefry_partitionable``).
+JAX runs with 64-bit types and otherwise default settings (``jax_threefry_partitionable``).
 """
 
 import numpy as np

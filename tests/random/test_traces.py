@@ -1,4 +1,4 @@
-"""Stochastic trace estimates: unbiased, exact where they are said to be, and close."""
+"""Stochastic trace estimation: unbiased, exact for the documented cases, and accurate."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A plugin of pytest: everything runs as on a Python whose objects are laid out otherwise."""
+"""A pytest plugin that simulates a Python with another object layout, without native calls."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Python in processes of its own, with a cache of its own."""
+"""Runs Python code in subprocesses with a separate cache."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Small programs with code of every kind in them, and what they mean by NumPy's evaluation."""
+"""Small programs with all kinds of code, and their results by evaluation with NumPy."""
 
 from dataclasses import replace
 

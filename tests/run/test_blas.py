@@ -1,4 +1,4 @@
-"""Addresses of BLAS's and LAPACK's routines, which take everything by its address."""
+"""Addresses of BLAS and LAPACK routines, and calls by address."""
 
 import ctypes
 

@@ -1,6 +1,6 @@
-"""Programs for other CPUs, run by an emulator, in threads as well.
+"""Programs for other CPUs, run in an emulator, also with threads.
 
-CONTRIBUTING.md says what has to be installed for it.
+CONTRIBUTING.md lists what must be installed.
 """
 
 import shutil

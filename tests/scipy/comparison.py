@@ -1,4 +1,4 @@
-"""What tests of `functrans.scipy` share: a call on traced values against SciPy's on plain ones."""
+"""Helpers for tests of `functrans.scipy`: calls on traced values against SciPy on plain ones."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""`functrans.scipy.linalg`: SciPy's values, dtypes and names; derivatives; mapping; refusals."""
+"""`functrans.scipy.linalg`: SciPy's values, dtypes and names; derivatives; batching; refusals."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""`functrans.scipy`: its modules, and the message for one that it has not."""
+"""`functrans.scipy`: its modules, and the message for an unknown one."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Stand-ins for the ufuncs of `scipy.special`: they do as those do, and import SciPy if need be."""
+"""Proxies for the ufuncs of `scipy.special` behave like these, and import SciPy lazily."""
 
 import copy
 import itertools

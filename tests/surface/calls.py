@@ -1,4 +1,4 @@
-"""Calls of functions on traced values, and how what comes of them is compared with NumPy's.
+"""Calls of public functions on traced values, and the comparison of results with NumPy.
 
 Each module ``of_*.py`` beside this one has the calls of one namespace:
 

@@ -1,4 +1,4 @@
-"""Calls of `scipy.interpolate`'s functions and classes: an interpolant is called at places."""
+"""Calls of `scipy.interpolate`'s functions and classes; interpolants are evaluated."""
 
 import scipy.interpolate
 

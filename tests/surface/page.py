@@ -1,6 +1,6 @@
-"""docs/numpy-coverage.md: each public function, and whether it works on traced values.
+"""Generates docs/numpy-coverage.md: each public function, and whether it supports traced values.
 
-``python -m tests.surface.page`` writes the page anew.
+``python -m tests.surface.page`` rewrites the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/numpy-coverage.md says of each public function what becomes of it on traced values."""
+"""docs/numpy-coverage.md agrees with the behaviour of each public function on traced values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SciPy's functions that were imported by name: ours in a traced function's calls, and as ever."""
+"""Dispatch hooks in SciPy functions imported by name: ours in a trace, SciPy's otherwise."""
 
 import inspect
 import pickle

@@ -1,4 +1,4 @@
-"""Arrays that a traced function makes: plain until one is assigned a traced value."""
+"""Arrays created in a traced function stay plain until a traced value is assigned to them."""
 
 import copy
 import pickle

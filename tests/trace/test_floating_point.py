@@ -1,4 +1,4 @@
-"""NumPy's floating-point warnings: the words and the line are those of the function by itself."""
+"""NumPy's floating-point warnings in a trace have the text and the line of the plain function."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What is recorded by a look-up is what is recorded the long way."""
+"""Cached recordings of operations equal recordings without the cache."""
 
 import operator
 import sys

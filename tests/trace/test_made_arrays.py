@@ -1,4 +1,4 @@
-"""What a traced function makes of plain arrays, indexed by traced values and assigned to."""
+"""Arrays created in a traced function, indexed by traced values and assigned to."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Numba's dispatchers that get a traced value say what to call instead."""
+"""Numba functions called with traced values raise an error that names the alternative."""
 
 import numba
 import numpy as np

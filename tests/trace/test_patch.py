@@ -1,4 +1,4 @@
-"""NumPy's modules while something is traced: ours for a function's own calls, and nobody else's."""
+"""The patched module `numpy` during a trace: user code gets our functions, other code NumPy's."""
 
 import inspect
 import pickle

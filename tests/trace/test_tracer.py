@@ -1,4 +1,4 @@
-"""What a tracer answers: Python's operators and conversions, NumPy's protocols."""
+"""Tracers: Python's operators and conversions, NumPy's protocols."""
 
 import operator
 import pickle

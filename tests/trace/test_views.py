@@ -1,4 +1,4 @@
-"""Views: a tracer that is part of another one sees its assignments, and the other way round."""
+"""Views: assignments to a traced array are visible in its views, and vice versa."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sparse gradients of look-ups: what they stand for is the dense gradient, whatever reads a row."""
+"""Sparse gradients of embedding look-ups equal the dense gradient."""
 
 import re
 

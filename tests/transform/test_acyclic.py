@@ -1,4 +1,4 @@
-"""Acyclic colouring by its definition, and the entries that follow by substitution."""
+"""Acyclic colourings satisfy their definition; entries recovered by substitution."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Bands: cyclic colours, and entries that are read as diagonals."""
+"""Banded patterns: cyclic colourings, and entries read as diagonals."""
 
 import numpy as np
 import pytest

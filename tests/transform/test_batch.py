@@ -1,4 +1,4 @@
-"""Batches of graphs written by hand: one batched graph gives what a loop over the batch gives."""
+"""Batching of graphs written by hand, against a loop over the batch."""
 
 import numpy as np
 import pytest

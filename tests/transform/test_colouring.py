@@ -1,4 +1,4 @@
-"""Colourings: every entry can be read from the products, for any pattern."""
+"""Colourings: every entry can be recovered from the products, for random patterns."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Partial evaluation of graphs written by hand: what is known, what is left, and what goes over."""
+"""Partial evaluation of graphs written by hand: the known part, the rest, and the residuals."""
 
 import numpy as np
 

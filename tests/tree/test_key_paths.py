@@ -1,4 +1,4 @@
-"""Key paths as values, trees turned inside out, prefixes spread, functions with arguments."""
+"""Key paths, tree transposition, prefix broadcasting, `Partial` functions."""
 
 import pickle
 from collections import namedtuple

@@ -1,4 +1,4 @@
-"""The special functions' exact values by mpmath, and where they are compared."""
+"""Reference values of the special functions by mpmath, and their test points."""
 
 from __future__ import annotations
 

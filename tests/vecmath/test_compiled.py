@@ -1,4 +1,4 @@
-"""The functions as machine code: the same numbers as NumPy evaluates, and vector instructions."""
+"""The functions as machine code: equal to evaluation with NumPy, and vectorised."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""What evaluate() and the nodes promise, where vecmath leans on it."""
+"""Properties of evaluate() and of nodes on which vecmath relies."""
 
 from fractions import Fraction
 

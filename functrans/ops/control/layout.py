@@ -102,7 +102,7 @@ def fixpoint(start: Flags, step: Callable[[Flags], tuple[Flags, T]]) -> tuple[Fl
 
 
 STEPS = interned((), np.dtype(np.int64))
-"""The type of a number of steps."""
+"""The type of the number of steps."""
 
 
 class Scan(NamedTuple):

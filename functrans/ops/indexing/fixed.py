@@ -25,7 +25,7 @@ from functrans.ops.indexing.gather import scatter_add
 from functrans.ops.samples import cases
 
 Positions = tuple[int, ...]
-"""Positions along an axis, none of them negative."""
+"""Nonnegative positions along an axis."""
 
 
 def _along(axis: int, positions: Sequence[int]) -> tuple[slice | list[int], ...]:

@@ -25,12 +25,13 @@ class LibraryTransforms(NamedTuple):
     """Fourier transforms that are a library's. Not measured."""
 
     library: int = 2048
-    """Points from which on a transform is a library's, where there is one: beyond what a block of
-    threads has room for, kernels go through memory twice, too, and fuse with nothing in between."""
+    """The points from which on a library computes a transform, if there is one: more than fit into
+    a block of threads, so that kernels would traverse memory twice, too, without fusion in between.
+    """
     most_calls: int = 64
-    """Calls at most for one array, whose lines are not evenly spaced."""
+    """The most calls for one array whose lines are not evenly spaced."""
     largest_prime: int = 13
-    """With larger prime factors, transforms are a library's: butterflies need many registers."""
+    """With larger prime factors, a library computes transforms: butterflies need many registers."""
 
 
 SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}

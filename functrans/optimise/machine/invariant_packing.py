@@ -33,12 +33,15 @@ class InvariantPacking(NamedTuple):
     """Matrices that are packed before a loop. Measured: all but `least_steps` (LSTM, GRU)."""
 
     least_steps: int = 8
-    """Steps of a scan that are worth a copy."""
+    """The fewest steps of a scan for which packing is profitable."""
     least_bytes: int = 1 << 15
-    """Bytes of a matrix that is worth one: the nearest cache holds a smaller one."""
+    """The fewest bytes of a matrix for which it is profitable: the first-level cache holds a
+    smaller one.
+    """
     fewest_rows: int = 16
-    """Rows of a product that threads share among themselves for all steps of a loop: of fewer, a
-    large product is rather shared in each step, or done for all steps at once."""
+    """The fewest rows of a product that threads divide for all steps of a loop; with fewer, a large
+    product is shared in each step, or computed for all steps at once.
+    """
 
 
 class _Panels(NamedTuple):

@@ -45,9 +45,9 @@ class _Coalescing:
             for eqn in graph.eqns
             if eqn.primitive.regroups is not None
         }
-        """Of what is reshaped, the elements of a row of the result."""
+        """For each value that is reshaped, the number of elements of a row of the result."""
         self.inside: set[Eqn] = set()
-        """Equations of chains whose last equation has been looked at."""
+        """Equations of chains whose last equation has been visited."""
 
     def run(self) -> Graph:
         eqns: list[Eqn] = []

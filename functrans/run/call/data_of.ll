@@ -1,7 +1,7 @@
-; The address of an input's elements, if it is as a record of the table says; null if not.
+; Type check of one input: the address of its elements if it matches a record of the table, or null.
 ;
-; functrans/run/call/entry.py says what a record is, functrans/run/call/layouts.py where objects have
-; what it says.
+; functrans/run/call/entry.py documents the records, and functrans/run/call/layouts.py the offsets
+; of fields in Python's objects.
 
 define internal ptr @data_of(ptr %array, ptr %record, ptr %ndarray) {
   %type.p = getelementptr i8, ptr %array, i64 8
@@ -10,7 +10,7 @@ define internal ptr @data_of(ptr %array, ptr %record, ptr %ndarray) {
   %nd.wanted = load i64, ptr %nd.wanted.p
   %is.array = icmp eq ptr %type, %ndarray
   br i1 %is.array, label %dtype, label %number
-number:                                            ; a scalar holds its number behind its head
+number:                                            ; a scalar stores its value after the header
   %has.axes = icmp ne i64 %nd.wanted, 0
   br i1 %has.axes, label %no, label %scalar
 scalar:

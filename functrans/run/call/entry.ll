@@ -1,6 +1,7 @@
-; The function that Python calls: it checks the arrays, and collects their addresses.
+; Entry point of a program from Python: checks the arrays, collects their addresses and runs it.
 ;
-; functrans/run/call/entry.py says what of, functrans/run/call/layouts.py where objects have it.
+; functrans/run/call/entry.py documents the table, and functrans/run/call/layouts.py the offsets of
+; fields in Python's objects.
 
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyMem_RawMalloc(i64)
@@ -79,7 +80,7 @@ end:
   %status = phi i64 [ -1, %0 ], [ 5, %on.heap ], [ %left, %leave ], [ %left, %free ]
   %raised = icmp eq i64 %status, 9
   br i1 %raised, label %raise, label %return
-raise:                                             ; a signal's handler has done that
+raise:                                             ; a signal handler has already set the exception
   ret ptr null
 return:
   %result = call ptr @PyLong_FromLong(i64 %status)

@@ -1,7 +1,7 @@
-; Guards of the inline cache: whether all is as it was that a call depends on besides its arguments.
+; Guards of the inline cache: the virtual machine that checks the state outside a call's arguments.
 ;
-; functrans/run/call/guards.py says what the instructions are. They come three words each: what is to
-; be done, and two operands. Only one of them runs Python.
+; functrans/run/call/guards.py documents the instructions. Each has three words: an operation and
+; two operands. Only the operation ASK (1) runs Python code.
 
 declare void @Py_DecRef(ptr)
 declare ptr @PyCell_Get(ptr)
@@ -19,10 +19,10 @@ declare ptr @PyObject_CallObject(ptr, ptr)
 declare void @PyErr_Clear()
 declare ptr @data_of(ptr, ptr, ptr)
 
-; The inputs that are found on the way are put at %inputs.
+; Returns whether all guards hold. Objects marked as inputs are stored at %inputs.
 define internal i1 @guarded(ptr %program, ptr %inputs, ptr %ndarray, ptr %true) {
-  %in.hand.p = alloca ptr                          ; a dictionary, or a list
-  %object.p = alloca ptr                           ; whose attributes the dictionary has
+  %in.hand.p = alloca ptr                          ; the current container: a dictionary or a list
+  %object.p = alloca ptr                           ; the current object
   %position.p = alloca i64
   %key.p = alloca ptr
   %value.p = alloca ptr
@@ -60,13 +60,13 @@ step:
   ]
 ask:
   %answer = call ptr @PyObject_CallObject(ptr %first, ptr null)
-  call void @Py_DecRef(ptr %answer)                ; which does nothing for null
+  call void @Py_DecRef(ptr %answer)                ; no effect on null
   %failed = icmp eq ptr %answer, null
   %agreed = icmp eq ptr %answer, %true
   br i1 %failed, label %clear, label %test
 cell:
   %content = call ptr @PyCell_Get(ptr %first)
-  call void @Py_DecRef(ptr %content)               ; the cell has one of its own
+  call void @Py_DecRef(ptr %content)               ; the cell still holds a reference
   br label %check
 dictionary:
   store ptr %first, ptr %in.hand.p
@@ -94,7 +94,7 @@ named:
   %named.value = call ptr @PyDict_GetItemWithError(ptr %in.hand, ptr %first)
   %is.absent = icmp eq ptr %named.value, null
   br i1 %is.absent, label %named.absent, label %check
-named.absent:                                      ; or a key of the user's has raised
+named.absent:                                      ; or comparing keys has raised
   call void @PyErr_Clear()
   br label %check
 entry:
@@ -139,7 +139,7 @@ code:
   br label %check
 itself:
   br label %check
-array:                                             ; a constant, which is compared with a copy
+array:                                             ; an array of constants, compared with a copy
   %copy = load ptr, ptr %second
   %words.p = getelementptr i64, ptr %second, i64 1
   %words = load i64, ptr %words.p
@@ -163,7 +163,7 @@ word.look:
   %differing.next = or i64 %differing, %word.bits
   %w.next = add i64 %w, 1
   br label %word
-byte:                                              ; behind the last whole word
+byte:                                              ; the bytes after the last whole word
   %b = phi i64 [ 0, %word ], [ %b.next, %byte.look ]
   %odd = phi i64 [ %differing, %word ], [ %odd.next, %byte.look ]
   %bytes.left = icmp slt i64 %b, %bytes

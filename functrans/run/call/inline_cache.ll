@@ -1,7 +1,7 @@
-; Inline cache of calls: what Python calls when a compiled function is called.
+; Inline cache of calls: the call slot of the type of compiled functions.
 ;
-; functrans/run/call/inline_cache.py says what the tables are made of, and makes them. What is not as one
-; of them says goes to @usual, which Python would have called; nothing has been done by then.
+; functrans/run/call/inline_cache.py documents and builds the tables. A call that matches none of
+; them is passed on, without side effects so far, to @usual, the type's ordinary call slot.
 
 declare ptr @usual(ptr, ptr, ptr)
 declare ptr @data_of(ptr, ptr, ptr)
@@ -28,9 +28,9 @@ declare void @PyErr_Clear()
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)
 
-; Whether the arguments are as the nodes of the table say. The addresses of numbers and arrays go to
-; the slots. The nodes come one by one in breadth-first order, those inside of one behind all others
-; so far: the queue is full of objects before they are looked at.
+; Returns whether the arguments match the nodes of the table, and stores the addresses of numbers
+; and arrays in the slots. Nodes are in breadth-first order: a container appends its elements to the
+; queue, so that each object is in the queue before its node is reached.
 define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch) {
   %count.w = getelementptr i64, ptr %table, i64 5
   %count = load i64, ptr %count.w
@@ -73,7 +73,7 @@ look:
 same:
   %is.same = icmp eq ptr %one, %first
   br i1 %is.same, label %small, label %no
-tuple:                                             ; or a named one
+tuple:                                             ; or a named tuple
   %tuple.ok = icmp eq ptr %type, %first
   br i1 %tuple.ok, label %tuple.size, label %no
 tuple.size:
@@ -141,7 +141,7 @@ dict.done:
   %dict.words = add i64 %second, 3
   %after.dict = getelementptr i64, ptr %at, i64 %dict.words
   br label %next
-array:                                             ; or a scalar of NumPy's
+array:                                             ; or a NumPy scalar
   %record = getelementptr i64, ptr %at, i64 3
   %data = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
   %array.ok = icmp ne ptr %data, null
@@ -154,7 +154,7 @@ array.put:
   %array.words = add i64 %axes, 7
   %after.array = getelementptr i64, ptr %at, i64 %array.words
   br label %next
-number:                                            ; of Python's: it lies behind the head
+number:                                            ; a Python number: its value follows the header
   %number.ok = icmp eq ptr %type, %first
   br i1 %number.ok, label %number.put, label %no
 number.put:
@@ -180,21 +180,21 @@ truth:
   %is.truth = or i1 %is.true, %is.false
   %truth.value = zext i1 %is.true to i64
   br i1 %is.truth, label %written, label %no
-written:                                           ; the program takes its address
+written:                                           ; the program reads the integer from the frame
   %content = phi i64 [ %integer.value, %integer.take ], [ %truth.value, %truth ]
   %room = getelementptr i64, ptr %scratch, i64 %i
   store i64 %content, ptr %room
   %room.p = getelementptr ptr, ptr %slots, i64 %second
   store ptr %room, ptr %room.p
   br label %small
-object:                                            ; of Python's: it is passed on as it is
+object:                                            ; a Python object, passed on unchanged
   %object.ok = icmp eq ptr %type, %first
   br i1 %object.ok, label %object.put, label %no
 object.put:
   %object.p = getelementptr ptr, ptr %slots, i64 %second
   store ptr %one, ptr %object.p
   br label %small
-on.device:                                         ; an array: what is called sees on which device
+on.device:                                         ; an array on a device, which the callee checks
   %there.ok = icmp eq ptr %type, %first
   br i1 %there.ok, label %there.dtype, label %no
 there.dtype:
@@ -261,8 +261,8 @@ no:
   ret i1 0
 }
 
-; Memory for the results, whose addresses go to the slots; false if there is none. Those without
-; axes have it in the frame, 16 bytes each.
+; Allocates the results and stores their addresses in the slots; returns false if memory is short.
+; Results without axes use the frame, 16 bytes each.
 define internal i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch) {
   %count.w = getelementptr i64, ptr %table, i64 6
   %count = load i64, ptr %count.w
@@ -279,7 +279,7 @@ define internal i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr 
   %set = load ptr, ptr %set.w
   %is.large = icmp ne ptr %handler, null
   br i1 %is.large, label %choose, label %begin
-choose:                                            ; some large ones take memory of others before
+choose:                                            ; large results may reuse cached blocks
   %before = call ptr %set(ptr %handler)
   %chosen = icmp ne ptr %before, null
   br i1 %chosen, label %begin, label %not.chosen
@@ -328,7 +328,7 @@ put:
   store ptr %object, ptr %made.p
   %i.next = add i64 %i, 1
   br label %result
-lacking:                                           ; Python asks again, when it has made room
+lacking:                                           ; the ordinary call frees memory and retries
   call void @PyErr_Clear()
   call void @drop(ptr %made, i64 %i)
   br label %finish
@@ -353,7 +353,7 @@ one:
 look:
   %object.w = getelementptr i64, ptr %objects, i64 %i
   %object = load ptr, ptr %object.w
-  call void @Py_DecRef(ptr %object)                ; which does nothing for null
+  call void @Py_DecRef(ptr %object)                ; no effect on null
   br label %next
 next:
   %i.next = add i64 %i, 1
@@ -362,7 +362,7 @@ done:
   ret void
 }
 
-; Puts the results together, as the table's program for a stack says; null if that fails.
+; Assembles the results by the table's program, which is for a stack machine; null on failure.
 define internal ptr @assemble(ptr %state, ptr %table, ptr %made, ptr %scratch, ptr %stack) {
   %count.w = getelementptr i64, ptr %table, i64 6
   %count = load i64, ptr %count.w
@@ -375,7 +375,7 @@ define internal ptr @assemble(ptr %state, ptr %table, ptr %made, ptr %scratch, p
   %as.scalar.w = getelementptr i64, ptr %state, i64 5
   %as.scalar = load ptr, ptr %as.scalar.w
   br label %result
-result:                                            ; numbers first
+result:                                            ; create objects for numbers first
   %i = phi i64 [ 0, %0 ], [ %i.next, %result.next ]
   %at = phi ptr [ %records, %0 ], [ %at.next, %result.next ]
   %more = icmp slt i64 %i, %count
@@ -476,7 +476,7 @@ dict.look:
 dict.put:
   %d.next = add i64 %d, 1
   br label %dict.item
-dict.done:                                         ; which has references of its own
+dict.done:                                         ; the dictionary holds its own references
   call void @drop(ptr %bottom, i64 %operand)
   br label %push.container
 dict.fail:
@@ -518,10 +518,10 @@ done:
   ret ptr %whole
 }
 
-; What Python makes of the leaves; null if that fails.
+; Calls a Python function with the leaves; null on failure.
 define internal ptr @by_python(ptr %callable, ptr %leaves, i64 %count) {
   br label %hold
-hold:                                              ; before anything else may run
+hold:                                              ; take references before any other code can run
   %h = phi i64 [ 0, %0 ], [ %h.next, %hold.one ]
   %h.more = icmp slt i64 %h, %count
   br i1 %h.more, label %hold.one, label %make
@@ -535,7 +535,7 @@ make:
   %given = call ptr @PyTuple_New(i64 %count)
   %got = icmp ne ptr %given, null
   br i1 %got, label %one, label %failed
-one:                                               ; which takes over the references
+one:                                               ; the tuple takes over the references
   %i = phi i64 [ 0, %make ], [ %i.next, %put ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %put, label %go
@@ -554,14 +554,14 @@ failed:
   ret ptr null
 }
 
-; The call by one table. Null with %missed set: it is not for this one.
+; Attempts a call by one table. If it does not match, returns null and sets %missed.
 define internal ptr @attempt(ptr %table, ptr %args, ptr %kwargs, ptr %missed) {
   %state = load ptr, ptr %table
   %off.w = getelementptr i64, ptr %state, i64 1
   %off = load i64, ptr %off.w
   %is.on = icmp eq i64 %off, 0
   br i1 %is.on, label %outside, label %miss
-outside:                                           ; what is traced is recorded, by Python
+outside:                                           ; within a trace, the ordinary call records
   %current.w = getelementptr i64, ptr %state, i64 2
   %current = load ptr, ptr %current.w
   %none.w = getelementptr i64, ptr %state, i64 3
@@ -602,7 +602,7 @@ collecting:
   %nodes = load i64, ptr %nodes.w
   %slot.words.w = getelementptr i64, ptr %table, i64 4
   %slot.words = load i64, ptr %slot.words.w
-  %result.words = mul i64 %results, 2              ; at the start, where it is aligned to 16 bytes
+  %result.words = mul i64 %results, 2              ; at the start, aligned to 16 bytes
   %queue = getelementptr i64, ptr %scratch, i64 %result.words
   %integers = getelementptr i64, ptr %queue, i64 %nodes
   %made = getelementptr i64, ptr %integers, i64 %nodes
@@ -635,7 +635,7 @@ as.guarded:
 fitted:
   %is.native = icmp ne ptr %program, null
   br i1 %is.native, label %allocating, label %calling
-calling:                                           ; None: it is not for this one
+calling:                                           ; the result None means that it declines
   %callable.w = getelementptr i64, ptr %table, i64 9
   %callable = load ptr, ptr %callable.w
   %returned = call ptr @by_python(ptr %callable, ptr %slots, i64 %slot.words)
@@ -655,7 +655,7 @@ returning:
 allocating:
   %allocated = call i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch)
   br i1 %allocated, label %hold, label %free.missed
-hold:                                              ; while others may write to the containers
+hold:                                              ; other threads may modify the containers
   br label %hold.one
 hold.one:
   %h = phi i64 [ 0, %hold ], [ %h.next, %hold.next ]
@@ -686,8 +686,8 @@ free.heap:
   br label %end
 end:
   %failed.so = icmp ne i64 %status, 0
-  %not.raised = icmp ne i64 %status, 9             ; by a signal's handler
-  %again = and i1 %failed.so, %not.raised          ; Python does it again, and says what is wrong
+  %not.raised = icmp ne i64 %status, 9             ; unless a signal handler has raised
+  %again = and i1 %failed.so, %not.raised          ; the ordinary call repeats it and raises
   store i1 %again, ptr %missed
   ret ptr %answer
 free.missed:
@@ -720,7 +720,7 @@ keywords:
   br label %try
 try:
   %options = phi ptr [ null, %named ], [ %real, %keywords ]
-  call void @Py_IncRef(ptr %recent)                ; another thread may put something in its place
+  call void @Py_IncRef(ptr %recent)                ; another thread may replace it
   br label %one
 one:
   %i = phi i64 [ 0, %try ], [ %i.next, %other ]

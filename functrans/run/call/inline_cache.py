@@ -13,21 +13,21 @@ table is an array of 64-bit words:
           1  guards, or 0          2  address of the program (`functrans.run.call.steps`), or 0
           3  words of the frame    4  those of them that the program takes
           5  number of nodes       6  number of results
-          7  the word where the results begin, and
-          8  the word where the program that puts them together does
-          9  the allocator for large results, or 0; where there is no program, what is called
-             with the leaves: its result is the call's, if that is not None
-         10  what the program takes behind the arguments: a tuple
-         11  what stands for keyword arguments where there are none
+          7  the offset of the result records
+          8  the offset of the program that assembles the results
+          9  the allocator for large results, or 0; without a native program, the function that
+             is called with the leaves: its result is that of the call, unless it is None
+         10  the additional arguments of the program, after those of the call: a tuple
+         11  the object that stands for keyword arguments if there are none
          12  number of inputs that the guards find (`functrans.run.call.guards`)
-    from 13  for each node: its kind, two words, and more as its kind has it
+    from 13  for each node: its kind, two operands, and further words that depend on the kind
     then for each result: its dtype, its number of axes, its slot, its extents
-    then operations on a stack: a number, two words, and the keys of a dictionary
+    then stack operations: a number, two operands, and for dictionaries their keys
 
 The nodes are the trees of the call (positional arguments, keyword arguments, each input that the
-guards find, what the program takes behind them), breadth first. The frame is memory for one call:
-numbers among the results, the nodes, Python's integers, the results, the program's own frame, the
-stack.
+guards find, the additional arguments), in breadth-first order. The frame is the memory of one call:
+scalar results, the queue of nodes, converted Python integers, the results, the program's own frame
+and the stack.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-; An allocator for NumPy that keeps the memory of large results for others of the same size.
+; An allocator for NumPy that caches freed blocks of large results, by size, for reuse.
 ;
 ; Its state is an array of 64-bit words:
 ;
-;      0  whether somebody is at it (who holds Python's lock, as NumPy does, never finds it so, but
-;         there are Pythons without); who finds it so goes to the system
-;      8  how many bytes are kept
-;      9  how many may be kept
-;     10  the slot whose turn it is, for what comes and for what has to go
-;     16  sixteen slots, of two words each: the address of a block, its size (0: none)
+;      0  a try-lock (needed only in builds of Python without the GIL); a thread that finds it taken
+;         calls malloc or free directly
+;      8  bytes in the cache
+;      9  capacity in bytes
+;     10  the next slot to insert into and to evict from (round robin)
+;     16  sixteen slots of two words each: the address of a block, and its size (0: empty)
 ;
-; One of advice.ll and no_advice.ll is joined to this.
+; It is linked with one of advice.ll and no_advice.ll.
 
 declare ptr @malloc(i64)
 declare ptr @calloc(i64, i64)
@@ -71,7 +71,7 @@ try:
   %pair = cmpxchg ptr %state, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %pair, 1
   br i1 %free, label %turn, label %release
-turn:                                              ; what has been here for longest goes
+turn:                                              ; evict in order of insertion
   %next.p = getelementptr i64, ptr %state, i64 10
   %next = load i64, ptr %next.p
   %word.twice = mul i64 %next, 2

@@ -1,4 +1,4 @@
-; For a system that takes no advice about memory.
+; Stands in for advice.ll on systems without madvise.
 
 define internal void @advise(ptr %block, i64 %size) {
   ret void

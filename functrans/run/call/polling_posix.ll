@@ -1,4 +1,4 @@
-; Which thread this is, and what time, by POSIX. The number of the clock takes the place of CLOCK.
+; The identity of the current thread and the time, by POSIX. CLOCK stands for the clock's number.
 
 declare i64 @PyThread_get_thread_ident()
 declare i32 @clock_gettime(i32, ptr)

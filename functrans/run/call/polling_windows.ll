@@ -1,4 +1,4 @@
-; Which thread this is, and what time, by Windows.
+; The identity of the current thread and the time, by the Windows API.
 
 declare i32 @GetCurrentThreadId()
 declare i64 @GetTickCount64()
@@ -16,7 +16,7 @@ define internal i64 @milliseconds() {
   ret i64 %time
 }
 
-define internal i64 @nanoseconds() {               ; in two parts, neither of which overflows
+define internal i64 @nanoseconds() {               ; seconds and remainder apart, to avoid overflow
   %count.p = alloca i64
   %frequency.p = alloca i64
   call i32 @QueryPerformanceCounter(ptr %count.p)

@@ -1,7 +1,7 @@
-; The interpreter that runs a program's steps, on the addresses of its arrays.
+; Interpreter of programs: runs the steps of a program on the addresses of its arrays.
 ;
-; functrans/run/call/steps.py says what the table is made of, and makes it. Nothing here knows what
-; a Python object looks like.
+; functrans/run/call/steps.py documents and builds the table. Nothing here depends on the layout of
+; Python objects.
 
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -20,7 +20,7 @@ define internal ptr @arena(ptr %table) {
   br i1 %none, label %nothing, label %take
 nothing:
   ret ptr null
-take:                                              ; another thread may be running this program
+take:                                              ; other threads may run this program
   %kept.p = getelementptr i64, ptr %table, i64 4
   %kept = atomicrmw xchg ptr %kept.p, i64 0 acquire
   %empty = icmp eq i64 %kept, 0
@@ -49,21 +49,21 @@ define internal void @give_back(ptr %table, ptr %arena) {
   ret void
 }
 
-; What kernels call between the strips of long loops. The flag is an array of words:
+; Checks for signals, between the strips of long loops. The flag is an array of words:
 ;
 ;      0  the status
 ;      1  the address of this function
-;      2  the thread that the program was called by, or 0 if there is no Python to ask
-;      3  its state, from when on it has let go of Python's lock
-;      4  the time of the next look
-;      5  Python's main thread, which alone runs the handlers of signals
-;      6  the address of @nanoseconds if times are taken, or 0; only then are there
-;      7  the address of @took, which writes down how long something took
+;      2  the calling thread, or 0 if there is no Python whose signals to check
+;      3  the saved Python thread state, once the GIL has been released
+;      4  the time of the next check
+;      5  Python's main thread, the only one that runs signal handlers
+;      6  the address of @nanoseconds if a timeline is recorded, or 0; if so:
+;      7  the address of @took, which records the duration of a step
 ;      8  the timeline (functrans/run/call/timeline.py)
 ;      9  the number of the program
 ;     10  the number of the step
 ;
-; A program that was thought to be short lets go of the lock at the first look.
+; A program that was expected to be short releases the GIL at the first check.
 define internal void @poll(ptr %flag) {
   %thread.p = getelementptr i64, ptr %flag, i64 2
   %thread = load i64, ptr %thread.p
@@ -74,7 +74,7 @@ time:
   %next.p = getelementptr i64, ptr %flag, i64 4
   %next = load i64, ptr %next.p
   %now = call i64 @milliseconds()
-  %later = add i64 %now, 40                        ; the lock may take 5 ms, if another thread computes
+  %later = add i64 %now, 40                        ; taking the GIL may take 5 ms if it is held
   %is.first = icmp eq i64 %next, 0
   br i1 %is.first, label %begin, label %compare
 begin:
@@ -115,8 +115,8 @@ done:
   ret void
 }
 
-; Write into the timeline that a step, or a thread's share of it, has taken from some time until now.
-; What finds no room is counted.
+; Records in the timeline that a step, or a thread's share of it, has run from a given time until
+; now. Events beyond the capacity are only counted.
 define internal void @took(ptr %flag, i64 %share, i64 %start) {
   %end = call i64 @nanoseconds()
   %log.p = getelementptr i64, ptr %flag, i64 8
@@ -174,7 +174,7 @@ try:
   %lock = getelementptr i64, ptr %record, i64 1
   %pair = cmpxchg ptr %lock, i64 0, i64 1 acquire monotonic
   %free = extractvalue { i64, i1 } %pair, 1
-  br i1 %free, label %together, label %alone       ; busy: the same result on this thread alone
+  br i1 %free, label %together, label %alone       ; if the pool is busy, run on this thread
 together:
   %share.p = getelementptr i64, ptr %record, i64 2
   %share = load ptr, ptr %share.p
@@ -182,7 +182,7 @@ together:
                    i64 %threads, i64 %longest)
   store atomic i64 0, ptr %lock release, align 8
   ret void
-alone:                                             ; in pieces, to look at the signals between
+alone:                                             ; in pieces, with checks for signals in between
   %from = phi i64 [ 0, %0 ], [ 0, %maybe ], [ 0, %try ], [ %to, %go.on ]
   %far = add i64 %from, %longest
   %is.last = icmp sge i64 %far, %extent
@@ -199,7 +199,7 @@ done:
   ret void
 }
 
-define internal void @lock(ptr %record) {          ; there are Pythons without a lock of their own
+define internal void @lock(ptr %record) {          ; for builds of Python without the GIL
   %lock = getelementptr i64, ptr %record, i64 4
   br label %try
 try:
@@ -293,7 +293,7 @@ flag.done:
   %absent = xor i1 %used, true
   %lacking = and i1 %needed, %absent
   br i1 %lacking, label %refuse, label %place
-refuse:                                            ; nothing has been done yet
+refuse:                                            ; out of memory, before any step has run
   ret i64 5
 place:
   %arena.word = ptrtoint ptr %arena to i64
@@ -327,7 +327,7 @@ placed:
   %blas = load ptr, ptr %blas.p
   %blas.none = icmp eq ptr %blas, null
   br i1 %blas.none, label %ready, label %blas.enter
-blas.enter:                                        ; our threads call it: it must not start its own
+blas.enter:                                        ; limit BLAS to one thread, since ours call it
   call void @enter_blas(ptr %blas)
   br label %ready
 ready:
@@ -416,7 +416,7 @@ copy:
   store i64 %value, ptr %z.p
   %z.next = add i64 %z, 1
   br label %size
-turns.of:                                          ; which turns it is of the loops around
+turns.of:                                          ; copy the enclosing loops' iteration numbers
   %depth.p = getelementptr i64, ptr %values, i64 %size.count
   %depth = load i64, ptr %depth.p
   %first.turn = add i64 %first, %size.count
@@ -446,14 +446,14 @@ kernel.plain:
   call void @run_kernel(ptr %table, ptr %kernel, i64 %extent, i64 %grain, i64 %longest, ptr %words)
   br label %kernel.over
 kernel.over:
-  br i1 %releases, label %look, label %looked      ; short programs are over before
+  br i1 %releases, label %look, label %looked      ; short programs keep the GIL and do not check
 look:
   call void @poll(ptr %flag)
   br label %looked
 looked:
   %stopped = call i1 @is_stopped(ptr %flag)
   br i1 %stopped, label %finish, label %kernel.done
-kernel.done:                                       ; whether the innermost loop is left here
+kernel.done:                                       ; does the innermost loop end early here?
   %going.p = getelementptr i64, ptr %depth.p, i64 1
   %going = load i64, ptr %going.p
   %ends.p = getelementptr i64, ptr %depth.p, i64 4
@@ -465,7 +465,7 @@ ask.going:
   %bool = load i8, ptr %bool.p
   %goes = icmp ne i8 %bool, 0
   br i1 %goes, label %end.of, label %leave
-leave:                                             ; as if its last step were done for the last time
+leave:                                             ; continue as after its last iteration
   %s.last.p = getelementptr i64, ptr %depth.p, i64 2
   %s.last = load i64, ptr %s.last.p
   %end.left.p = getelementptr i64, ptr %depth.p, i64 3
@@ -474,7 +474,7 @@ leave:                                             ; as if its last step were do
   %innermost = sub i64 %depth, 1
   %left.p = getelementptr i64, ptr %turns, i64 %innermost
   br label %over
-end.of:                                            ; the loops that end with this step
+end.of:                                            ; advance the loops that end with this step
   %s.done = phi i64 [ %s, %kernel.done ], [ %s, %ask.going ], [ %s.over, %over ]
   %end.p = phi ptr [ %ends.p, %kernel.done ], [ %ends.p, %ask.going ], [ %end.next, %over ]
   %loop = load i64, ptr %end.p

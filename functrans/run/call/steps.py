@@ -9,20 +9,23 @@ One function interprets all programs. A program is a table of words (a NumPy arr
           7  whether to release the GIL
           8  address of the record of threads (`functrans.run.threads.pool`), or 0
           9  address of the BLAS record (`functrans.run.blas`), or 0
-         10  words of the frame    11  the word where the offsets of the temporaries begin
-         12  address of the number of the thread that looks at signals, or 0
+         10  words of the frame    11  the offset of the temporaries' records
+         12  address of the identity of the thread that checks for signals, or 0
          13  address of the log of events (`functrans.run.call.timeline`), or 0
          14  the number of the program in it
-    then for each input what `functrans.run.call.entry` checks it by
+    then for each input: its type record (`functrans.run.call.entry`)
     then for each temporary: its offset in the arena
-    then for each step: the kernel's address, the extent of its parallel loop (0: none), the grain
-        of the parts of it that threads get (0: it is not shared), how long a part of it is at most,
-        the number of its buffers and the slot of each, the number of its sizes and those, how many
-        loops are around it (its last sizes are which turns it is of them); the slot of a bool by
-        which the innermost of these is left if it is false (or -1), and then, of its last step, the
-        number and the word where it says that this loop ends; and for each loop that ends with it,
-        the innermost first, which one it is, from the outside, its turns, the number of its first
-        step and the word where that begins; at the end -1
+    then for each step:
+        the kernel's address
+        the extent of its parallel loop (0: none), the grain by which threads divide it (0: it is
+            not shared), the greatest length of a part
+        the number of its buffers and the slot of each
+        the number of its sizes and their values, the number of enclosing loops (whose iteration
+            numbers follow the sizes as arguments)
+        the slot of a bool that ends the innermost loop early if it is false (or -1); the number
+            of the last step of that loop, and the offset of the loop records of that step
+        for each loop that ends with this step, the innermost first: its depth, its number of
+            iterations, the number and the offset of its first step; at the end -1
 
 The frame is memory for one call: the slots, which hold the addresses of the arrays and then of the
 temporaries, followed by room for the argument words of the largest step. The caller stores the

@@ -1,5 +1,5 @@
-; The larger and the smaller of two floats as operations of MPI: a NaN is both, as with NumPy. (What
-; MPI's own make of a NaN, it leaves open.)
+; Maximum and minimum as MPI reduction operations that propagate NaN, as NumPy's do. (The MPI
+; standard leaves the result of its own operations for NaN undefined.)
 
 declare double @llvm.maximum.f64(double, double)
 declare double @llvm.minimum.f64(double, double)

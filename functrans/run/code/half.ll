@@ -1,8 +1,9 @@
-; Conversions of half floats for CPUs without instructions for them.
+; Software conversions of half-precision floats, for CPUs without conversion instructions.
 ;
-; LLVM calls them by the names that they have in compilers' libraries, which a process need not have:
-; __extendhfsf2, __truncsfhf2 and __truncdfhf2. They do bit for bit what the instructions do. There is
-; none from float64 to half on any x86: LLVM comes to that where it takes a sign from a float64.
+; LLVM calls them by their names in compiler runtime libraries, which need not be loaded in the
+; process: __extendhfsf2, __truncsfhf2 and __truncdfhf2. The results are bit for bit those of the
+; instructions. No x86 has an instruction from float64 to half; LLVM needs that conversion when it
+; copies the sign of a float64.
 
 define float @half_to_float(half %x) {
   %half = bitcast half %x to i16
@@ -12,9 +13,9 @@ define float @half_to_float(half %x) {
   %sign = shl i32 %sign.low, 16
   %shifted = shl i32 %magnitude, 13
   %small = bitcast i32 %shifted to float
-  %scaled = fmul float %small, 0x46F0000000000000  ; 2^112, also right for what is subnormal
+  %scaled = fmul float %small, 0x46F0000000000000  ; 2^112, also right for subnormal numbers
   %finite = bitcast float %scaled to i32
-  %special = or i32 %shifted, 2139095040           ; infinity, or NaN with what it carries
+  %special = or i32 %shifted, 2139095040           ; infinity, or NaN with its payload
   %is.nan = icmp ugt i32 %magnitude, 31744
   %quiet = or i32 %special, 4194304
   %beyond = select i1 %is.nan, i32 %quiet, i32 %special
@@ -32,12 +33,12 @@ define half @float_to_half(float %x) {
   %sign = and i32 %sign.high, 32768
   %odd.bit = lshr i32 %magnitude, 13
   %odd = and i32 %odd.bit, 1
-  %up = add i32 %magnitude, 4095                   ; to the nearest, and to an even one of two
+  %up = add i32 %magnitude, 4095                   ; round to nearest, ties to even
   %rounded = add i32 %up, %odd
   %rebased = sub i32 %rounded, 939524096
   %normal = lshr i32 %rebased, 13
   %absolute = bitcast i32 %magnitude to float
-  %aligned = fadd float %absolute, 5.000000e-01    ; whose last bit is the last of a subnormal half
+  %aligned = fadd float %absolute, 5.000000e-01    ; aligns it with the last bit of a subnormal
   %aligned.bits = bitcast float %aligned to i32
   %subnormal = sub i32 %aligned.bits, 1056964608
   %is.small = icmp ult i32 %magnitude, 947912704   ; 2^-14
@@ -64,8 +65,8 @@ define half @double_to_half(double %x) {
   %beyond = fcmp ogt double %size.back, %size
   %word = bitcast float %near to i32
   %one.less = zext i1 %beyond to i32
-  %inwards = sub i32 %word, %one.less              ; towards zero, and to an odd number:
-  %last.bit = zext i1 %inexact to i32              ; rounding that again is rounding once
+  %inwards = sub i32 %word, %one.less              ; round to odd: truncate, and set the last
+  %last.bit = zext i1 %inexact to i32              ; bit; then rounding twice is exact
   %odd = or i32 %inwards, %last.bit
   %float = bitcast i32 %odd to float
   %result = call half @float_to_half(float %float)

@@ -1,11 +1,10 @@
-; Messages, called as routines are: every argument by its address (functrans/loop/messages.py).
+; MPI calls as library routines: every argument is passed by address (functrans/loop/messages.py).
 ;
-; What a message needs of the process that sends it is in a record, which is found when this is
-; loaded. HANDLE is what the handles of MPI are: i32 with MPICH, i64, an address, with Open MPI. The
-; words of the record:
+; The process-specific arguments are in a record, which is bound when this code is loaded. HANDLE is
+; the type of MPI's handles: i32 with MPICH, i64 (an address) with Open MPI. The record's words:
 ;
 ;      0  the communicator         1  the type of the elements      2  the operation
-;      3  the number of this process   4  that of nobody            5  where a status is ignored
+;      3  the rank of this process 4  MPI_PROC_NULL                 5  MPI_STATUS_IGNORE
 
 @record = external global [6 x i64]
 

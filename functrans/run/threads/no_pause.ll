@@ -1,4 +1,4 @@
-; For a CPU without an instruction that says that it is waiting in a loop.
+; Stands in for a pause instruction on CPUs that have none.
 
 define internal void @pause() {
   ret void

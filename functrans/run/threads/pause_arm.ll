@@ -1,4 +1,4 @@
-; Tells a 64-bit Arm core that it is waiting in a loop: the hint YIELD.
+; Pause in a spin loop, on 64-bit Arm: the hint YIELD.
 
 declare void @llvm.aarch64.hint(i32)
 

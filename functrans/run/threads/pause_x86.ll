@@ -1,4 +1,4 @@
-; Tells an x86 core that it is waiting in a loop.
+; Pause in a spin loop, on x86.
 
 declare void @llvm.x86.sse2.pause()
 

@@ -1,30 +1,30 @@
-; Work sharing: a loop cut into pieces, which threads take until there are none left.
+; Work sharing: a parallel loop is divided into pieces, which threads take until none are left.
 ;
-; Whoever has a loop to share opens it, works on it itself, and waits for nobody who has not begun:
-; a thread that is slow to wake, on a machine that is busy, costs nothing but its help. The range of
-; the loop is cut into pieces, so many to each thread; who has done his own takes what is left of
-; the others'. Each thread has the same part of every loop of this length, as far as all are on time,
-; and finds in its cache what it left there.
+; The thread that opens a loop works on it, too, and at the end waits only for threads that have
+; joined: on a busy machine, a thread that is slow to wake costs no more than its missing help. Each
+; thread first takes the pieces of its own share, then steals from the shares of others. A thread's
+; share is the same part of every loop of this length, so it finds data of the previous loop in its
+; cache.
 ;
-; The record is an array of 64-bit words, in lines of eight so that what one thread writes does not
-; slow down others that read something else:
+; The record is an array of 64-bit words, divided into cache lines of eight words to avoid false
+; sharing:
 ;
-;      0  how many threads are to be used, with the one that calls
-;      1  whether a loop is open: there is one at a time
+;      0  the number of threads, including the caller
+;      1  a lock: whether a loop is open (at most one at a time)
 ;      2  the address of @share
 ;      3  the address of @worker
-;      8  the epoch: how many loops there have been
+;      8  the epoch: the number of loops opened so far
 ;      9  the state: 1 if threads may still join, plus 2 for each that has joined and not left
 ;     10  the job: kernel, data, extent, the length of a piece, number of shares
-;     16  the sleepers: how many threads wait until they are woken
+;     16  the number of sleeping threads
 ;     24  the mutex, and
-;     40  the condition variable that they wait by: sixteen words for each
+;     40  the condition variable of sleeping threads: sixteen words each
 ;     56  the shares, each in a line of its own: the next piece, the end of its pieces
 ;
 ; A kernel's data begin with the address of a flag, which functrans/run/call/steps.ll describes.
 ;
-; What a system and a CPU have for it comes from other files, of which one of each kind is joined to
-; this: posix.ll or windows.ll, and pause_x86.ll, pause_arm.ll or no_pause.ll.
+; The parts that depend on the operating system and the CPU are linked in: posix.ll or windows.ll,
+; and pause_x86.ll, pause_arm.ll or no_pause.ll.
 
 declare void @prepare(ptr, ptr)
 declare void @lock(ptr)
@@ -47,17 +47,17 @@ define void @init(ptr %record) {
 
 define internal void @share(ptr %record, ptr %kernel, ptr %data, i64 %extent, i64 %grain,
                             i64 %threads, i64 %longest) {
-  %pieces.wanted = mul i64 %threads, 4             ; so many to each thread
+  %pieces.wanted = mul i64 %threads, 4             ; four pieces for each thread
   %length.up = add i64 %extent, %pieces.wanted
   %length.less = sub i64 %length.up, 1
   %length.exact = sdiv i64 %length.less, %pieces.wanted
   %is.long = icmp sgt i64 %length.exact, 64
-  %unit = select i1 %is.long, i64 64, i64 %grain   ; whole lines of the cache, if it is long
+  %unit = select i1 %is.long, i64 64, i64 %grain   ; whole cache lines, if the loop is long
   %unit.less = sub i64 %unit, 1
   %length.more = add i64 %length.exact, %unit.less
   %unit.mask = sub i64 0, %unit
   %length.even = and i64 %length.more, %unit.mask
-  %is.longer = icmp sgt i64 %length.even, %longest ; signals are looked at between pieces
+  %is.longer = icmp sgt i64 %length.even, %longest ; signals are checked between pieces
   %length = select i1 %is.longer, i64 %longest, i64 %length.even
   %pieces.up = add i64 %extent, %length
   %pieces.less = sub i64 %pieces.up, 1
@@ -97,7 +97,7 @@ open:
   %sleepers = load atomic i64, ptr %sleepers.p seq_cst, align 8
   %some.sleep = icmp ne i64 %sleepers, 0
   br i1 %some.sleep, label %rouse, label %begin
-rouse:                                             ; who has the mutex has not gone to sleep yet
+rouse:                                             ; a thread that holds the mutex is not asleep yet
   %mutex = getelementptr i64, ptr %record, i64 24
   %condition = getelementptr i64, ptr %record, i64 40
   call void @lock(ptr %mutex)
@@ -151,7 +151,7 @@ timed:
 go:
   %began = phi i64 [ 0, %0 ], [ %start.time, %timed ]
   br label %share
-share:                                             ; one's own first
+share:                                             ; the thread's own share first
   %k = phi i64 [ 0, %go ], [ %k.next, %taken ]
   %k.next = add i64 %k, 1
   %turned = add i64 %me, %k
@@ -208,7 +208,7 @@ look:
   %at = load atomic i64, ptr %epoch acquire, align 8
   %is.new = icmp ne i64 %at, %seen
   br i1 %is.new, label %found, label %look.again
-look.again:                                        ; waking takes longer than most loops
+look.again:                                        ; spin first: waking takes longer than most loops
   call void @pause()
   %patient = icmp slt i64 %n, 2000
   br i1 %patient, label %look, label %tired

@@ -1,4 +1,4 @@
-; Mutex, condition variable and yielding, by POSIX threads.
+; Mutex, condition variable and yield, by POSIX threads.
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_cond_init(ptr, ptr)

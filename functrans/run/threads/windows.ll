@@ -1,4 +1,4 @@
-; Mutex, condition variable and yielding, by Windows: a slim lock of one word each.
+; Mutex, condition variable and yield on Windows: slim locks of one word each.
 
 declare void @AcquireSRWLockExclusive(ptr)
 declare void @ReleaseSRWLockExclusive(ptr)

@@ -1,15 +1,12 @@
 """`scipy.integrate`: differential equations, integrals of functions, integrals of samples."""
 
+from typing import Any
+
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.inside import refused
 from functrans.scipy.integrate.initial_value import odeint, solve_ivp
 from functrans.scipy.integrate.quadrature import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
-from functrans.scipy.integrate.samples import (
-    cumulative_simpson,
-    cumulative_trapezoid,
-    romb,
-    simpson,
-    trapezoid,
-)
+from functrans.scipy.integrate.samples import simpson
 
 _REFUSED = {
     "cubature": "use nquad",
@@ -28,3 +25,9 @@ __all__ = [
 globals().update(
     {name: refused(f"scipy.integrate:{name}", instead) for name, instead in _REFUSED.items()}
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _of_scipys("integrate", name)

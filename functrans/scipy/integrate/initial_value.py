@@ -180,7 +180,7 @@ def _status(success: Any) -> Any:
 
 
 class _Made(NamedTuple):
-    """What becomes of a problem."""
+    """The parts of a result of `solve_ivp`."""
 
     t: Any
     y: Any
@@ -202,7 +202,7 @@ def _refuse_unknown(t_eval: Any, events: Any) -> None:
 
 
 def _anew(problem: Problem, state: State) -> Callable[[Any], Any]:
-    """The solution as a function that solves again, up to the times that it is given."""
+    """A dense output that solves the problem again, up to the times that it is called with."""
 
     def solution(t: Any) -> Any:
         t = inexact(t)
@@ -216,7 +216,7 @@ def _anew(problem: Problem, state: State) -> Callable[[Any], Any]:
 
 
 def _nowhere(path: Path, times: Any, dense_output: bool) -> _Made:
-    """What SciPy has for an interval without length, or for a first step that fails."""
+    """SciPy's result for an interval of length 0, or if the first step fails."""
     t, y = path.start.t, path.start.y
     if times is None:
         times = np.stack([t, t])
@@ -276,7 +276,7 @@ def _problem(
 ) -> Problem:
     way = stop_gradient(end - t0)
     direction = np.where(way < 0, -1.0, 1.0)
-    least = 100 * np.finfo(np.float64).eps  # below which SciPy does not go either
+    least = 100 * np.finfo(np.float64).eps  # the smallest tolerance that SciPy uses, too
     return Problem(
         field, _METHODS[method], end, direction,
         np.maximum(stop_gradient(array(rtol)), least), stop_gradient(array(atol)), max_step,
@@ -284,7 +284,7 @@ def _problem(
 
 
 def _check_times(times: Any, t0: Any, end: Any) -> None:
-    """Raise for times that are known to be none of the solution's."""
+    """Raise if times are known to be outside the interval, or out of order."""
     if times.ndim != 1:
         raise ValueError("`t_eval` must be 1-dimensional.")
     plain = [known(x) for x in (times, t0, end)]
@@ -298,16 +298,16 @@ def _check_times(times: Any, t0: Any, end: Any) -> None:
 
 
 class _Progress(NamedTuple):
-    """A state, whether its last step has been interpolated in, and how far the times have come."""
+    """The state of the loop over steps and output times."""
 
     state: State
     used: Any
-    count: Any  # of the times up to which there is a solution
-    y: Any  # at the last of them
+    count: Any  # of the output times that have been reached
+    y: Any  # at the last of these times
 
 
 def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
-    """The solution at sorted times, and the state at the end.
+    """The solution at sorted output times, and the state at the end.
 
     Steps and times are one loop: an iteration tries a step, or interpolates at the next time. In
     two nested loops reverse mode would keep a stack of stacks.
@@ -339,8 +339,8 @@ def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
     def either(pair: Any) -> Any:
         progress, ys = pair
         steps = tries_a_step(progress)
-        # one row is written in place, the last if there is nothing to write: all rows would be
-        # copied if a branch gave them
+        # always write one row in place (the last one if there is nothing to write): a branch that
+        # returned the array would copy all rows
         row = np.where(steps, total, progress.count)
         progress = _Progress(*cond(steps, step, interpolate, progress))
         return progress, ys.at[row].set(progress.y)

@@ -21,13 +21,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class Event(NamedTuple):
-    """A function of time and solution, whose zeros are looked for."""
+    """A function of time and solution, whose zeros are located."""
 
     function: Callable[[Any, Any], Any]
     direction: float
-    """Whether it has to rise (positive) or to fall (negative) there."""
+    """Positive if only rising zeros count, negative if only falling ones do."""
     most: float
-    """At which of its zeros the solution ends."""
+    """The number of zeros after which the solution ends."""
 
 
 def event_of(function: Callable[..., Any], args: Any) -> Event:
@@ -41,27 +41,27 @@ def event_of(function: Callable[..., Any], args: Any) -> Event:
 
 
 class _Watched(NamedTuple):
-    """A state, what the events are there, and how many zeros they have had."""
+    """A state, the values of the events there, and the number of zeros of each so far."""
 
     state: State
     values: Any
     zeros: Any
-    waits: Any  # whether the next step has not been accepted
+    waits: Any  # whether the next step is still to be accepted
 
 
 class Path(NamedTuple):
-    """All accepted steps, the first axis of everything."""
+    """All accepted steps, stacked along the first axis of each field."""
 
     start: State
     steps: State
     values: Any
-    """What the events are at the start, and at the end of each step."""
+    """The values of the events at the start, and at the end of each step."""
     end: State
     """The state after the last attempt."""
 
     @property
     def length(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return int(self.steps.t.shape[0])
 
 
@@ -93,7 +93,7 @@ def path_of(problem: Problem, state: State, events: Sequence[Event]) -> Path:
     _, count = while_loop(lambda pair: unfinished(pair[0]), counted, (start, 0))
 
     def one(watched: _Watched, _: Any) -> Any:
-        """Attempts until one is accepted."""
+        """Attempt steps until one is accepted."""
         waiting = watched._replace(waits=np.ones((), bool))
         following = while_loop(lambda w: w.waits & unfinished(w), step, waiting)
         return following, (following.state, following.values)
@@ -104,14 +104,14 @@ def path_of(problem: Problem, state: State, events: Sequence[Event]) -> Path:
 
 
 def crossings(before: Any, now: Any, directions: Any) -> Any:
-    """Which events have a zero between their values, in the direction that counts."""
+    """The events that have a zero between two values, in the direction that counts."""
     up = (before <= 0) & (now >= 0)
     down = (before >= 0) & (now <= 0)
     return (up & (directions >= 0)) | (down & (directions <= 0))
 
 
 class Solution:
-    """The solution between its steps: `scipy.integrate.OdeSolution`, for traced times."""
+    """Dense output at traced times, in place of `scipy.integrate.OdeSolution`."""
 
     def __init__(self, problem: Problem, path: Path) -> None:
         self._problem, self._path = problem, path
@@ -145,7 +145,7 @@ class Found(NamedTuple):
 
 
 def zeros_of(path: Path, solution: Solution, events: Sequence[Event]) -> Found:
-    """The zeros of events in each step, which have the derivative of the equation."""
+    """The zeros of events within each step, differentiated by the implicit function theorem."""
     found = Found([[] for _ in events], [[] for _ in events], None)
     directions = np.array([event.direction for event in events])
     values = known(stop_gradient(path.values))
@@ -173,5 +173,5 @@ def _zero(event: Event, within: Callable[[Any], Any], first: Any, last: Any) -> 
 
 
 def stacked(rows: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    """Rows as an array, of which there may be none."""
+    """A list of rows, possibly empty, as an array."""
     return np.stack([array(row) for row in rows]) if rows else np.zeros((0, *shape), dtype)

@@ -38,7 +38,7 @@ _WEIGHTS = np.array([
     [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
     [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
 ])  # fmt: skip
-# of the changes in the stages: the estimate of the error, and the powers of the interpolant
+# coefficients of the stages' increments: for the error estimate, and for the interpolant
 _ERROR = np.array([-13 - 7 * _ROOT, -13 + 7 * _ROOT, -1.0]) / 3
 _POWERS = np.array([
     [13 / 3 + 7 * _ROOT / 3, -23 / 3 - 22 * _ROOT / 3, 10 / 3 + 5 * _ROOT],
@@ -62,9 +62,9 @@ def _stage_equations(field: Field, t: Any, y: Any, h: Any) -> Any:
 
 
 def _solved(problem: Problem, t: Any, y: Any, h: Any, slopes: Any) -> tuple[Any, Any]:
-    """The changes in the stages, and whether Newton's method has found them.
+    """The increments of the stages, and whether Newton's method has converged.
 
-    It uses the derivative at the beginning of the step (simplified Newton iteration).
+    The Jacobian is evaluated once, at the beginning of the step (simplified Newton iteration).
     """
     n = y.size
     matrix = np.eye(3 * n) - np.kron(_WEIGHTS, np.eye(n)) @ np.kron(np.eye(3), h * slopes)
@@ -105,12 +105,12 @@ def _implicit_step(problem: Problem, state: State) -> State:
     changes, converged = _solved(problem, t, y, h, slopes)
     y_new = y + changes[2]
     slope = problem.field(t_new, y_new)
-    # how long the steps are makes no difference to the solution: only to its error
+    # the step size affects only the error, so it is not differentiated
     scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
     matrix = _REAL_EIGENVALUE / here * np.eye(y.size) - slopes
     change = combination(_ERROR, changes) / here
     error = np.linalg.solve(matrix, stop_gradient(state.slope + change))
-    # a second filter damps stiff components of the error, where the first was not enough
+    # filter the error estimate a second time where stiff components still dominate it
     again = np.linalg.solve(matrix, stop_gradient(problem.field(t, y + error) + change))
     norm = rms(error / scale)
     norm = stop_gradient(np.where(state.rejected & (norm > 1), rms(again / scale), norm))
@@ -125,7 +125,7 @@ def _implicit_step(problem: Problem, state: State) -> State:
 
 
 def _interpolant(tableau: Any, field: Field, state: State) -> Any:
-    """Coefficients of the powers 1, 2, 3 of the part of the step."""
+    """Coefficients of the powers 1, 2, 3 of the fraction of the step."""
     return np.stack([combination(column, state.slopes) for column in _POWERS.T])
 
 

@@ -24,11 +24,11 @@ _SAFETY, _LEAST_FACTOR, _GREATEST_FACTOR = 0.9, 0.2, 10.0
 class Method(NamedTuple):
     """A Runge-Kutta method with an estimate of its error."""
 
-    tableau: Any  # what holds the coefficients: of a pair, SciPy's class
+    tableau: Any  # the object with the coefficients; for an explicit pair, SciPy's class
     error: Callable[[Any, Any, Any, Any], Any]
     interpolant: Callable[..., Any]
     value: Callable[[Any, Any], Any]
-    extra: int  # evaluations that the interpolant costs
+    extra: int  # the number of evaluations for the interpolant
     attempt: Callable[[Problem, State], State]
 
     @property
@@ -41,7 +41,7 @@ class Method(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a solution has arrived, and the step that led there."""
+    """The current time and solution, and the step that led there."""
 
     t: Any
     y: Any
@@ -56,7 +56,7 @@ class State(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """An initial value problem, and how it is to be solved."""
+    """An initial value problem, with the method and the tolerances."""
 
     field: Field
     method: Method
@@ -68,7 +68,7 @@ class Problem(NamedTuple):
 
 
 def combination(weights: Iterable[float], slopes: Iterable[Any]) -> Any:
-    """A weighted sum, without the terms of weight 0."""
+    """A weighted sum that skips terms of weight 0."""
     terms = [float(w) * k for w, k in zip(weights, slopes, strict=False) if w != 0.0]
     return sum(terms[1:], terms[0])
 
@@ -86,14 +86,14 @@ def _embedded_error(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any:
 
 
 def _matrix_interpolant(tableau: Any, field: Field, state: State) -> Any:
-    """Coefficients of the powers 1, 2, ... of the part of the step, times the step."""
+    """Coefficients of the powers 1, 2, ... of the fraction of the step, times the step."""
     h = state.t - state.t_before
     columns = [h * combination(column, state.slopes) for column in tableau.P.T]
     return np.stack(columns)
 
 
 def power_series(coefficients: Any, x: Any) -> Any:
-    """Coefficients of the powers 1, 2, ... summed up."""
+    """Evaluate a polynomial without a constant term from its coefficients."""
     value = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         value = coefficient + x * value
@@ -110,7 +110,7 @@ def _error_of_eighth_order(tableau: Any, slopes: Any, h: Any, scale: Any) -> Any
 
 
 def _interpolant_of_seventh_order(tableau: Any, field: Field, state: State) -> Any:
-    """Coefficients of x, x (1 - x), x (1 - x) x, ...; it takes three more slopes."""
+    """Coefficients of x, x (1 - x), x (1 - x) x, ...; it needs three more evaluations."""
     t, y, h = state.t_before, state.y_before, state.t - state.t_before
     slopes = list(state.slopes)
     for row, c in zip(tableau.A_EXTRA, tableau.C_EXTRA, strict=True):
@@ -132,7 +132,7 @@ def _alternating_series(coefficients: Any, x: Any) -> Any:
 
 
 def first_step(problem: Problem, t: Any, y: Any, slope: Any) -> Any:
-    """The size of a first step, from a guess at the second derivative (Hairer, section II.4)."""
+    """The first step's size, by an estimate of the second derivative (Hairer, section II.4)."""
     whole = np.abs(problem.end - t)
     scale = problem.atol + np.abs(y) * problem.rtol
     size_y, size_f = rms(y / scale), rms(slope / scale)
@@ -152,29 +152,29 @@ def first_step(problem: Problem, t: Any, y: Any, slope: Any) -> Any:
 
 
 def start(problem: Problem, t: Any, y: Any, size: Any) -> State:
-    """The state before any step; without a ``size`` the first step's is guessed."""
+    """The initial state; the size of the first step is estimated unless it is given."""
     slope = problem.field(t, y)
     evaluations = 1
     if size is None:
         size = first_step(problem, t, y, slope)
         evaluations += 1
-    # copies of one value would be one variable, whose parts the steps change apart
+    # two fields with the same value would be one variable, but the steps change them separately
     slopes = np.stack([0.0 * slope] * (problem.method.stages + 1))
     no = np.zeros((), bool)
     return State(t, y, slope, stop_gradient(size), no, no, t, y, slopes, np.asarray(evaluations))
 
 
 def attempt(problem: Problem, state: State) -> State:
-    """Try one step: the solution goes on if its error is small enough."""
+    """Try one step, and accept it if its error estimate is small enough."""
     return problem.method.attempt(problem, state)
 
 
 class Trial(NamedTuple):
-    """The step that is to be tried."""
+    """The size and the end of the step to be tried."""
 
     end: Any
     size: Any  # with its sign
-    failed: Any  # a rejected step has become too small
+    failed: Any  # the step size has become too small
 
 
 def trial(problem: Problem, state: State) -> Trial:
@@ -200,7 +200,7 @@ def _explicit_step(problem: Problem, state: State) -> State:
     y_new = y + h * combination(tableau.B, slopes)
     slope = problem.field(t_new, y_new)
     slopes.append(slope)
-    # how long the steps are makes no difference to the solution: only to its error
+    # the step size affects only the error, so it is not differentiated
     scale = problem.atol + np.maximum(np.abs(y), np.abs(y_new)) * problem.rtol
     norm = stop_gradient(problem.method.error(tableau, slopes, h, scale))
     accepted = (norm < 1) & ~failed
@@ -214,7 +214,7 @@ def _explicit_step(problem: Problem, state: State) -> State:
 
 
 class Step(NamedTuple):
-    """Where a step leads."""
+    """The result of a step."""
 
     t: Any
     y: Any
@@ -244,13 +244,13 @@ def moved(state: State, step: Step, accepted: Any, failed: Any, evaluations: Any
 
 
 def before(problem: Problem, state: State, target: Any) -> Any:
-    """Whether a solution has not arrived at a time, and can go on."""
+    """Whether a time has not been reached, and the last step has not failed."""
     unfinished = problem.direction * (state.t - problem.end) < 0
     return unfinished & (problem.direction * (state.t - target) < 0) & ~state.failed
 
 
 def interpolated(problem: Problem, state: State, t: Any) -> Any:
-    """The solution at a time within the last step; NaN where no step came that far."""
+    """The solution at a time within the last step; NaN if the time was not reached."""
     y = within_step(problem, state)(t)
     return np.where(state.failed & (problem.direction * (t - state.t) > 0), np.nan, y)
 

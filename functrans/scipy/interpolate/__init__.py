@@ -1,14 +1,14 @@
 """`scipy.interpolate`: interpolants, differentiable in data points and evaluation points.
 
-The interpolants are classes of our own under SciPy's names. They are built of plain or traced
-arrays, and take plain or traced places. Within a trace SciPy's own classes do the same.
+The interpolants are classes of our own under SciPy's names. Both the data and the evaluation points
+may be plain or traced arrays. Within a trace, SciPy's own classes behave in the same way.
 """
 
 from collections.abc import Sequence
 
 from functrans.scipy.entries import enter as _enter
 from functrans.scipy.inside import or_scipys, refused
-from functrans.scipy.interpolate import objects as _objects  # noqa: F401  SciPy's ask from now on
+from functrans.scipy.interpolate import objects as _objects  # noqa: F401  dispatch
 from functrans.scipy.interpolate.cubic import (
     Akima1DInterpolator,
     CubicHermiteSpline,

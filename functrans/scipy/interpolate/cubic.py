@@ -1,4 +1,4 @@
-"""Cubic interpolants: splines, Fritsch and Carlson's monotone ones (PCHIP), Akima's.
+"""Piecewise cubic interpolants: cubic splines, monotone cubics (PCHIP) and Akima's method.
 
 Sources: de Boor, A Practical Guide to Splines (1978), chapter IV; Fritsch and Butland, SIAM J. Sci.
 Stat. Comput. 5 (1984) for the slopes of PCHIP; Akima, J. ACM 17 (1970).
@@ -16,10 +16,10 @@ from functrans.scipy.interpolate.piecewise import PPoly, check_increasing, data_
 
 
 class CubicSpline(PPoly):
-    """The piecewise cubic through points that has two continuous derivatives.
+    """The cubic spline through data points: piecewise cubic, with two continuous derivatives.
 
-    As `scipy.interpolate.CubicSpline`, differentiable in the places, the values and the conditions
-    at the ends.
+    As `scipy.interpolate.CubicSpline`; differentiable in the evaluation points, the data and the
+    boundary conditions.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class CubicSpline(PPoly):
     y : array with n values along an axis
     axis : int
     bc_type : str or pair
-        "not-a-knot", "periodic", "clamped", "natural", or for each end one of these (but for
-        "periodic") or a pair of the order of a derivative, 1 or 2, and its value.
+        "not-a-knot", "periodic", "clamped" or "natural"; or a condition for each end: one of these
+        except "periodic", or a pair of the order of a derivative, 1 or 2, and its value.
     extrapolate : bool or "periodic", optional
 
     Examples
@@ -53,7 +53,7 @@ class CubicSpline(PPoly):
 
 
 def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
-    """The slopes for which the second derivative is continuous."""
+    """The slopes at the data points that make the second derivative continuous."""
     n = x.shape[0]
     if n < 2:
         raise ValueError("`x` must contain at least 2 elements.")
@@ -66,7 +66,7 @@ def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
     ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     if len(ends) != 2:
         raise ValueError("`bc_type` must contain 2 elements to specify start and end conditions.")
-    if n == 2:  # nothing is to be said of a third interval
+    if n == 2:  # not-a-knot needs two intervals: with one, the secant
         ends = tuple((1, None) if end == "not-a-knot" else end for end in ends)
     if n == 3 and ends == ("not-a-knot", "not-a-knot"):
         return _parabola(h, secant).reshape(n, *tail)
@@ -84,7 +84,7 @@ def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
 
 
 def _solved(n: int, rows: Any) -> Any:
-    """The solution of equations, each with its first unknown, coefficients and right-hand side."""
+    """Solve a system whose rows are tuples of first column, coefficients and right-hand side."""
     matrix = np.stack(
         [
             concatenate(
@@ -101,7 +101,7 @@ def _solved(n: int, rows: Any) -> Any:
 
 
 def _end(condition: Any, h: Any, secant: Any, tail: Any, left: bool) -> tuple[int, list[Any], Any]:
-    """The equation of an end, with the coefficients of its own slope first."""
+    """A boundary condition as a row: first column, coefficients and right-hand side."""
     n = h.shape[0] + 1
     if isinstance(condition, str):
         named = {"clamped": (1, 0.0), "natural": (2, 0.0), "not-a-knot": None}
@@ -136,7 +136,7 @@ def _parabola(h: Any, secant: Any) -> Any:
 
 
 def _periodic(n: int, h: Any, secant: Any) -> Any:
-    """The slopes where the last point is the first one again."""
+    """The slopes of a periodic spline, whose last point equals the first."""
     count = n - 1
     if count == 1:
         return np.zeros_like(concatenate([secant, secant]))
@@ -172,7 +172,7 @@ class CubicHermiteSpline(PPoly):
 
 
 class PchipInterpolator(PPoly):
-    """The piecewise cubic that rises where the points rise, as `scipy.interpolate.pchip`.
+    """Monotone piecewise cubic interpolation (PCHIP), as `scipy.interpolate.PchipInterpolator`.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Akima1DInterpolator(PPoly):
     axis : int
     method : {"akima", "makima"}
     extrapolate : bool, optional
-        No, if nothing is said.
+        False by default.
 
     Examples
     --------

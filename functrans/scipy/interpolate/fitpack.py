@@ -17,10 +17,10 @@ from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, make_interp_
 
 
 class UnivariateSpline:
-    """A spline of one variable, as `scipy.interpolate.UnivariateSpline`, through its points.
+    """An interpolating spline of one variable, as `scipy.interpolate.UnivariateSpline`.
 
-    Of points that are not traced SciPy chooses knots, and smooths; of traced ones, only the spline
-    through all points (``s=0``) has a derivative here.
+    For plain data, SciPy chooses the knots and smooths; for traced data, only the spline through
+    all points (``s=0``) is supported.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class UnivariateSpline:
         return UnivariateSpline._of(self._spline.antiderivative(n), self._ext)
 
     def integral(self, a: Any, b: Any) -> Any:
-        """The integral from a to b, of 0 outside of the points."""
+        """The integral from a to b of the spline, which counts as 0 outside its interval."""
         return self._spline.integrate(a, b, extrapolate=False)
 
     def derivatives(self, x: Any) -> Any:
-        """All derivatives at a place, from the value on."""
+        """The value and all derivatives at a point."""
         return np.stack([self._spline(x, nu) for nu in range(self._spline.k + 1)])
 
     def get_knots(self) -> Any:
@@ -128,7 +128,7 @@ _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 
 
 def _extended(spline: BSpline, x: Any, nu: int, ext: Any) -> Any:
-    """The values of a spline, with the given treatment of places outside."""
+    """The values of a spline, with the given extrapolation mode."""
     ext = _EXTENSIONS.get(ext, ext)
     x = inexact(x)
     first, last = spline.ends
@@ -177,7 +177,7 @@ def splrep(
 
 
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """The values of a spline, or its derivatives, by knots, coefficients and degree.
+    """The values or derivatives of a spline given by its knots, coefficients and degree.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
-    """The integral of a spline from a to b, of 0 outside of its interval.
+    """The integral from a to b of a spline, which counts as 0 outside its interval.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Interpolation by neighbours: in one dimension, and on grids of several."""
+"""Linear, nearest-neighbour and polynomial interpolation, in one dimension and on regular grids."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class interp1d:
         "slinear", "quadratic", "cubic", or a number.
     axis : int
     bounds_error : bool, optional
-        Whether a place outside raises, where it is known; yes, unless there is a fill value.
+        Whether a point outside raises, if its value is known; by default, unless there is a fill
+        value.
     fill_value : float, pair or "extrapolate"
-        The values outside; a pair has the value below and the one above.
+        The value outside; in a pair, the values below and above.
     assume_sorted : bool
 
     Examples
@@ -126,7 +127,7 @@ class interp1d:
 
 
 class RegularGridInterpolator:
-    """Interpolation on a grid of several dimensions, as `scipy.interpolate`'s.
+    """Interpolation on a regular grid of several dimensions, as in `scipy.interpolate`.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class RegularGridInterpolator:
     values : array of shape (m_1, ..., m_n, ...)
     method : {"linear", "nearest", "slinear", "cubic", "quintic", "pchip"}
     bounds_error : bool
-        Whether a place outside raises, where it is known.
+        Whether a point outside raises, if its value is known.
     fill_value : float or None
         The value outside; None extrapolates.
 
@@ -172,7 +173,7 @@ class RegularGridInterpolator:
         self._raises, self._fill = bounds_error, fill_value
 
     def __call__(self, xi: Any, method: str | None = None) -> Any:
-        """The values at places of shape (..., n), or at a tuple of n arrays that broadcast."""
+        """The values at points of shape (..., n), or at a tuple of n arrays that broadcast."""
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
         xi = inexact(xi)
@@ -213,7 +214,7 @@ class RegularGridInterpolator:
         return value.reshape(*shape, *self.values.shape[dimensions:])
 
     def _monotone(self, place: Any) -> Any:
-        """The value at one place, by `PchipInterpolator` along the last axis, and so on."""
+        """The value at one point, by a `PchipInterpolator` along each axis in turn."""
         value = self.values
         for i in reversed(range(len(self.grid))):
             value = PchipInterpolator(self.grid[i], value, axis=i)(place[i])
@@ -251,7 +252,7 @@ def interpn(
     bounds_error: bool = True,
     fill_value: Any = np.nan,
 ) -> Any:
-    """Values between those on a grid: a `RegularGridInterpolator`, called once.
+    """Interpolation on a regular grid at given points, by a `RegularGridInterpolator`.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def interpn(
 
 
 class BarycentricInterpolator:
-    """The polynomial through points, as `scipy.interpolate.BarycentricInterpolator`.
+    """The interpolating polynomial, as `scipy.interpolate.BarycentricInterpolator`.
 
     Examples
     --------
@@ -285,7 +286,7 @@ class BarycentricInterpolator:
     def __call__(self, x: Any) -> Any:
         """The values at places of any shape."""
         places = inexact(x)
-        # the polynomials of Lagrange, which need no quotient that is 0 / 0 at the points themselves
+        # by Lagrange polynomials, since barycentric weights divide 0 by 0 at the data points
         own = np.eye(self.xi.shape[0], dtype=bool)
         factors = np.where(own, 1.0, places.reshape(-1)[:, None, None] - self.xi)
         basis = np.prod(factors, axis=-1) * self._weights
@@ -295,9 +296,9 @@ class BarycentricInterpolator:
 def barycentric_interpolate(
     xi: Any, yi: Any, x: Any, axis: int = 0, *, der: int = 0, rng: Any = None
 ) -> Any:
-    """The polynomial through points, at places: a sum of Lagrange's polynomials.
+    """The interpolating polynomial at given points, as a sum of Lagrange polynomials.
 
-    ``rng``, by which SciPy puts the points in an order, makes no difference here.
+    ``rng``, with which SciPy permutes the data points, has no effect here.
 
     Examples
     --------

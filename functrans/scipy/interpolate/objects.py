@@ -1,4 +1,4 @@
-"""SciPy's interpolator objects in a trace: with traced data, or evaluated at traced points."""
+"""Dispatch of SciPy's interpolator classes within a trace, for traced data or traced points."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _CLASSES: dict[type, tuple[str, Callable[[Any], Any]]] = {
     RBFInterpolator: ("__call__", _radial),
     NearestNDInterpolator: ("__call__", _nearest),
 }
-"""The methods of each class that ask, and what one of ours is made of one of SciPy's by."""
+"""For each class, the methods that dispatch, and the conversion of SciPy's object to ours."""
 
 for _ours, (_methods, _like) in _CLASSES.items():
     enter_class(f"scipy.interpolate:{_ours.__name__}", _ours, _methods, _like)

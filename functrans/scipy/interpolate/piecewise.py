@@ -18,19 +18,20 @@ _scipys_ppoly = lazy("scipy.interpolate:PPoly")
 class PPoly:
     """A polynomial on each of several intervals, as `scipy.interpolate.PPoly`.
 
-    Coefficients, breakpoints and places may be plain or traced; it is differentiable in all of
-    them. At a breakpoint the derivative is that to its right.
+    Coefficients, breakpoints and evaluation points may be plain or traced; the result is
+    differentiable in all of them. At a breakpoint, the derivative is the one to its right.
 
     Parameters
     ----------
     c : array of shape (k, m, ...)
-        Of the powers k - 1, ..., 1, 0 of the distance from the left end of each interval.
+        Coefficients of the powers k - 1, ..., 1, 0 of the distance from the left end of each
+        interval.
     x : array of shape (m + 1,)
         Breakpoints, in increasing order.
     extrapolate : bool or "periodic"
-        Whether the first and the last polynomial go on outside; else it is NaN there.
+        Whether the first and the last polynomial continue outside; otherwise values there are NaN.
     axis : int
-        Where the axis of the places is in the values.
+        The position of the axis of evaluation points in the values.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class PPoly:
         return PPoly(c, self.x, self.extrapolate if extrapolate is None else extrapolate, self.axis)
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """The values, or the ``nu``-th derivatives, at places of any shape."""
+        """The values, or the ``nu``-th derivatives, at points of any shape."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         if nu < 0:
             raise ValueError("Order of derivative cannot be negative")
@@ -83,7 +84,7 @@ class PPoly:
         return placed(value, places.shape, self.axis)
 
     def __getattr__(self, name: str) -> Any:
-        """What is not here (``roots``, ``solve``) is SciPy's, of plain coefficients."""
+        """Other methods (``roots``, ``solve``) are SciPy's, and need plain coefficients."""
         if name.startswith("_") or not {"c", "x"} <= vars(self).keys():
             raise AttributeError(name)
         return getattr(_scipys_ppoly(self.c, self.x, self.extrapolate, self.axis), name)
@@ -134,7 +135,7 @@ class PPoly:
 
 
 def placed(values: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """Values along a first axis of places, with the shape of the places where the axis belongs."""
+    """Reshape the first axis of values to the evaluation points' shape, and move it to ``axis``."""
     values = values.reshape((*shape, *values.shape[1:]))
     if axis == 0:
         return values
@@ -144,14 +145,14 @@ def placed(values: Any, shape: tuple[int, ...], axis: int) -> Any:
 
 
 def check_increasing(x: Any) -> None:
-    """Raise if places are known not to increase."""
+    """Raise if abscissas are known not to increase."""
     plain = known(x)
     if plain is not None and np.any(np.diff(plain) <= 0):
         raise ValueError("`x` must be strictly increasing sequence.")
 
 
 def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
-    """Places, and values with the axis of the places first."""
+    """Abscissas, and the data with the interpolation axis moved to the front."""
     x, y = inexact(x), inexact(y)
     axis = axis_of(axis, y.ndim)
     y = np.moveaxis(y, axis, 0)
@@ -164,7 +165,7 @@ def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def hermite(x: Any, y: Any, slopes: Any, axis: int, extrapolate: Any) -> tuple[Any, Any, Any, int]:
-    """What makes a `PPoly` of the cubics with given values and slopes at breakpoints."""
+    """The arguments of the `PPoly` of the cubics with given values and slopes at breakpoints."""
     h = np.diff(x).reshape(-1, *[1] * (y.ndim - 1))
     secant = np.diff(y, axis=0) / h
     bend = (slopes[:-1] + slopes[1:] - 2 * secant) / h

@@ -1,4 +1,4 @@
-"""Interpolation between scattered points: radial functions, and linear on triangles.
+"""Interpolation of scattered data: radial basis functions, and piecewise linear on triangulations.
 
 Sources: Fasshauer, Meshfree Approximation Methods with Matlab (2007), for sums of radial functions
 and polynomials; SciPy's documentation for the kernels.
@@ -33,7 +33,7 @@ def _thin_plate(squared: Any) -> Any:
 
 def _odd(power: int, sign: int) -> Any:
     def kernel(squared: Any) -> Any:
-        # of a distance of 0 the root has no derivative, and its power the derivative 0
+        # the root has no derivative at distance 0, but its powers have the derivative 0
         nothing = squared == 0
         root = np.sqrt(np.where(nothing, 1.0, squared))
         return sign * np.where(nothing, 0.0, root * squared ** (power // 2))
@@ -58,9 +58,10 @@ _SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
 
 
 class RBFInterpolator:
-    """A sum of radial functions and a polynomial through points, as `scipy.interpolate`'s.
+    """Radial basis function interpolation, as `scipy.interpolate.RBFInterpolator`.
 
-    It is differentiable in the places, the points, the values, ``smoothing`` and ``epsilon``.
+    The interpolant is a sum of radial functions and a polynomial. It is differentiable in the
+    evaluation points, the data points, the values, ``smoothing`` and ``epsilon``.
 
     Parameters
     ----------
@@ -69,12 +70,12 @@ class RBFInterpolator:
     d : array of shape (n, ...)
         The values.
     neighbors : None
-        All points count; which are near would be a choice.
+        All points are used: the nearest ones depend on the values, so they cannot be traced.
     smoothing : float or array of shape (n,)
     kernel : str
     epsilon : float
     degree : int, optional
-        Of the polynomial; -1 for none.
+        The degree of the polynomial; -1 for none.
 
     Examples
     --------
@@ -150,7 +151,7 @@ class RBFInterpolator:
         )
 
     def __call__(self, x: Any) -> Any:
-        """The values at places of shape (m, d)."""
+        """The values at points of shape (m, d)."""
         x = inexact(x)
         if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
             raise ValueError("`x` must be 2-dimensional, with a column for each of those of `y`.")
@@ -159,7 +160,7 @@ class RBFInterpolator:
 
 
 def _powers(dimensions: int, degree: int) -> list[tuple[int, ...]]:
-    """The exponents of all monomials up to a degree."""
+    """The exponents of all monomials up to a given degree."""
     every = itertools.product(range(degree + 1), repeat=dimensions)
     return sorted((p for p in every if sum(p) <= degree), key=sum)
 
@@ -168,7 +169,7 @@ def _powers(dimensions: int, degree: int) -> list[tuple[int, ...]]:
 
 
 def _points(points: Any, what: str) -> Any:
-    """Points that are not traced, as rows."""
+    """Data points as rows; they must not be traced."""
     if holds_tracer(points):
         refuse(
             f"scipy.interpolate.{what} with points that are traced",
@@ -187,23 +188,23 @@ def _places(xi: Any) -> Any:
 
 
 def _found(find: Any, places: Any) -> Any:
-    """Indices that a search on the host finds for places of shape (m, d)."""
+    """The indices found by a search on the host for points of shape (m, d)."""
     look_up = callback(find, out_types=Aval(places.shape[:1], np.int64))
     return look_up(stop_gradient(places))
 
 
 class LinearNDInterpolator:
-    """Linear interpolation on the triangles of points, as `scipy.interpolate`'s.
+    """Linear interpolation on a Delaunay triangulation, as in `scipy.interpolate`.
 
-    The triangles are those of the points, which have to be known; it is differentiable in the
-    places and in the values.
+    The data points must not be traced, since they are triangulated when the function is traced. The
+    interpolant is differentiable in the evaluation points and in the values.
 
     Parameters
     ----------
     points : array of shape (n, d)
     values : array of shape (n, ...)
     fill_value : float
-        The value outside of the triangles.
+        The value outside the convex hull.
     rescale : bool
 
     Examples
@@ -246,7 +247,7 @@ class LinearNDInterpolator:
 
 
 class NearestNDInterpolator:
-    """The value of the nearest of points, as `scipy.interpolate`'s; they have to be known.
+    """Nearest-neighbour interpolation, as in `scipy.interpolate`; data points must not be traced.
 
     Examples
     --------
@@ -284,7 +285,7 @@ def griddata(
     fill_value: Any = np.nan,
     rescale: bool = False,
 ) -> Any:
-    """Values between scattered points of several dimensions, which have to be known.
+    """Interpolation of scattered data at given points; the data points must not be traced.
 
     Parameters
     ----------

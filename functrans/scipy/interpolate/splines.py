@@ -19,18 +19,18 @@ SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline throu
 
 
 class BSpline:
-    """A spline by its knots and coefficients, as `scipy.interpolate.BSpline`.
+    """A spline given by its knots and coefficients, as `scipy.interpolate.BSpline`.
 
-    It is differentiable in the places, the coefficients and the knots.
+    It is differentiable in the evaluation points, the coefficients and the knots.
 
     Parameters
     ----------
-    t : array of shape (n + k + 1,), not decreasing
+    t : array of shape (n + k + 1,), nondecreasing
     c : array with at least n values along an axis
     k : int
         The degree.
     extrapolate : bool or "periodic"
-        Whether the first and the last polynomial go on outside; else it is NaN there.
+        Whether the first and the last polynomial continue outside; otherwise values there are NaN.
     axis : int
 
     Examples
@@ -63,7 +63,7 @@ class BSpline:
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """Where the base interval begins and ends."""
+        """The ends of the base interval."""
         return self.t[self.k], self.t[-self.k - 1]
 
     def _like(self, t: Any, c: Any, k: int, extrapolate: Any = None) -> BSpline:
@@ -72,7 +72,7 @@ class BSpline:
         return found
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        """The values, or the ``nu``-th derivatives, at places of any shape."""
+        """The values, or the ``nu``-th derivatives, at points of any shape."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
@@ -89,7 +89,7 @@ class BSpline:
         return placed(value, places.shape, self.axis)
 
     def _at(self, x: Any) -> Any:
-        """The values at a vector of places, by the recurrence of de Boor."""
+        """The values at a vector of points, by de Boor's recurrence."""
         t, k = self.t, self.k
         interval = interval_of(t, k, x)
         tail = [1] * (self.c.ndim - 1)
@@ -117,7 +117,7 @@ class BSpline:
         return self._like(t[1:-1], slopes, k - 1).derivative(nu - 1)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
-        """An integral, which is 0 at the first knot of the base interval."""
+        """The antiderivative that is 0 at the first knot of the base interval."""
         if nu <= 0:
             return self.derivative(-nu)
         t, c, k = self.tck
@@ -149,10 +149,10 @@ class BSpline:
 
 
 def interval_of(t: Any, k: int, x: Any) -> Any:
-    """The index of the knot to the left of places, of an interval that is not empty."""
+    """The index of the nonempty knot interval that contains each point."""
     first, last = t[k], t[-k - 1]
     lowest = np.searchsorted(t, first, side="right") - 1
-    # steps have a value of their own at the end
+    # a piecewise constant spline has a value of its own at the right end
     highest = np.searchsorted(t, last, side="left") - 1 if k else t.shape[0] - 2
     return np.clip(np.searchsorted(t, x, side="right") - 1, lowest, highest)
 
@@ -223,7 +223,7 @@ _NAMED = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)], "not-a-knot": []}
 
 
 def _conditions(end: Any, tail: tuple[int, ...]) -> list[tuple[int, Any]]:
-    """The derivatives that are given at an end, by their orders, as vectors."""
+    """The derivatives prescribed at an end, as vectors, with their orders."""
     if end is None:
         return []
     if isinstance(end, str):
@@ -234,7 +234,7 @@ def _conditions(end: Any, tail: tuple[int, ...]) -> list[tuple[int, Any]]:
 
 
 def _knots(x: Any, k: int) -> Any:
-    """As many knots as there are points: the first and the last of them are not knots."""
+    """Not-a-knot knots: the points (midpoints for even degrees) without those next to the ends."""
     half = k // 2
     inner = (
         x[half + 1 : -half - 1] if k % 2 else ((x[1:] + x[:-1]) / 2)[half : x.shape[0] - 1 - half]
@@ -265,10 +265,11 @@ def _periodic_knots(x: Any, k: int) -> Any:
 
 
 def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axis: int = 0) -> Any:
-    """The natural cubic spline that weighs closeness to points against bending.
+    """The smoothing spline: the natural cubic spline of least penalised squared error.
 
-    It minimises ``sum(w * (y - f(x))**2) + lam * integral(f''**2)``; differentiable in everything,
-    ``lam`` included. Source: Green and Silverman, Nonparametric Regression (1994), section 2.3.
+    It minimises ``sum(w * (y - f(x))**2) + lam * integral(f''**2)``, and is differentiable in all
+    arguments, including ``lam``. Source: Green and Silverman, Nonparametric Regression (1994),
+    section 2.3.
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
     y : array with n values along an axis
     w : array of shape (n,), optional
     lam : float
-        It has to be given: SciPy's choice by cross-validation has no derivative here.
+        Required: SciPy's default, a choice by generalised cross-validation, is not supported.
 
     Returns
     -------
@@ -297,7 +298,7 @@ def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, *, axi
     n = x.shape[0]
     h = np.diff(x)
     one = np.eye(n)
-    # second differences of the values, and the products of hat functions
+    # the matrices of second differences, and of integrals of products of hat functions
     bends = ((one[2:] - one[1:-1]) / h[1:, None]) - ((one[1:-1] - one[:-2]) / h[:-1, None])
     beside = np.diag(np.ones(n - 3), 1) * h[1:, None][: n - 2]
     hats = (np.diag(h[:-1] + h[1:]) * 2 + beside + beside.T) / 6

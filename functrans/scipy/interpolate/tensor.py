@@ -18,7 +18,7 @@ from functrans.scipy.interpolate.splines import SMOOTHING, BSpline, interval_of,
 
 
 def local_basis(t: Any, k: int, x: Any) -> tuple[Any, list[Any]]:
-    """The B-splines that are not 0 at places: the index of the first, and the values of k + 1."""
+    """The nonzero B-splines at each point: the index of the first, and the values of all k + 1."""
     interval = interval_of(t, k, x)
     values = [np.ones_like(x)]
     for level in range(1, k + 1):
@@ -44,7 +44,7 @@ def coefficients(axes: Any, values: Any, degrees: Any) -> tuple[list[Any], Any]:
 
 
 def evaluated(knots: Any, c: Any, degrees: Any, places: Any) -> Any:
-    """The spline at m places, given as a vector for each axis."""
+    """The spline at m points, given as one vector of coordinates for each axis."""
     bases = [local_basis(t, k, x) for t, k, x in zip(knots, degrees, places, strict=True)]
     sizes = c.shape[: len(knots)]
     flat = c.reshape(-1, *c.shape[len(sizes) :])
@@ -60,15 +60,15 @@ def evaluated(knots: Any, c: Any, degrees: Any, places: Any) -> Any:
 
 
 def differentiated(t: Any, c: Any, k: int, axis: int, nu: int) -> tuple[Any, Any, int]:
-    """Knots, coefficients and degree of a derivative along an axis."""
+    """Knots, coefficients and degree of the derivative along an axis."""
     t, c, k = BSpline(t, c, k, axis=axis).derivative(nu).tck
     return t, np.moveaxis(c, 0, axis), k
 
 
 class RectBivariateSpline:
-    """The spline through values on a rectangular grid, as `scipy.interpolate`'s.
+    """The tensor-product spline through values on a rectangular grid, as in `scipy.interpolate`.
 
-    It is differentiable in the places, the values and the axes of the grid.
+    It is differentiable in the evaluation points, the values and the axes of the grid.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class RectBivariateSpline:
     z : array of shape (m, n)
     kx, ky : int
     s : float
-        0: smoothing has no derivative here.
+        Must be 0: smoothing is not supported.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class RectBivariateSpline:
 
     @classmethod
     def of(cls, spline: Any) -> RectBivariateSpline:
-        """The one that has the knots and coefficients of one of SciPy's."""
+        """Convert a spline of SciPy's, by its knots and coefficients."""
         self = object.__new__(cls)
         tx, ty, c = spline.tck
         self._degrees = spline.degrees
@@ -118,14 +118,14 @@ class RectBivariateSpline:
         return self
 
     def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
-        """The values, or derivatives, on the grid of two axes, or at places that broadcast."""
+        """The values or derivatives on the grid of two vectors, or at broadcast points."""
         if not grid:
             return self.ev(x, y, dx, dy)
         x, y = np.atleast_1d(inexact(x)), np.atleast_1d(inexact(y))
         return self.ev(x[:, None], y, dx, dy)
 
     def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
-        """The values, or derivatives, at places that broadcast."""
+        """The values or derivatives at broadcast points."""
         (tx, ty), c, (kx, ky) = self._knots, self._c, self._degrees
         places = np.broadcast_arrays(inexact(xi), inexact(yi))
         ends = [(t[k], t[-k - 1]) for t, k in ((tx, kx), (ty, ky))]

@@ -1,6 +1,6 @@
 """Linear algebra: the functions of `scipy.linalg`, on arrays and on traced values.
 
-A function that has no traced form takes plain arrays, and says of traced ones what to write
+A function without a traced form takes plain arrays; for traced ones, its error says what to write
 instead.
 """
 
@@ -117,7 +117,7 @@ _INSTEAD = {
     "qr_update": _NO_UPDATE,
     "qz": _NO_PENCIL,
 }
-"""What has no traced form, and what to write instead."""
+"""The functions without a traced form, and what to write instead."""
 
 __all__ = [
     "bandwidth", "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cho_solve_banded",
@@ -139,7 +139,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(_scipy, name):
         raise AttributeError(f"functrans.scipy.linalg has no {name!r}")
-    # what takes numbers or gives constants is SciPy's own
+    # functions of sizes alone, whose results are constants, are SciPy's own
     found = getattr(_scipy, name)
     return _refused(found, _INSTEAD[name]) if name in _INSTEAD else found
 

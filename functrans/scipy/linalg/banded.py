@@ -1,4 +1,4 @@
-"""Systems with few diagonals, and with structure: banded, Toeplitz, circulant."""
+"""Linear systems with structured matrices: banded, Toeplitz and circulant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _solved(bands: Any, b: Any, upper: int) -> Any:
-    """The solution for a vector or for columns, with leading axes broadcast."""
+    """The solution for a vector or for several columns, with broadcast leading axes."""
     is_vector = b.ndim == 1
     columns = expand_axes(b, (1,)) if is_vector else b
     leading = broadcast_leading(bands.shape[:-2], columns.shape[:-2])
@@ -41,12 +41,12 @@ def _solved(bands: Any, b: Any, upper: int) -> Any:
 
 @answers(scipy.linalg.solve_banded)
 def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
-    """``x`` with ``a @ x = b``, where ``a`` has few diagonals.
+    """Solve ``a @ x = b`` for ``x``, where ``a`` is banded.
 
     Parameters
     ----------
     l_and_u : pair of int
-        How many diagonals there are below and above the main one.
+        The numbers of diagonals below and above the main one.
     ab : array of shape (..., l + u + 1, M)
         The diagonals, with ``ab[u + i - j, j] == a[i, j]``.
     b : array of shape (M,) or (..., M, K)
@@ -71,7 +71,7 @@ def solve_banded(l_and_u: Any, ab: Any, b: Any) -> Any:
 
 
 def _whole(half: Any, lower: bool) -> Any:
-    """All diagonals of Hermitian matrices that are given by half of them: the main one is real."""
+    """All diagonals of Hermitian matrices of which the upper or lower ones are given."""
     count = half.shape[-2]
     main = rows_of(half, 0, 1) if lower else rows_of(half, count - 1, count)
     main = (main + conj(main)) * 0.5
@@ -83,7 +83,7 @@ def _whole(half: Any, lower: bool) -> Any:
 
 
 def matrix_of_half(half: Any, lower: bool) -> Any:
-    """Hermitian matrices that are given by half of their diagonals."""
+    """Hermitian matrices from their upper or lower diagonals."""
     bands = _whole(half, lower)
     upper = (bands.shape[-2] - 1) // 2
     n = bands.shape[-1]
@@ -96,13 +96,13 @@ def matrix_of_half(half: Any, lower: bool) -> Any:
 
 @answers(scipy.linalg.solveh_banded)
 def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
-    """``x`` with ``a @ x = b``, where ``a`` is Hermitian, definite, and has few diagonals.
+    """Solve ``a @ x = b`` for ``x``, where ``a`` is banded, Hermitian and positive definite.
 
     Parameters
     ----------
     ab : array of shape (..., u + 1, M)
-        Half of the diagonals: ``ab[u + i - j, j] == a[i, j]``, or ``ab[i - j, j] == a[i, j]`` if
-        they are the `lower` ones.
+        The upper diagonals, with ``ab[u + i - j, j] == a[i, j]``, or if ``lower`` is true the lower
+        ones, with ``ab[i - j, j] == a[i, j]``.
     b : array of shape (M,) or (..., M, K)
     """
     half = inexact(ab)
@@ -111,9 +111,9 @@ def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cholesky_banded)
 def cholesky_banded(ab: Any, lower: bool = False) -> Any:
-    """The Cholesky factor of Hermitian matrices with few diagonals, as such diagonals.
+    """The Cholesky factor of banded Hermitian matrices, in banded form.
 
-    The matrix is filled in: memory and time are those of `cholesky`.
+    The matrix is converted to dense form, so memory and time are those of `cholesky`.
     """
     half = inexact(ab)
     count, n = half.shape[-2:]
@@ -122,7 +122,7 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
     for i in range(count):
         offset = -i if lower else count - 1 - i
         diagonal = fnp.linalg.diagonal(factor, offset=offset)
-        # elements outside of the matrix are unchanged
+        # elements of ``ab`` outside the matrix are kept
         size = diagonal.shape[-1]
         outside = half[..., i, size:] if lower else half[..., i, : n - size]
         rows.append(fnp.concatenate([diagonal, outside] if lower else [outside, diagonal], -1))
@@ -131,7 +131,7 @@ def cholesky_banded(ab: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cho_solve_banded)
 def cho_solve_banded(cb_and_lower: Any, b: Any) -> Any:
-    """``x`` with ``a @ x = b``, from the factor of ``a`` that `cholesky_banded` gives."""
+    """Solve ``a @ x = b`` for ``x``, given the factor of ``a`` from `cholesky_banded`."""
     factor, lower = cb_and_lower
     half = inexact(factor)
     last = half.shape[-2] - 1
@@ -152,16 +152,16 @@ def _toeplitz_of(c_or_cr: Any) -> Any:
 
 @answers(scipy.linalg.solve_toeplitz)
 def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
-    """``x`` with ``a @ x = b``, where ``a`` is the Toeplitz matrix of a column, and of a row.
+    """Solve ``a @ x = b`` for ``x``, where ``a`` is the Toeplitz matrix of a first column and row.
 
-    The matrix is filled in: memory and time are those of `solve`.
+    The matrix is converted to dense form, so memory and time are those of `solve`.
     """
     return ops.solve(_toeplitz_of(c_or_cr), double(b))
 
 
 @answers(scipy.linalg.matmul_toeplitz)
 def matmul_toeplitz(c_or_cr: Any, x: Any) -> Any:
-    """The Toeplitz matrix of a column, and of a row, times ``x``. The matrix is filled in."""
+    """The Toeplitz matrix of a first column and row, in dense form, times ``x``."""
     return product(_toeplitz_of(c_or_cr), double(x))
 
 
@@ -175,11 +175,12 @@ def solve_circulant(
     baxis: int = 0,
     outaxis: int = 0,
 ) -> Any:
-    """``x`` with ``circulant(c) @ x = b``; for other axes and leading ones see SciPy's.
+    """Solve ``circulant(c) @ x = b`` for ``x``; the axis arguments are those of SciPy.
 
-    The matrix is filled in: memory and time are those of `solve`. A singular matrix raises, one
-    that is nearly so where it is known: under `jit` and `vmap` it is not. With
-    ``singular="lstsq"``, ``x`` is that of least squares, by Fourier transforms.
+    The matrix is converted to dense form, so memory and time are those of `solve`. A singular
+    matrix raises; a nearly singular one raises only if its values are known, which they are not
+    under `jit` and `vmap`. With ``singular="lstsq"``, ``x`` is the least-squares solution, computed
+    by Fourier transforms.
     """
     column = fnp.moveaxis(inexact(c), caxis, -1)
     right = fnp.moveaxis(inexact(b), baxis, -1)
@@ -199,7 +200,7 @@ def solve_circulant(
 
 
 def _next_to_nothing(values: Any, tol: Any) -> Any:
-    """Which eigenvalues are no more than rounding errors, or than a tolerance."""
+    """The eigenvalues that count as 0: at most a tolerance, by default that of rounding errors."""
     sizes = abs(values)
     if tol is None:
         eps = float(np.finfo(float).eps)

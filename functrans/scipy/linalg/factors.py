@@ -46,13 +46,13 @@ __all__ = [
 
 @answers(scipy.linalg.cholesky)
 def cholesky(a: Any, lower: bool = False) -> Any:
-    """The triangular factor of positive definite matrices, of which one triangle is read.
+    """The Cholesky factor of positive definite matrices, of which only one triangle is read.
 
     Parameters
     ----------
     a : array of shape (..., M, M)
     lower : bool
-        Whether ``a = L @ L.conj().T`` is asked for, and not ``a = U.conj().T @ U``.
+        Whether the factor is L in ``a = L @ L.conj().T`` or U in ``a = U.conj().T @ U``.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 @answers(scipy.linalg.cho_factor)
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """The factor of `cholesky` for `cho_solve`; the other triangle has no meaning."""
+    """The Cholesky factor for `cho_solve`; the values of the other triangle are undefined."""
     x = inexact(a)
     return cholesky_of(x, lower) + triangle(x, lower=not lower, unit_diagonal=True), bool(lower)
 
@@ -79,7 +79,7 @@ def cholesky_of(x: Any, lower: bool) -> Any:
 
 @answers(scipy.linalg.cho_solve)
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
-    """``x`` with ``a @ x = b``, from the factor of ``a`` that `cho_factor` gives."""
+    """Solve ``a @ x = b`` for ``x``, given the factor of ``a`` from `cho_factor`."""
     factor, lower = c_and_lower
     x, right = inexact(factor), inexact(b)
     is_vector = right.ndim == 1
@@ -95,15 +95,15 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
 
 @answers(scipy.linalg.lu)
 def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
-    """``a = P @ L @ U``: triangles, and the order of the rows.
+    """The LU factorisation ``a = P @ L @ U`` with partial pivoting.
 
     Parameters
     ----------
     a : array of shape (..., M, N)
     permute_l : bool
-        Whether ``P @ L`` is given in the place of both.
+        Whether ``P @ L`` is returned instead of P and L.
     p_indices : bool
-        Whether P is given as indices, with ``a = L[P, :] @ U``.
+        Whether P is returned as indices, with ``a = L[P, :] @ U``.
 
     Returns
     -------
@@ -130,14 +130,14 @@ def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> Any:
 
 @answers(scipy.linalg.lu_factor)
 def lu_factor(a: Any) -> tuple[Any, Any]:
-    """The triangles of `lu` in one array, and with which row each changed places."""
+    """The LU factorisation with both triangles in one array, and the pivot indices."""
     factors, pivots, _ = lu_p(inexact(a))
     return factors, pivots
 
 
 @answers(scipy.linalg.lu_solve)
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
-    """``x`` with ``a @ x = b``, from what `lu_factor` gives.
+    """Solve ``a @ x = b`` for ``x``, given the result of `lu_factor`.
 
     With ``trans=1`` the matrix is transposed, with ``trans=2`` also conjugated.
     """
@@ -158,7 +158,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0) -> Any:
 
 
 def _order_of(pivots: Any) -> Any:
-    """The order of the rows after they changed places one after the other."""
+    """The permutation of the rows that results from a sequence of pivot exchanges."""
     order = fnp.arange(pivots.shape[-1]) + 0 * pivots
     for i in range(pivots.shape[-1]):
         other = pivots[..., i : i + 1]
@@ -174,12 +174,12 @@ def _reordered(x: Any, order: Any) -> Any:
     return rows_in_order(fnp.broadcast_to(x, (*leading, *x.shape[-2:])), rows)
 
 
-# -- of Hermitian matrices -------------------------------------------------------------------------
+# -- Hermitian matrices ----------------------------------------------------------------------------
 
 
 @answers(scipy.linalg.ldl)
 def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, Any]:
-    """``A = L @ D @ L.conj().T``, of Hermitian matrices that need not be definite.
+    """The LDL factorisation ``A = L @ D @ L.conj().T`` of Hermitian, possibly indefinite matrices.
 
     Parameters
     ----------
@@ -188,16 +188,16 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
     lower : bool
         Which triangle is read, and whether L is a lower triangle.
     hermitian : bool
-        Whether complex matrices are Hermitian; else they are symmetric, and ``A = L @ D @ L.T``.
+        Whether complex matrices are Hermitian; otherwise symmetric, with ``A = L @ D @ L.T``.
 
     Returns
     -------
     lu : array of shape (..., M, M)
-        L, with its rows in another order.
+        L with permuted rows.
     d : array of shape (..., M, M)
-        With blocks of one and of two on its diagonal.
+        Block diagonal, with blocks of size 1 and 2.
     perm : array of shape (..., M)
-        The order of the rows in which L is a triangle, ``lu[perm]``.
+        The permutation that makes L triangular, as ``lu[perm]``.
     """
     factor, middle, order = ldl_p(inexact(A), lower=bool(lower), hermitian=bool(hermitian))
     return factor, middle, order
@@ -208,17 +208,17 @@ def ldl(A: Any, lower: bool = True, hermitian: bool = True) -> tuple[Any, Any, A
 
 @answers(scipy.linalg.qr)
 def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
-    """Matrices with orthonormal columns, and upper triangles: ``a = Q @ R``.
+    """The QR factorisation ``a = Q @ R``.
 
     Parameters
     ----------
     a : array of shape (..., M, N)
     mode : {'full', 'r', 'economic'}
-        Whether Q has all M columns, is not asked for, or has ``K = min(M, N)`` columns. ('raw' is
-        refused.)
+        Whether Q has all M columns, is not returned, or has ``K = min(M, N)`` columns. ('raw' is
+        not supported.)
     pivoting : bool
-        Whether the columns are taken in an order in which the diagonal of R does not grow:
-        ``a[:, P] = Q @ R``.
+        Whether columns are permuted so that the absolute values on the diagonal of R do not
+        increase: ``a[:, P] = Q @ R``.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
 
     Notes
     -----
-    See `functrans.numpy.linalg.qr` for what the derivative is.
+    See `functrans.numpy.linalg.qr` for the derivative.
     """
     if mode not in ("full", "r", "economic"):
         refuse(f"scipy.linalg.qr with mode={mode!r}", "use mode='full' or mode='economic'")
@@ -255,7 +255,7 @@ def qr_multiply(
         Of M columns, or of ``min(M, N)`` rows for ``mode='left'``.
     mode : {'left', 'right'}
     pivoting : bool
-        As for `qr`, with the order as a third result.
+        As for `qr`, with the permutation as a third result.
     conjugate : bool
         Whether Q is conjugated.
     """
@@ -269,7 +269,7 @@ def qr_multiply(
 
 @answers(scipy.linalg.rq)
 def rq(a: Any, mode: str = "full") -> Any:
-    """Upper triangles, and matrices with orthonormal rows: ``a = R @ Q``.
+    """The RQ factorisation ``a = R @ Q``, with orthonormal rows in Q.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def rq(a: Any, mode: str = "full") -> Any:
 
     Notes
     -----
-    These are the factors of `qr` for the matrix seen from its last row and column.
+    The factors are those of `qr` for the matrix with rows and columns in reverse order.
     """
     x = inexact(a)
     axes = (x.ndim - 2, x.ndim - 1)
@@ -293,7 +293,7 @@ def rq(a: Any, mode: str = "full") -> Any:
 
 @answers(scipy.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """The singular values of matrices with their vectors; see `functrans.numpy.linalg.svd`."""
+    """The singular value decomposition of matrices; see `functrans.numpy.linalg.svd`."""
     u, s, vh = svd_p(inexact(a), full=bool(full_matrices and compute_uv))
     return (u, s, vh) if compute_uv else s
 
@@ -306,7 +306,7 @@ def svdvals(a: Any) -> Any:
 
 @answers(scipy.linalg.diagsvd)
 def diagsvd(s: Any, M: int, N: int) -> Any:
-    """Singular values as the diagonals of matrices of M rows and N columns."""
+    """Matrices of M rows and N columns with the given singular values on their diagonals."""
     x = inexact(s)
     if x.shape[-1] not in (M, N):
         raise ValueError("Length of s must be M or N.")
@@ -320,8 +320,9 @@ def diagsvd(s: Any, M: int, N: int) -> Any:
 def orth(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the column space of a matrix, as columns.
 
-    Its shape depends on the rank, so the values have to be known: not under `jit` and `vmap`. The
-    vectors are singular vectors (see `functrans.numpy.linalg.svd` for their derivatives).
+    The shape depends on the rank, so the values have to be known, and the function cannot be used
+    under `jit` and `vmap`. The vectors are singular vectors (see `functrans.numpy.linalg.svd` for
+    their derivatives).
     """
     x = inexact(A)
     u, s, _ = svd_p(x, full=False)
@@ -351,7 +352,7 @@ def _known_rank(name: str, x: Any, s: Any, rcond: Any) -> int:
 
 @answers(scipy.linalg.polar)
 def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
-    """``a = U @ P`` (or ``a = P @ U`` for ``side='left'``), with P positive semi-definite.
+    """The polar decomposition ``a = U @ P`` (or ``a = P @ U`` for ``side='left'``).
 
     Parameters
     ----------
@@ -361,13 +362,13 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     Returns
     -------
     u : array of shape (..., M, N)
-        Its columns, or its rows if there are fewer, are orthonormal.
+        With orthonormal columns, or orthonormal rows if there are fewer rows.
     p : array of shape (..., N, N), or (..., M, M) for ``side='left'``
 
     Notes
     -----
-    The derivative is the solution of Sylvester's equation (N. Higham, "Functions of Matrices",
-    2008, section 8.2), and right for repeated singular values, if none is 0.
+    The derivative is the solution of a Sylvester equation (N. Higham, "Functions of Matrices",
+    2008, section 8.2). It is correct for repeated singular values, too, unless one is 0.
     """
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")

@@ -1,6 +1,6 @@
-"""Functions of matrices: exponential, logarithm, powers, sines, with derivatives of every order.
+"""Matrix functions: exponential, logarithm, powers and sines, with derivatives of every order.
 
-Their derivatives need no eigenvectors, so equal eigenvalues are no exception.
+The derivatives do not use eigenvectors, so repeated eigenvalues need no special treatment.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True) 
     ----------
     A, E : array of shape (..., N, N)
     method : optional
-        Taken, and of no effect: it is the block method.
+        Accepted and ignored: the block method is always used.
     compute_expm : bool
-        Whether the exponentials are a first result.
+        Whether the exponentials are returned as a first result.
     """
     along = expm_frechet_p(double(A), double(E))
     return (expm_p(double(A)), along) if compute_expm else along
@@ -69,7 +69,7 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True) 
 
 @answers(scipy.linalg.expm_cond)
 def expm_cond(A: Any) -> Any:
-    """How much the exponential of a matrix changes with it: the relative condition number.
+    """The relative condition number of the matrix exponential.
 
     Parameters
     ----------
@@ -90,32 +90,32 @@ def expm_cond(A: Any) -> Any:
 
 @answers(scipy.linalg.logm)
 def logm(A: Any) -> Any:
-    """The principal logarithms of matrices; of real matrices they have to be real."""
+    """The principal logarithms of matrices; those of real matrices must be real."""
     return logm_p(double(A))
 
 
 @answers(scipy.linalg.sqrtm)
 def sqrtm(A: Any) -> Any:
-    """The principal square roots of matrices; of real matrices they have to be real.
+    """The principal square roots of matrices; those of real matrices must be real.
 
     Notes
     -----
     The derivative X solves ``R @ X + X @ R = dA``, where R is the root (N. Higham, "Functions of
-    Matrices", 2008, section 6.1). There is none where the matrix is singular.
+    Matrices", 2008, section 6.1). It does not exist at singular matrices.
     """
     return sqrtm_p(inexact(A))
 
 
 @answers(scipy.linalg.signm)
 def signm(A: Any) -> Any:
-    """The matrices with the signs of the eigenvalues: ``A (A A)^(-1/2)``."""
+    """The matrix sign function, ``A (A A)^(-1/2)``."""
     x = inexact(A)
     return product(x, ops.inv(sqrtm_p(product(x, x))))
 
 
 @answers(scipy.linalg.fractional_matrix_power)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """Powers of matrices: products if ``t`` is a whole number, else ``expm(t * logm(A))``."""
+    """Powers of matrices: products for integer ``t``, otherwise ``expm(t * logm(A))``."""
     x = inexact(A)
     if not isinstance(t, Tracer) and float(t).is_integer():
         return ops.matrix_power(x, int(t))
@@ -126,7 +126,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 
 def _cosine_and_sine(A: Any) -> tuple[Any, Any]:
-    """From the exponential of ``[[0, -A], [A, 0]]``, which needs no complex numbers."""
+    """The cosine and sine from the exponential of ``[[0, -A], [A, 0]]``, in real arithmetic."""
     x = inexact(A)
     n = x.shape[-1]
     whole = expm_p(above(beside(0 * x, -x), beside(x, 0 * x)))

@@ -35,13 +35,13 @@ __all__ = ["cdf2rdf", "hessenberg", "matrix_balance", "rsf2csf", "schur"]
 
 @answers(scipy.linalg.hessenberg)
 def hessenberg(a: Any, calc_q: bool = False) -> Any:
-    """The similar matrices that are zero below the first subdiagonal: ``a = Q @ H @ Q.conj().T``.
+    """The Hessenberg form: ``a = Q @ H @ Q.conj().T``, where H is 0 below the first subdiagonal.
 
     Parameters
     ----------
     a : array of shape (..., M, M)
     calc_q : bool
-        Whether Q is a second result.
+        Whether Q is returned as a second result.
 
     Returns
     -------
@@ -51,8 +51,8 @@ def hessenberg(a: Any, calc_q: bool = False) -> Any:
 
     Notes
     -----
-    There is no derivative where an element of the subdiagonal is zero by chance: the vectors that
-    follow are not determined there, and are taken to stay.
+    There is no derivative where an element of the subdiagonal happens to be zero: the later vectors
+    are not unique there, and are treated as constant.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def hessenberg(a: Any, calc_q: bool = False) -> Any:
            [-0.8,  0. ,  0. ]])
     """
     x = inexact(a)
-    if x.shape[-1] <= 2:  # as it is, and SciPy's Q is in double precision
+    if x.shape[-1] <= 2:  # H is the matrix itself; SciPy's Q is in double precision
         h, q = x, fnp.broadcast_to(fnp.eye(x.shape[-1]), x.shape)
     else:
         h, q = hessenberg_p(x)
@@ -75,7 +75,7 @@ def hessenberg(a: Any, calc_q: bool = False) -> Any:
 
 @answers(scipy.linalg.schur)
 def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
-    """The similar matrices that are upper triangular: ``a = Z @ T @ Z.conj().T``.
+    """The Schur form: ``a = Z @ T @ Z.conj().T``, where T is upper triangular.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
         For real matrices with complex eigenvalues, whether T is real and has blocks of two on its
         diagonal, or is complex.
     sort : None
-        An order of the eigenvalues is refused.
+        Sorting of eigenvalues is not supported.
 
     Returns
     -------
@@ -94,8 +94,9 @@ def schur(a: Any, output: str = "real", sort: Any = None) -> tuple[Any, Any]:
 
     Notes
     -----
-    Vectors of equal eigenvalues are not determined, and are taken to stay; so are the phases of
-    complex vectors. What does not depend on the choice has its right first derivative.
+    The vectors of repeated eigenvalues, and the phases of complex vectors, are not unique; their
+    derivatives along the undetermined directions are taken to be 0. Functions that do not depend on
+    this choice have the correct first derivative.
     """
     if sort is not None:
         refuse("scipy.linalg.schur with sort", "select from what it gives without")
@@ -112,7 +113,7 @@ def _complex(x: Any) -> Any:
 
 @answers(scipy.linalg.rsf2csf)
 def rsf2csf(T: Any, Z: Any) -> tuple[Any, Any]:
-    """The complex Schur form of a matrix, from its real one: each block of two is rotated.
+    """The complex Schur form from the real one, by a rotation of each 2 x 2 block.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def _matrix(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def _columns_turned(x: Any, m: int, height: int, rotation: Any) -> Any:
-    """The first rows of a matrix with two columns turned by a rotation; the others as they are."""
+    """Apply a rotation to two columns of the first rows of a matrix."""
     n = x.shape[-1]
     upper = rows_of(x, 0, height)
     moved = product(columns_of(upper, m - 1, m + 1), adjoint(rotation))
@@ -167,12 +168,12 @@ def _columns_turned(x: Any, m: int, height: int, rotation: Any) -> Any:
 
 @answers(scipy.linalg.cdf2rdf)
 def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
-    """Complex eigenvalues and vectors of real matrices as real ones, with blocks of two.
+    """Complex eigenvalues and eigenvectors of real matrices in real form, with 2 x 2 blocks.
 
     Parameters
     ----------
     w : array of shape (..., M)
-        In which two that are conjugate stand side by side, as `eig` gives them.
+        Conjugate pairs must be adjacent, as in the result of `eig`.
     v : array of shape (..., M, M)
 
     Returns
@@ -201,15 +202,15 @@ def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
 
 @answers(scipy.linalg.matrix_balance)
 def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: bool = False) -> Any:
-    """The similar matrices ``B = T^-1 A T`` whose rows are about as large as their columns.
+    """Balance matrices: ``B = T^-1 A T``, with rows and columns of similar norms.
 
     Parameters
     ----------
     A : array of shape (..., M, M)
     permute, scale : bool
-        Whether T exchanges rows, and whether it scales them by powers of 2.
+        Whether T permutes rows, and whether it scales them by powers of 2.
     separate : bool
-        Whether T is given as scales and an order of the rows.
+        Whether T is returned as scale factors and a permutation.
 
     Returns
     -------
@@ -218,7 +219,7 @@ def matrix_balance(A: Any, permute: bool = True, scale: bool = True, separate: b
 
     Notes
     -----
-    T is constant but where it jumps, so it has no derivative.
+    T is piecewise constant, so its derivative is 0.
     """
     balanced, scales, order = balance_p(inexact(A), permuted=bool(permute), scaled=bool(scale))
     if separate:

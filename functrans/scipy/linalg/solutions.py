@@ -76,7 +76,7 @@ _READ: dict[Any, Callable[[Any, bool], Any]] = {
     "pos": lambda a, lower: hermitian(a, lower=lower),
     "positive definite": lambda a, lower: hermitian(a, lower=lower),
 }
-"""The elements that are read of a matrix with a structure."""
+"""The elements of a matrix that are read, by its structure."""
 
 _TRIANGULAR = {"upper triangular": False, "lower triangular": True}
 
@@ -91,19 +91,19 @@ def _matrix(a: Any, assume_a: Any, lower: bool) -> Any:
 def solve(
     a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False
 ) -> Any:
-    """``x`` with ``a @ x = b``.
+    """Solve ``a @ x = b`` for ``x``.
 
     Parameters
     ----------
     a : array of shape (..., N, N)
     b : array of shape (N,) or (..., N, K)
     lower : bool
-        Which triangle is read, if `assume_a` says that one stands for both.
+        Which triangle is read, if only one is for the given ``assume_a``.
     assume_a : str, optional
-        The structure, which decides what is read of ``a``: 'general', 'diagonal', 'tridiagonal',
-        'banded', 'upper triangular', 'lower triangular', 'symmetric', 'hermitian' or 'positive
-        definite', or the first three letters of some. A positive definite one is solved by its
-        Cholesky factor.
+        The structure of the matrix, which decides which elements are read: 'general', 'diagonal',
+        'tridiagonal', 'banded', 'upper triangular', 'lower triangular', 'symmetric', 'hermitian' or
+        'positive definite', or SciPy's abbreviations of these. Positive definite systems are solved
+        by a Cholesky factorisation.
     transposed : bool
         Whether ``a.T @ x = b`` is solved.
 
@@ -122,7 +122,7 @@ def solve(
         return ops.solve_triangular(x, right, int(transposed), _TRIANGULAR[assume_a])
     x = _matrix(a, assume_a, lower)
     if assume_a in ("pos", "positive definite"):
-        # of a real matrix it is its own transpose, of a complex one its conjugate
+        # the transpose of a real symmetric matrix is itself, that of a Hermitian one its conjugate
         x = conj(x) if transposed else x
         return cho_solve((cholesky_of(x, True), True), right)
     return ops.solve(x, right, transpose_a=bool(transposed))
@@ -132,16 +132,16 @@ def solve(
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """``x`` with ``a @ x = b``, for triangular ``a``, of which the other triangle is not read.
+    """Solve ``a @ x = b`` for ``x``, where ``a`` is triangular; the other triangle is not read.
 
     Parameters
     ----------
     a : array of shape (..., N, N)
     b : array of shape (N,) or (..., N, K)
     trans : {0, 1, 2, 'N', 'T', 'C'}
-        Whether the matrix is transposed, or also conjugated.
+        Whether the matrix is transposed (1, 'T') or conjugated and transposed (2, 'C').
     lower, unit_diagonal : bool
-        Which triangle is read, and whether its diagonal is taken to be 1.
+        Which triangle is read, and whether the diagonal is assumed to be 1.
     """
     kind = "NTC".index(trans) if isinstance(trans, str) else trans
     x = conj(inexact(a)) if kind == 2 else inexact(a)
@@ -171,22 +171,22 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 @answers(scipy.linalg.lstsq)
 def lstsq(a: Any, b: Any, cond: Any = None) -> Any:
-    """The least-squares solution of ``a @ x = b``, and of several, the shortest.
+    """The least-squares solution of ``a @ x = b`` of minimal norm.
 
     Parameters
     ----------
     a : array of shape (M, N)
     b : array of shape (M,) or (M, K)
     cond : float, optional
-        Singular values that are no larger than this, in proportion to the largest, count as 0: the
-        machine epsilon, if nothing is said.
+        Singular values of at most ``cond`` times the largest one count as 0; by default the machine
+        epsilon.
 
     Returns
     -------
     x : array of shape (N,) or (N, K)
     residues : array of shape () or (K,), or (0,)
-        The squared lengths of ``b - a @ x``; empty if M <= N or if the rank is less than N. Where
-        the rank is not known (under `jit` and `vmap`) they are there whenever M > N.
+        The squared norms of ``b - a @ x``; empty if M <= N or if the rank is less than N. Under
+        `jit` and `vmap`, where the rank is not known, they are empty only if M <= N.
     rank : integer
     s : array of shape (min(M, N),)
         The singular values of ``a``.
@@ -223,10 +223,10 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     ----------
     a : array of shape (..., M, N)
     atol, rtol : float, optional
-        Singular values that are no larger than ``atol + rtol * s.max()`` count as 0. They are 0 and
-        ``max(M, N)`` times the machine epsilon, if nothing is said.
+        Singular values of at most ``atol + rtol * s.max()`` count as 0. The defaults are 0 and
+        ``max(M, N)`` times the machine epsilon.
     return_rank : bool
-        Whether the number of others is a second result.
+        Whether the number of remaining singular values is returned as a second result.
 
     Notes
     -----
@@ -239,7 +239,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 def pinvh(
     a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False
 ) -> Any:
-    """The pseudo-inverses of Hermitian matrices, of which one triangle is read; see `pinv`."""
+    """The pseudo-inverses of Hermitian matrices, of which only one triangle is read; see `pinv`."""
     return _pseudo_inverse(hermitian(inexact(a), lower=lower), atol, rtol, return_rank)
 
 
@@ -261,7 +261,7 @@ def _pseudo_inverse(x: Any, atol: Any, rtol: Any, return_rank: bool) -> Any:
 
 
 def _together(*matrices: Any) -> tuple[Any, ...]:
-    """Matrices with the leading axes, and the dtype, that they have together."""
+    """Broadcast the leading axes of matrices, and convert them to a common dtype."""
     found = [inexact(x) for x in matrices]
     dtype = common_dtype(*found)
     leading: tuple[int, ...] = ()
@@ -272,7 +272,7 @@ def _together(*matrices: Any) -> tuple[Any, ...]:
 
 @answers(scipy.linalg.solve_sylvester)
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """``x`` with ``a @ x + x @ b = q``.
+    """Solve the Sylvester equation ``a @ x + x @ b = q`` for ``x``.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 
 @answers(scipy.linalg.solve_continuous_lyapunov)
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
-    """``x`` with ``a @ x + x @ a.conj().T = q``."""
+    """Solve the Lyapunov equation ``a @ x + x @ a.conj().T = q`` for ``x``."""
     x, right = _together(a, q)
     return sylvester_p(x, adjoint(x), right)
 
@@ -303,14 +303,14 @@ solve_lyapunov = solve_continuous_lyapunov
 
 @answers(scipy.linalg.solve_discrete_lyapunov)
 def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
-    """``x`` with ``a @ x @ a.conj().T - x + q = 0``.
+    """Solve the discrete Lyapunov equation ``a @ x @ a.conj().T - x + q = 0`` for ``x``.
 
     Parameters
     ----------
     a, q : array of shape (..., M, M)
     method : {'direct', 'bilinear'}, optional
-        One system of ``M**2`` equations, which is chosen for less than ten rows; or the bilinear
-        transformation, which makes it a continuous equation.
+        A linear system of ``M**2`` equations, the default for fewer than ten rows; or the bilinear
+        transformation to a continuous equation.
     """
     x, right = _together(double(a), double(q))
     n = x.shape[-1]
@@ -332,7 +332,9 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
 
 @answers(scipy.linalg.solve_continuous_are)
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
-    """The stabilising ``x`` with ``a^H x + x a - x b r^-1 b^H x + q = 0``.
+    """Solve the continuous Riccati equation for the stabilising ``x``.
+
+    The equation is ``a^H x + x a - x b r^-1 b^H x + q = 0``.
 
     Parameters
     ----------
@@ -341,21 +343,22 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any) -> Any:
     q : array of shape (..., M, M)
         Its Hermitian part is used.
     r : array of shape (..., N, N)
-        As ``q``, and regular.
+        As ``q``; it must be nonsingular.
 
     Notes
     -----
     The derivative is the solution of a Lyapunov equation with the closed loop's matrix (T.-C. Kao
     and G. Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati
-    equations", 2020). The parameters ``e`` and ``s`` of SciPy's are refused on traced values.
+    equations", 2020). SciPy's parameters ``e`` and ``s`` are not supported on traced values.
     """
     return continuous_riccati_p(*_together(*map(double, (a, b, q, r))))
 
 
 @answers(scipy.linalg.solve_discrete_are)
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any) -> Any:
-    """The stabilising ``x`` with ``a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0``.
+    """Solve the discrete Riccati equation for the stabilising ``x``.
 
-    Shapes and derivative are those of `solve_continuous_are`.
+    The equation is ``a^H x a - x - a^H x b (r + b^H x b)^-1 b^H x a + q = 0``. Shapes and
+    derivative are those of `solve_continuous_are`.
     """
     return discrete_riccati_p(*_together(*map(double, (a, b, q, r))))

@@ -1,7 +1,7 @@
-"""Eigenvalues: of Hermitian matrices, full, generalised, banded, tridiagonal; and of others.
+"""Eigenvalues of Hermitian (dense, generalised, banded, tridiagonal) and of general matrices.
 
-See `functrans.numpy.linalg.eigh` for what the derivatives are where eigenvalues are equal. SciPy's
-and NumPy's routines may give a vector with different signs: on traced values it is NumPy's.
+See `functrans.numpy.linalg.eigh` for the derivatives at repeated eigenvalues. SciPy and NumPy may
+return eigenvectors of different signs; on traced values, the result is NumPy's.
 """
 
 from __future__ import annotations
@@ -59,30 +59,31 @@ def eigh(
     subset_by_index: Any = None,
     subset_by_value: Any = None,
 ) -> Any:
-    """Eigenvalues and eigenvectors of Hermitian matrices, or of pairs of which one is definite.
+    """Eigenvalues and eigenvectors of Hermitian matrices, or of generalised Hermitian problems.
 
     Parameters
     ----------
     a : array of shape (..., M, M)
         One triangle is read.
     b : array of shape (..., M, M), optional
-        A positive definite matrix; the problem is brought to the usual one by its Cholesky factor.
+        A positive definite matrix, whose Cholesky factor reduces the problem to a standard one.
     lower : bool
         Which triangle is read.
     eigvals_only : bool
     type : {1, 2, 3}
-        The equation, if there is a ``b``: ``a @ v = w * b @ v``, ``a @ b @ v = w * v``, or
+        The equation, if ``b`` is given: ``a @ v = w * b @ v``, ``a @ b @ v = w * v``, or
         ``b @ a @ v = w * v``.
     subset_by_index : pair of int, optional
-        The first and the last eigenvalue that are given, counted from 0. (By their values they
-        cannot be chosen: the shape would depend on the values.)
+        The indices of the first and the last eigenvalue that are returned. (``subset_by_value`` is
+        not supported, since the shape of the result would depend on the values.)
 
     Returns
     -------
     w : array of shape (..., N)
         In ascending order.
     v : array of shape (..., M, N)
-        As columns; with ``v.conj().T @ b @ v = 1`` (of type 3: ``b^-1``), if there is a ``b``.
+        As columns, normalised to ``v.conj().T @ b @ v = 1`` (type 3: with ``b^-1``) if ``b`` is
+        given.
     """
     x = inexact(a)
     if b is None:
@@ -118,7 +119,7 @@ def eigvalsh(
     subset_by_index: Any = None,
     subset_by_value: Any = None,
 ) -> Any:
-    """Eigenvalues of Hermitian matrices, or of pairs of which one is definite; see `eigh`."""
+    """Eigenvalues of Hermitian matrices, or of generalised Hermitian problems; see `eigh`."""
     return eigh(
         a, b, lower=lower, eigvals_only=True, type=type,
         subset_by_index=subset_by_index, subset_by_value=subset_by_value,
@@ -133,16 +134,16 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
     ----------
     a : array of shape (..., M, M)
     b, left
-        Refused on traced values: a pencil's eigenvalues are those of ``solve(b, a)``, and the
-        vectors on the left are those of ``a.conj().T`` on the right.
+        Not supported on traced values: the eigenvalues of a pencil are those of ``solve(b, a)``,
+        and left eigenvectors are the right ones of ``a.conj().T``.
     right : bool
-        Whether the vectors are asked for.
+        Whether eigenvectors are returned.
 
     Returns
     -------
     w : complex array of shape (..., M)
     vr : array of shape (..., M, M)
-        As columns; complex, or real if ``a`` is and all eigenvalues are known to be.
+        As columns; complex, or real if ``a`` is real and all eigenvalues are known to be real.
 
     Notes
     -----
@@ -179,9 +180,10 @@ def eig_banded(
     select_range: Any = None,
     max_ev: int = 0,
 ) -> Any:
-    """Eigenvalues and eigenvectors of Hermitian matrices with few diagonals.
+    """Eigenvalues and eigenvectors of banded Hermitian matrices.
 
-    The matrix is filled in: memory and time are those of `eigh`. See SciPy's for the parameters.
+    The matrix is converted to dense form, so memory and time are those of `eigh`. The parameters
+    are those of SciPy.
     """
     values, vectors = eigh_p(matrix_of_half(inexact(a_band), lower), lower=True)
     index, by_value = _selection(select, select_range)
@@ -189,7 +191,7 @@ def eig_banded(
 
 
 def _selection(select: Any, select_range: Any) -> tuple[Any, Any]:
-    """SciPy's two ways to choose, as `eigh` has them."""
+    """Convert ``select`` and ``select_range`` to the arguments of `eigh`."""
     kind = {0: "a", 1: "v", 2: "i", "all": "a", "value": "v", "index": "i"}.get(select, select)
     if kind not in ("a", "v", "i"):
         raise ValueError("invalid argument for select")
@@ -200,7 +202,7 @@ def _selection(select: Any, select_range: Any) -> tuple[Any, Any]:
 def eigvals_banded(
     a_band: Any, lower: bool = False, select: str = "a", select_range: Any = None
 ) -> Any:
-    """Eigenvalues of Hermitian matrices with few diagonals; see `eig_banded`."""
+    """Eigenvalues of banded Hermitian matrices; see `eig_banded`."""
     return eig_banded(a_band, lower, True, select, select_range)
 
 
@@ -208,9 +210,9 @@ def eigvals_banded(
 def eigh_tridiagonal(
     d: Any, e: Any, eigvals_only: bool = False, select: str = "a", select_range: Any = None
 ) -> Any:
-    """Eigenvalues and eigenvectors of symmetric matrices with three diagonals.
+    """Eigenvalues and eigenvectors of real symmetric tridiagonal matrices.
 
-    The matrix is filled in: memory and time are those of `eigh`.
+    The matrix is converted to dense form, so memory and time are those of `eigh`.
 
     Parameters
     ----------
@@ -219,7 +221,7 @@ def eigh_tridiagonal(
     e : array of shape (M - 1,)
         The elements next to the diagonal.
     eigvals_only, select, select_range
-        As SciPy has them; values in an interval (``select='v'``) cannot be asked for.
+        As in SciPy; ``select='v'`` (eigenvalues in an interval) is not supported.
     """
     diagonal, beside = inexact(d), inexact(e)
     whole = fnp.diag(diagonal) + fnp.diag(beside, -1)
@@ -230,5 +232,5 @@ def eigh_tridiagonal(
 
 @answers(scipy.linalg.eigvalsh_tridiagonal)
 def eigvalsh_tridiagonal(d: Any, e: Any, select: str = "a", select_range: Any = None) -> Any:
-    """Eigenvalues of symmetric matrices with three diagonals; see `eigh_tridiagonal`."""
+    """Eigenvalues of real symmetric tridiagonal matrices; see `eigh_tridiagonal`."""
     return eigh_tridiagonal(d, e, True, select, select_range)

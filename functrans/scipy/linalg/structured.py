@@ -32,7 +32,7 @@ __all__ = [
     "khatri_rao", "leslie", "orthogonal_procrustes", "subspace_angles", "toeplitz",
 ]  # fmt: skip
 
-# -- of vectors ------------------------------------------------------------------------------------
+# -- matrices built from vectors -------------------------------------------------------------------
 
 
 def _positions(rows: int, columns: int) -> tuple[Any, Any]:
@@ -40,7 +40,7 @@ def _positions(rows: int, columns: int) -> tuple[Any, Any]:
 
 
 def _joined(*parts: Any) -> Any:
-    """Vectors end to end, with the leading axes and the dtype that they have together."""
+    """Concatenate vectors with broadcast leading axes and a common dtype."""
     dtype = common_dtype(*parts)
     leading: tuple[int, ...] = ()
     for x in parts:
@@ -50,20 +50,20 @@ def _joined(*parts: Any) -> Any:
 
 
 def toeplitz_of(column: Any, row: Any) -> Any:
-    """The matrices whose elements depend on ``i - j`` alone."""
+    """Toeplitz matrices, whose elements depend only on ``i - j``."""
     i, j = _positions(column.shape[-1], row.shape[-1])
     return _joined(column[..., ::-1], row[..., 1:])[..., column.shape[-1] - 1 - i + j]
 
 
 def circulant_of(column: Any) -> Any:
-    """The Toeplitz matrices that go round in a circle."""
+    """Circulant matrices from their first columns."""
     i, j = _positions(column.shape[-1], column.shape[-1])
     return column[..., (i - j) % max(column.shape[-1], 1)]
 
 
 @answers(scipy.linalg.toeplitz)
 def toeplitz(c: Any, r: Any = None) -> Any:
-    """The matrices with constant diagonals, of a first column and, if it is given, a first row.
+    """Toeplitz matrices from their first column and, optionally, first row.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 @answers(scipy.linalg.circulant)
 def circulant(c: Any) -> Any:
-    """The circulant matrices of a first column, of shape (..., N)."""
+    """Circulant matrices from their first columns, of shape (..., N)."""
     return circulant_of(array(c))
 
 
 @answers(scipy.linalg.hankel)
 def hankel(c: Any, r: Any = None) -> Any:
-    """The matrices with constant anti-diagonals, of a first column and, or zeros, a last row.
+    """Hankel matrices from their first column and last row (by default zeros).
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ def companion(a: Any) -> Any:
 
 @answers(scipy.linalg.convolution_matrix)
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrices that convolve vectors of ``n`` elements with others.
+    """The matrices of convolution with given vectors, for operands of ``n`` elements.
 
     Parameters
     ----------
     a : array of shape (..., M)
     n : int
     mode : {'full', 'valid', 'same'}
-        Which rows there are, as for `numpy.convolve`.
+        The part of the full convolution, as for `numpy.convolve`.
     """
     x = array(a)
     m = x.shape[-1]
@@ -137,21 +137,21 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 @answers(scipy.linalg.fiedler)
 def fiedler(a: Any) -> Any:
-    """The matrices of distances between numbers, of shape (..., N)."""
+    """Fiedler matrices: absolute differences of the elements of vectors of shape (..., N)."""
     x = array(a)
     return abs(x[..., :, None] - x[..., None, :])
 
 
 @answers(scipy.linalg.fiedler_companion)
 def fiedler_companion(a: Any) -> Any:
-    """The companion matrices with five diagonals of polynomials, by their coefficients."""
+    """Pentadiagonal (Fiedler) companion matrices of polynomials, from their coefficients."""
     x = array(a)
     if x.shape[-1] < 2:
         return fnp.zeros((*x.shape[:-1], 0), x.dtype)
     coefficients = x / x[..., :1]
     n = x.shape[-1] - 1
     i, j = _positions(n, n)
-    # an odd row stands beside an even column: coefficients and ones take turns
+    # coefficients and ones alternate along the diagonals
     coefficient = ((j == i - 1) & (i % 2 == 0) & (i > 1)) | ((j == i + 1) & (i % 2 == 0))
     coefficient |= (i == 0) & (j == 0)
     one = ((j == i - 2) & (i % 2 == 1)) | ((j == i + 2) & (i % 2 == 0)) | ((i == 1) & (j == 0))
@@ -161,7 +161,7 @@ def fiedler_companion(a: Any) -> Any:
 
 @answers(scipy.linalg.leslie)
 def leslie(f: Any, s: Any) -> Any:
-    """The Leslie matrices of N fecundities, in the first row, and N - 1 survivals, below."""
+    """Leslie matrices of N fecundities (first row) and N - 1 survival rates (subdiagonal)."""
     first, below = array(f), array(s)
     if first.shape[-1] != below.shape[-1] + 1:
         raise ValueError("The length of s must be one less than the length of f.")
@@ -172,12 +172,12 @@ def leslie(f: Any, s: Any) -> Any:
     return above(astype(first, dtype)[..., None, :], below)
 
 
-# -- of matrices -----------------------------------------------------------------------------------
+# -- matrices built from matrices ------------------------------------------------------------------
 
 
 @answers(scipy.linalg.block_diag)
 def block_diag(*arrs: Any) -> Any:
-    """Matrices along the diagonal of a larger one; of vectors, rows.
+    """Block diagonal matrices; a vector is a block of one row.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def block_diag(*arrs: Any) -> Any:
 
 @answers(scipy.linalg.khatri_rao)
 def khatri_rao(a: Any, b: Any) -> Any:
-    """The Kronecker products of each column with the column beside it.
+    """Khatri-Rao products: the Kronecker products of corresponding columns.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
 
 @answers(scipy.linalg.orthogonal_procrustes)
 def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
-    """The orthogonal matrix that brings A nearest to B, and the sum of singular values.
+    """The orthogonal Procrustes problem: the orthogonal R of least ``norm(A @ R - B)``.
 
     Parameters
     ----------
@@ -229,8 +229,8 @@ def orthogonal_procrustes(A: Any, B: Any) -> tuple[Any, Any]:
 
     Notes
     -----
-    The matrix is the polar factor of ``A.conj().T @ B``, and has its derivative: right for
-    repeated singular values, if none is 0.
+    R is the polar factor of ``A.conj().T @ B``, and is returned with the sum of the singular values
+    of that product. Its derivative is correct for repeated singular values, too, unless one is 0.
     """
     x, y = inexact(A), inexact(B)
     if x.ndim != 2 or x.shape != y.shape:
@@ -258,7 +258,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
 
     Notes
     -----
-    Small angles come from their sines, and large ones from their cosines (A. Knyazev and
+    Small angles are computed from their sines, large ones from their cosines (A. Knyazev and
     M. Argentati, "Principal angles between subspaces in an A-based scalar product", 2002).
     """
     left, right = (qr_p(inexact(x), complete=False)[0] for x in (A, B))
@@ -268,25 +268,25 @@ def subspace_angles(A: Any, B: Any) -> Any:
     cosines = svd_p(between, full=False)[1][..., ::-1]
     sines = svd_p(right - product(left, between), full=False)[1]
     small = cosines * cosines >= 0.5
-    # each function is given only what it is asked for: the other's slope may be infinite
+    # arguments outside the range of use are replaced, since derivatives there may be infinite
     by_sine = fnp.arcsin(fnp.where(small, fnp.minimum(sines, 1.0), 0.0))
     by_cosine = fnp.arccos(fnp.where(small, 0.0, fnp.minimum(cosines, 1.0)))
     return fnp.where(small, by_sine, by_cosine)
 
 
-# -- questions -------------------------------------------------------------------------------------
+# -- properties ------------------------------------------------------------------------------------
 
 
 @answers(scipy.linalg.issymmetric)
 def issymmetric(a: Any, atol: Any = None, rtol: Any = None) -> Any:
-    """Whether matrices are equal to their transposes, or nearly so."""
+    """Whether matrices equal their transposes, within given tolerances."""
     x = array(a)
     return _equal(x, transposed(x), atol, rtol)
 
 
 @answers(scipy.linalg.ishermitian)
 def ishermitian(a: Any, atol: Any = None, rtol: Any = None) -> Any:
-    """Whether matrices are equal to their conjugate transposes, or nearly so."""
+    """Whether matrices equal their conjugate transposes, within given tolerances."""
     x = array(a)
     return _equal(x, adjoint(x), atol, rtol)
 
@@ -299,7 +299,7 @@ def _equal(x: Any, y: Any, atol: Any, rtol: Any) -> Any:
 
 @answers(scipy.linalg.bandwidth)
 def bandwidth(a: Any) -> Any:
-    """How many diagonals there are below and above the main one; the values have to be known."""
+    """The lower and upper bandwidth of matrices, whose values have to be known."""
     values = known(array(a) != 0)
     if values is None:
         refuse(
@@ -313,16 +313,16 @@ def bandwidth(a: Any) -> Any:
 def clarkson_woodruff_transform(
     input_matrix: Any, sketch_size: int, *rng: Any, **source: Any
 ) -> Any:
-    """A product with a random sparse matrix that has fewer rows, and about keeps norms.
+    """Clarkson-Woodruff sketching: the product with a random sparse matrix of fewer rows.
 
     Parameters
     ----------
     input_matrix : array of shape (..., N, M)
     sketch_size : int
-        How many rows the result has.
+        The number of rows of the result.
     rng, seed : optional
-        What the random matrix is drawn with, as SciPy draws it (it takes a number by position for a
-        ``seed``). It is drawn when the function is traced: under `jit` it is a constant.
+        The generator or seed for the random matrix, as in SciPy (where a positional number is a
+        ``seed``). The matrix is drawn when the function is traced, so under `jit` it is a constant.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """The functions of `scipy.ndimage` under its names, for arrays and for traced values.
 
-What finds and labels objects has no derivative, takes plain arrays, and is SciPy's own.
+Functions that find and label objects have no derivative; they are SciPy's own, for plain arrays.
 """
 
 from typing import Any

@@ -31,7 +31,7 @@ def check_mode(mode: Any) -> None:
 
 
 def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cval: Any) -> Any:
-    """An array with what lies beyond its boundary; nothing is added where a width is negative."""
+    """Pad an array according to a boundary mode; a negative width adds nothing."""
     for axis, (pair, mode) in enumerate(zip(widths, modes, strict=True)):
         check_mode(mode)
         own = [(0, 0)] * x.ndim
@@ -44,7 +44,7 @@ def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cv
 
 
 def per_axis(given: Any, count: int, name: str) -> list[Any]:
-    """One entry for each axis, of one or of a sequence of them."""
+    """Expand one value, or check a sequence of values, to one for each axis."""
     if isinstance(given, str) or np.ndim(given) == 0:
         return [given] * count
     found = list(given)
@@ -54,7 +54,7 @@ def per_axis(given: Any, count: int, name: str) -> list[Any]:
 
 
 def result_dtype(output: Any, x: Any) -> Any:
-    """The dtype of a result: the array's, or what `output` says."""
+    """The dtype of a result: that of the array, or the one given by ``output``."""
     if output is None:
         return x.dtype
     if isinstance(output, (np.ndarray, Tracer)):
@@ -63,12 +63,12 @@ def result_dtype(output: Any, x: Any) -> Any:
 
 
 def in_doubles(x: Any) -> Any:
-    """What sums of the elements are computed in: SciPy's doubles, except for single precision."""
+    """Convert integers and booleans to float64 for sums, as SciPy does; floats keep their dtype."""
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
 def delivered(x: Any, dtype: Any) -> Any:
-    """A result in its dtype; negative numbers wrap around where it is unsigned."""
+    """Convert a result to its dtype; negative numbers wrap around if it is unsigned."""
     if dtype == np.uint32 and x.dtype.kind == "f":
-        x = astype(x, np.int64)  # NumPy itself has several results
+        x = astype(x, np.int64)  # conversion of negative floats to unsigned is undefined
     return x if x.dtype == dtype else astype(x, dtype)

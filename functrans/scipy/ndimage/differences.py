@@ -1,4 +1,4 @@
-"""Derivatives of images: differences of neighbours, Laplacians, lengths of gradients."""
+"""Differential filters of images: Sobel, Prewitt, Laplacians, gradient magnitudes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Axes = tuple[int, ...]
 def _difference(
     input: Any, axis: int, output: Any, mode: Any, cval: Any, across: Sequence[float]
 ) -> Any:
-    """The difference of both neighbours along an axis, weighted along the others."""
+    """Central differences along an axis, smoothed by weights along the others."""
     x = array(input)
     axis = axis_of(axis, x.ndim)
     modes = per_axis(mode, x.ndim, "mode")
@@ -39,7 +39,7 @@ def _difference(
 def sobel(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
-    """Sobel's filter: differences along an axis, weighted by 1, 2, 1 along the others.
+    """Sobel filter: central differences along an axis, weighted by 1, 2, 1 along the others.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def sobel(
 def prewitt(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
-    """Prewitt's filter: differences along an axis, added up along the others.
+    """Prewitt filter: central differences along an axis, summed along the others.
 
     Examples
     --------
@@ -74,9 +74,10 @@ def generic_laplace(
     input: Any, derivative2: Callable[..., Any], output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The sum of second derivatives along axes.
+    """The Laplacian by a given second-derivative function.
 
-    ``derivative2(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one.
+    ``derivative2(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` returns the
+    second derivative along an axis.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def generic_laplace(
 def laplace(
     input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
 ) -> Any:
-    """The sum of the second differences along axes.
+    """The Laplacian: the sum of second differences along the axes.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def gaussian_laplace(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
     axes: Any = None, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """The sum of the second derivatives of an array that is smoothed by Gaussians.
+    """The Laplacian of an array smoothed by a Gaussian filter.
 
     The parameters are those of `gaussian_filter`.
 
@@ -159,10 +160,10 @@ def generic_gradient_magnitude(
     input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, extra_arguments: Any = (), extra_keywords: Any = None, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The length of the gradient; where it is 0, so is its derivative.
+    """The magnitude of the gradient by a given derivative function.
 
-    ``derivative(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` gives one of
-    the components.
+    ``derivative(input, axis, output, mode, cval, *extra_arguments, **extra_keywords)`` returns the
+    derivative along an axis. Where the magnitude is 0, its derivative is 0, too.
 
     Examples
     --------
@@ -194,10 +195,11 @@ def gaussian_gradient_magnitude(
     input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
     axes: Any = None, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """The length of the gradient of an array that is smoothed by Gaussians.
+    """The magnitude of the gradient of an array smoothed by a Gaussian filter.
 
-    The parameters are those of `gaussian_filter`; where the gradient is 0, so is its derivative.
-    ``axes`` says which components count: as SciPy has it, the array is smoothed along all axes.
+    The parameters are those of `gaussian_filter`. ``axes`` selects the components of the gradient;
+    as in SciPy, the array is smoothed along all axes. Where the magnitude is 0, its derivative is
+    0, too.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Filters of images by weights: correlations, convolutions, means."""
+"""Linear filters of images: correlation, convolution and uniform filters."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def correlate1d(
         A vector.
     axis : int, optional
     output : dtype, optional
-        That of the input, if nothing is given.
+        By default that of the input.
     mode : {"reflect", "constant", "nearest", "mirror", "wrap"}, optional
         What lies beyond the boundary.
     cval : number, optional
-        It is this, in the mode ``"constant"``.
+        The value beyond the boundary in the mode ``"constant"``.
     origin : int, optional
-        How far from its middle the weights are laid on an element.
+        The offset of the filter relative to its centre.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def convolve1d(
 
 
 def _turned(origin: int, taps: int) -> int:
-    """The origin of weights that are turned around."""
+    """The origin of the reversed weights."""
     return -origin - (taps % 2 == 0)
 
 
@@ -143,7 +143,7 @@ def correlate(
     mode, origin : optional
         As for `correlate1d`: for all axes, or one for each.
     axes : sequence of int, optional
-        The axes along which the weights lie: all, if nothing is given.
+        The axes of the weights; by default all.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def convolve(
 
 
 def one_after_another(x: Any, axes: Axes, output: Any, run: Callable[[Any, int, int], Any]) -> Any:
-    """Filters along axes, the results of each in the dtype of the last one."""
+    """Apply filters along several axes in turn, with intermediate results in the output dtype."""
     dtype = result_dtype(output, x)
     x = delivered(x, dtype)
     for number, axis in enumerate(axes):
@@ -234,7 +234,7 @@ def uniform_filter(
     input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
     origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The mean of a box around each element.
+    """Uniform filter: the mean of a box around each element.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def uniform_filter(
     output, cval : optional
         As for `correlate1d`.
     axes : sequence of int, optional
-        All, if nothing is given.
+        By default all.
 
     Returns
     -------

@@ -18,7 +18,7 @@ __all__ = ["gaussian_filter", "gaussian_filter1d"]
 
 
 def _gaussian(sigma: Any, order: int, radius: int) -> Any:
-    """A Gaussian at the integers around 0, which adds up to 1, or a derivative of it."""
+    """The weights of a sampled Gaussian, normalised to sum 1, or of one of its derivatives."""
     x = np.arange(-radius, radius + 1)
     variance = sigma * sigma
     weights = np.exp(x**2 * (-0.5 / variance))
@@ -53,9 +53,9 @@ def gaussian_filter1d(
     output, mode, cval : optional
         As for `correlate1d`.
     truncate : float, optional
-        The number of standard deviations after which the weights end,
+        The number of standard deviations after which the weights end.
     radius : int, optional
-        or the number of elements.
+        The number of elements after which they end, in place of ``truncate``.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def gaussian_filter(
     output, cval, truncate : optional
         As for `gaussian_filter1d`.
     axes : sequence of int, optional
-        All, if nothing is given.
+        By default all.
 
     Returns
     -------

@@ -27,12 +27,12 @@ __all__ = ["affine_transform", "map_coordinates", "rotate", "shift", "zoom"]
 MARGIN = 12
 """The padding of an image whose continuation a spline filter cannot represent exactly."""
 
-# -- where a coordinate beyond the boundary lies inside --------------------------------------------
+# -- coordinates beyond the boundary ---------------------------------------------------------------
 
 
 def _in_mirror(at: Any, size: int) -> Any:
     period = 2.0 * (size - 1)
-    # the nearest element of one that is halfway is beyond the last one, where that is the boundary
+    # coordinates less than 1 beyond the last element stay, so that half-way ones round as in SciPy
     folded = np.abs(at) - period * np.floor(np.abs(at) / period)
     behind = folded >= select(at < 0, size - 1.0, size * 1.0)
     return select(behind, period - folded, folded)
@@ -50,7 +50,7 @@ def _wrapped(period_of: Callable[[int], float]) -> Callable[[Any, int], Any]:
     def fold(at: Any, size: int) -> Any:
         period = period_of(size)
         inside = (at >= 0) & (at <= size - 1)
-        # a whole number of periods before the first element, SciPy is at the end of one
+        # SciPy maps negative multiples of the period to the end of the period
         before = at + period * (np.floor(-at / period) + 1)
         behind = at - period * np.floor(at / period)
         return select(inside, at, select(at < 0, before, behind))
@@ -59,7 +59,7 @@ def _wrapped(period_of: Callable[[int], float]) -> Callable[[Any, int], Any]:
 
 
 def _clamped(at: Any, size: int) -> Any:
-    return np.clip(at, -8.0, size + 8.0)  # the elements beside it are clamped, too
+    return np.clip(at, -8.0, size + 8.0)  # the indices of neighbours are clamped, too
 
 
 def _unchanged(at: Any, size: int) -> Any:
@@ -79,7 +79,7 @@ _FOLDS: dict[str, Callable[[Any, int], Any]] = {
 
 
 _ENDING = ("constant", "wrap")
-"""The modes in which the image ends at its last element, whose slope is the one before it."""
+"""The modes in which the image ends at its last element, with the slope of the interval before."""
 
 
 def _mirrored_index(i: Any, size: int) -> Any:
@@ -103,7 +103,7 @@ _INDICES: dict[str, Callable[[Any, int], Any]] = {
     "grid-constant": lambda i, size: np.clip(i, 0, size - 1),
     "grid-wrap": lambda i, size: i % size,
 }
-"""Which element stands for one beyond the boundary, beside a coordinate inside of it."""
+"""The index of the element that replaces a neighbour beyond the boundary, by mode."""
 
 # -- interpolation ---------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ def _interpolated(
     input: Any, coordinates: Sequence[Any], output: Any, order: int, mode: str, cval: Any,
     prefilter: bool,
 ) -> Any:  # fmt: skip
-    """An array at coordinates along its first axes; what lies along the others comes last."""
+    """Interpolate at coordinates of the first axes; the remaining axes come last in the result."""
     check_order(order)
     check_mode(mode)
     image = array(input)
@@ -153,7 +153,7 @@ def _interpolated(
 
 
 def _apart(x: Any, rest: int) -> Any:
-    """An array with axes of size 1 behind."""
+    """Append axes of size 1."""
     return expand_axes(x, tuple(range(x.ndim, x.ndim + rest))) if rest else x
 
 
@@ -165,14 +165,14 @@ def _all(conditions: Sequence[Any]) -> Any:
 
 
 class _Taps:
-    """The elements along an axis that a coordinate lies between, and their weights.
+    """The neighbours of coordinates along an axis, and their B-spline weights.
 
     Parameters
     ----------
     at : array
         Coordinates.
     size, order, mode
-        Of the axis, the splines and their continuation.
+        The size of the axis, the order of the splines and the boundary mode.
     """
 
     def __init__(self, at: Any, size: int, order: int, mode: str) -> None:
@@ -182,7 +182,7 @@ class _Taps:
         if order == 1 and mode in _ENDING:
             whole = np.minimum(whole, max(size - 2.0, 0.0))
         u = folded - whole if order % 2 else folded - whole + 0.5
-        # beyond the boundary of a constant, any index that there is
+        # coordinates may be infinite where the result is the constant: any valid integer will do
         first = astype(np.clip(whole, -1e15, 1e15), np.int64) - order // 2
         given = [first + n for n in range(order + 1)]
         self.weights = spline_weights(u, order)
@@ -191,7 +191,7 @@ class _Taps:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
-    """A result in its dtype: integers are rounded, and kept within their limits."""
+    """Convert a result to its dtype; integers are rounded and clipped."""
     if x.dtype == dtype:
         return x
     if dtype.kind in "iu":
@@ -206,7 +206,7 @@ def map_coordinates(
     input: Any, coordinates: Any, output: Any = None, order: int = 3, mode: str = "constant",
     cval: Any = 0.0, prefilter: bool = True,
 ) -> Any:  # fmt: skip
-    """An array at given coordinates, by splines through its elements.
+    """Interpolate an array at given coordinates by splines.
 
     Parameters
     ----------
@@ -218,18 +218,17 @@ def map_coordinates(
     order : int, optional
         The degree of the splines, from 0 (the nearest element) to 5.
     mode : str, optional
-        Continuation beyond the boundary: ``"constant"`` and ``"grid-constant"`` (``cval``;
-        the latter also where a coordinate lies between the last element and the outside),
-        ``"nearest"``, ``"reflect"`` (``"grid-mirror"``), ``"mirror"``, ``"grid-wrap"``, ``"wrap"``.
+        Boundary mode: ``"constant"`` and ``"grid-constant"`` (``cval``; the latter interpolates
+        between the last element and ``cval``), ``"nearest"``, ``"reflect"`` (``"grid-mirror"``),
+        ``"mirror"``, ``"grid-wrap"``, ``"wrap"``.
     cval : number, optional
     prefilter : bool, optional
-        Whether the input holds data, and not the coefficients of splines (`spline_filter`).
+        Whether the input holds data (True) or spline coefficients from `spline_filter` (False).
 
     Returns
     -------
     array
-        In the shape of ``coordinates[0]``. It has derivatives with respect to the input, and to the
-        coordinates.
+        Of the shape of ``coordinates[0]``; differentiable in the input and in the coordinates.
 
     Examples
     --------
@@ -250,7 +249,7 @@ def map_coordinates(
 
 
 def _grid(shape: Sequence[int]) -> list[Any]:
-    """The indices along each axis, which broadcast."""
+    """The indices along each axis, in shapes that broadcast (an open grid)."""
     return list(np.ogrid[tuple(slice(0, n) for n in shape)]) if shape else []
 
 
@@ -259,7 +258,7 @@ def affine_transform(
     input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, output: Any = None,
     order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True,
 ) -> Any:  # fmt: skip
-    """An image whose element at ``o`` is the input's at ``matrix @ o + offset``.
+    """Affine transformation: the element at ``o`` is the input at ``matrix @ o + offset``.
 
     Parameters
     ----------
@@ -307,13 +306,13 @@ def shift(
     input: Any, shift: Any, output: Any = None, order: int = 3, mode: str = "constant",
     cval: Any = 0.0, prefilter: bool = True,
 ) -> Any:  # fmt: skip
-    """An image that is moved, by fractions of its elements.
+    """Shift an image, also by fractions of an element.
 
     Parameters
     ----------
     input : array
     shift : number or sequence
-        How far: along all axes, or along each.
+        The distance, for all axes or for each axis.
     output, order, mode, cval, prefilter : optional
         As for `map_coordinates`.
 
@@ -346,18 +345,17 @@ def zoom(
     input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = "constant",
     cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False,
 ) -> Any:  # fmt: skip
-    """An image that is stretched.
+    """Zoom an image.
 
     Parameters
     ----------
     input : array
     zoom : number or sequence
-        By which factor: along all axes, or along each. It must be known while the function is
-        traced.
+        The factor, for all axes or for each axis. It must not be traced.
     output, order, mode, cval, prefilter : optional
         As for `map_coordinates`.
     grid_mode : bool, optional
-        Whether elements are areas, and not points.
+        Whether the elements represent pixel areas rather than points.
 
     Returns
     -------
@@ -393,7 +391,7 @@ def rotate(
     output: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:  # fmt: skip
-    """An image that is turned in the plane of two axes.
+    """Rotate an image in the plane of two axes.
 
     Parameters
     ----------
@@ -402,7 +400,7 @@ def rotate(
         In degrees. If it is traced, ``reshape`` must be False.
     axes : pair of int, optional
     reshape : bool, optional
-        Whether the result is so large that all of the input is in it.
+        Whether the result is large enough to contain all of the input.
     output, order, mode, cval, prefilter : optional
         As for `map_coordinates`.
 
@@ -444,7 +442,7 @@ def rotate(
 
 
 def _rotation(angle: Any) -> Any:
-    """The matrix of a rotation by degrees, exact at right angles."""
+    """The rotation matrix of an angle in degrees, exact for multiples of 90 degrees."""
     if isinstance(angle, Tracer):
         cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
     else:

@@ -52,7 +52,7 @@ def sum_labels(input: Any, labels: Any = None, index: Any = None) -> Any:
     input : array
     labels : array of int, optional
     index : int or array of int, optional
-        The labels that are asked for; all above 0 as one, if nothing is given.
+        The labels to use; by default, all elements with labels above 0 form one region.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
     Returns
     -------
     tuple, or list of tuples
-        Coordinates; a list where ``index`` is one.
+        Coordinates; a list if ``index`` is a list.
 
     Examples
     --------

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _around(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any) -> Any:
-    """The neighbours of each element, along an additional last axis."""
+    """The neighbourhood of each element, along an additional last axis."""
     chosen = axes_of(axes, x.ndim)
     count = len(chosen)
     if footprint is None:
@@ -57,30 +57,30 @@ def maximum_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest of the neighbours of each element.
+    """Maximum filter: the largest element of each neighbourhood.
 
     Parameters
     ----------
     input : array
     size : int or sequence of int, optional
-        The extents of a box,
+        The size of the box.
     footprint : array of bool, optional
-        or which elements are around. It must be known while the function is traced.
+        The neighbourhood, in place of a box. It must not be traced.
     output : dtype, optional
-        That of the input, if nothing is given.
+        By default that of the input.
     mode : {"reflect", "constant", "nearest", "mirror", "wrap"}, optional
         What lies beyond the boundary: for all axes, or one for each.
     cval : number, optional
-        It is this, in the mode ``"constant"``.
+        The value beyond the boundary in the mode ``"constant"``.
     origin : int or sequence of int, optional
-        How far from its middle the box is laid on an element.
+        The offset of the neighbourhood relative to its centre.
     axes : sequence of int, optional
-        All, if nothing is given.
+        By default all.
 
     Returns
     -------
     array
-        Equal largest elements share the derivative equally.
+        The derivative is divided equally among equal maxima.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def minimum_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The smallest of the neighbours of each element; the parameters are those of `maximum_filter`.
+    """Minimum filter: the smallest element of each neighbourhood; see `maximum_filter`.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def maximum_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """The largest of ``size`` neighbours along an axis; as `maximum_filter`.
+    """Maximum filter over ``size`` elements along an axis; see `maximum_filter`.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def minimum_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """The smallest of ``size`` neighbours along an axis; as `maximum_filter`.
+    """Minimum filter over ``size`` elements along an axis; see `maximum_filter`.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def rank_filter(
     input: Any, rank: int, size: Any = None, footprint: Any = None, output: Any = None,
     mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The element of a rank among the sorted neighbours of each element.
+    """Rank filter: the element of a given rank in each sorted neighbourhood.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def median_filter(
     input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
     cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The median of the neighbours of each element; the parameters are those of `maximum_filter`.
+    """Median filter: the median of each neighbourhood; see `maximum_filter`.
 
     Examples
     --------
@@ -208,13 +208,13 @@ def percentile_filter(
     input: Any, percentile: float, size: Any = None, footprint: Any = None, output: Any = None,
     mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """The element at a percentile among the neighbours of each element.
+    """Percentile filter: the element at a percentile of each sorted neighbourhood.
 
     Parameters
     ----------
     input : array
     percentile : float
-        If it is negative, it counts from 100.
+        If negative, counted from 100.
     size, footprint, output, mode, cval, origin, axes : optional
         As for `maximum_filter`.
 

@@ -25,13 +25,13 @@ __all__ = ["spline_filter", "spline_filter1d"]
 LARGEST_ORDER = 5
 
 _ENDS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "wrap"}
-"""How data go on beyond their ends, by SciPy's mode; for all others, as in a mirror."""
+"""The boundary conditions of the recursive filter by SciPy's mode; "mirror" for all others."""
 
 
 def spline_weights(u: Any, order: int) -> list[Any]:
-    """The values of the B-splines that are not zero at a place ``u`` between two knots.
+    """The values of the nonzero uniform B-splines at ``u`` in [0, 1] between two knots.
 
-    By the recursion of de Boor and Cox, for knots that are equally far apart.
+    They are computed by the Cox-de Boor recursion.
     """
     weights: list[Any] = [u * 0.0 + 1.0]
     for k in range(1, order + 1):
@@ -43,14 +43,14 @@ def spline_weights(u: Any, order: int) -> list[Any]:
 
 
 def _poles(order: int) -> list[float]:
-    """The roots inside of the unit circle of the polynomial of a B-spline's values at integers."""
+    """The prefilter's poles: roots in the unit circle of the sampled B-spline's polynomial."""
     values = [float(w) for w in spline_weights(0.0 if order % 2 else 0.5, order)]
     roots = np.roots(values[:-1] if order % 2 else values)
     return sorted(float(root.real) for root in roots if abs(root) < 1)
 
 
 def _history(size: int, pole: float, ends: str) -> Any:
-    """The weights of the data in what has been filtered before the first element, and of it."""
+    """The weights of the data in the filter's initial state, for the given boundary condition."""
     if ends == "wrap":
         elements = -np.arange(size) % size
     elif ends == "reflect":
@@ -76,7 +76,7 @@ def coefficients(x: Any, axis: int, order: int, mode: str) -> Any:
 
 
 def _filtered(rows: Any, pole: float, ends: str) -> Any:
-    """Rows over all rows, each with a weight that falls off by the pole from row to row."""
+    """Filter rows by one pole: sums with weights ``pole**distance``, by two recursions."""
     size, rest = rows.shape[0], rows.shape[1:]
     weights = _history(size, pole, ends).astype(rows.dtype)
     flattened = reshape(rows, shape=(size, rows.size // size))
@@ -88,7 +88,7 @@ def _filtered(rows: Any, pole: float, ends: str) -> Any:
     def run(weights: Any, backwards: bool) -> Any:
         first = reshape(matmul(weights, flattened), shape=rest)
         edge = rows[-1] if backwards else rows[0]
-        # the filter begins before the first row, where it is what comes to `first` there
+        # the initial state for which the result at the first row is `first`
         return scan(step, (first - edge) / pole, rows, reverse=backwards)[1]
 
     both = run(weights, False) + run(weights[::-1].copy(), True) - rows
@@ -114,7 +114,7 @@ def spline_filter1d(
     axis : int, optional
     output : dtype, optional
     mode : {"mirror", "reflect", "grid-wrap", ...}, optional
-        How the data go on beyond their ends.
+        The boundary condition.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def spline_filter1d(
 def spline_filter(
     input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
 ) -> Any:
-    """The coefficients of the spline through data along all axes; as `spline_filter1d`.
+    """The coefficients of the spline through data along all axes; see `spline_filter1d`.
 
     Examples
     --------

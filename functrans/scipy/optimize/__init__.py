@@ -1,5 +1,8 @@
-"""`scipy.optimize`: roots, minima and fits, differentiated by the conditions that define them."""
+"""`scipy.optimize`: roots, minima and fits, with implicit differentiation of the solutions."""
 
+from typing import Any
+
+from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.inside import refused
 from functrans.scipy.optimize.linear import (
     isotonic_regression,
@@ -9,7 +12,6 @@ from functrans.scipy.optimize.linear import (
     nnls,
 )
 from functrans.scipy.optimize.minimum import minimize, minimize_scalar
-from functrans.scipy.optimize.rosenbrock import rosen, rosen_der, rosen_hess, rosen_hess_prod
 from functrans.scipy.optimize.scalar import (
     bisect,
     brenth,
@@ -74,3 +76,9 @@ __all__ = [
 globals().update(
     {name: refused(f"scipy.optimize:{name}", instead) for name, instead in _REFUSED.items()}
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _of_scipys("optimize", name)

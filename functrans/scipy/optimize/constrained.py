@@ -1,10 +1,10 @@
-"""Minima with bounds and constraints: found by SciPy, differentiated by their KKT conditions.
+"""Constrained minima by SciPy, with implicit differentiation of the KKT conditions.
 
-At a minimum hold the conditions of Karush, Kuhn and Tucker: which constraints are active is taken
-from where SciPy arrived, and the rest are equations of the point and the multipliers, of which the
-implicit function theorem, by `lax.custom_root`, gives the derivative. Where an active constraint
-has the multiplier 0 there is no derivative, and the one given is that of one side. Source: Fiacco,
-Introduction to Sensitivity and Stability Analysis in Nonlinear Programming (1983), chapter 3.
+The active set is taken from SciPy's solution. With it, the conditions of Karush, Kuhn and Tucker
+are equations for the point and the multipliers, to which `lax.custom_root` applies the implicit
+function theorem. If an active constraint has the multiplier 0, the minimum is not differentiable,
+and a one-sided derivative results. Source: Fiacco, Introduction to Sensitivity and Stability
+Analysis in Nonlinear Programming (1983), chapter 3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLOSE = 1e-6
 
 
 class Region(NamedTuple):
-    """Bounds on the variables, and functions that are to be 0 or not negative."""
+    """A feasible region: bounds, equality constraints (= 0) and inequality constraints (>= 0)."""
 
     low: Any
     high: Any
@@ -40,12 +40,12 @@ def _nothing(x: Any) -> Any:
 
 
 def within(low: Any, high: Any) -> Region:
-    """The region that bounds alone say."""
+    """The region of bounds without other constraints."""
     return Region(low, high, _nothing, _nothing)
 
 
 def bounds_of(bounds: Any, size: int) -> tuple[Any, Any]:
-    """Bounds as SciPy takes them, as two vectors, infinite where nothing is said."""
+    """SciPy's bounds as two vectors, infinite where there is no bound."""
     if bounds is None:
         return np.full(size, -np.inf), np.full(size, np.inf)
     if hasattr(bounds, "lb"):
@@ -61,7 +61,7 @@ def bounds_of(bounds: Any, size: int) -> tuple[Any, Any]:
 
 
 def region_of(bounds: Any, constraints: Any, size: int) -> Region:
-    """The region of what `minimize` calls bounds and constraints."""
+    """The region of the arguments ``bounds`` and ``constraints`` of `minimize`."""
     low, high = bounds_of(bounds, size)
     alone = isinstance(constraints, dict) or hasattr(constraints, "lb")
     parts = [_parts(c) for c in ([constraints] if alone else constraints)]
@@ -74,7 +74,7 @@ def region_of(bounds: Any, constraints: Any, size: int) -> Region:
 
 
 def _parts(constraint: Any) -> tuple[Function, Function]:
-    """Functions that a constraint says to be 0, and not to be negative."""
+    """The equality and inequality functions of a constraint, which should be 0 and >= 0."""
     if isinstance(constraint, dict):
         given = arguments(constraint.get("args", ()))
 
@@ -110,7 +110,7 @@ def _matrix_product(matrix: Any) -> Function:
 
 
 def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
-    """A minimum that was found, with the derivative that its conditions give it."""
+    """A minimum found by a solver, with the derivative from its KKT conditions."""
     x = stop_gradient(found)
     low, high = region.low, region.high
 
@@ -151,7 +151,7 @@ def _rows(constraints: Function, x: Any) -> Any:
 
 
 def _multipliers(slope: Any, slopes: Any, touching: Any, free: Any) -> Any:
-    """The multipliers of the constraints' slopes that add up to the function's, if free."""
+    """Least-squares Lagrange multipliers: stationarity in the variables that are not at a bound."""
     if slopes.shape[0] == 0:
         return np.zeros(0)
     columns = np.where(touching, 1.0, 0.0) * slopes.T * np.where(free, 1.0, 0.0)[:, None]

@@ -11,18 +11,18 @@ from functrans.scipy.optimize.vectors import Function
 
 
 def on_the_host(solver: Function, functions: list[Function], start: Any, results: Any) -> Any:
-    """What a solver gives that is called with arrays, and with functions of arrays.
+    """Call a solver on the host with plain arrays, and with functions of plain arrays.
 
     Parameters
     ----------
     solver : callable
         ``solver(functions, start)`` with plain functions.
     functions : list of callable
-        Of one vector; they may take traced values from around them.
+        Functions of one vector, which may close over traced values.
     start : array
-        What the functions take.
+        The argument of the functions.
     results : pytree of Aval
-        What the solver gives.
+        The types of the solver's results.
     """
     converted = [closure_convert(function, start) for function in functions]
 

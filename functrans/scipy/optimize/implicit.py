@@ -1,7 +1,7 @@
 """Implicit differentiation of the solutions of any solver, with SciPy's solvers unchanged.
 
-Of a solution only what defines it is differentiated: an equation that holds there. Source: Krantz
-and Parks, The Implicit Function Theorem (2002); as in Blondel and others, "Efficient and modular
+Only the equation that defines a solution is differentiated, not the solver. Source: Krantz and
+Parks, The Implicit Function Theorem (2002); as in Blondel and others, "Efficient and modular
 implicit differentiation" (2022).
 """
 
@@ -207,7 +207,7 @@ def _check_closure(solver: Function) -> None:
 
 
 def _around(function: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values that a function takes from the functions around it."""
+    """The names and values of a function's closure variables."""
     if isinstance(function, partial):
         yield from ((f"argument {i}", x) for i, x in enumerate(function.args))
         yield from function.keywords.items()

@@ -1,4 +1,4 @@
-"""The method of Levenberg and Marquardt: sums of squares by a linear model within its reach.
+"""The Levenberg-Marquardt method: damped Gauss-Newton steps for nonlinear least squares.
 
 Sources: Nocedal and Wright, Numerical Optimization (2006), chapter 10; Nielsen, Damping Parameter
 in Marquardt's Method (1999).
@@ -16,7 +16,7 @@ from functrans.scipy.optimize.vectors import Function, largest
 
 
 class Tolerances(NamedTuple):
-    """How small the cost's changes, the steps and the gradient are at the end."""
+    """Tolerances for changes of the cost, for the steps and for the gradient."""
 
     ftol: Any
     xtol: Any
@@ -32,14 +32,14 @@ MESSAGES = {
     _BY_STEP: "`xtol` termination condition is satisfied.",
     _BY_BOTH: "Both `ftol` and `xtol` termination conditions are satisfied.",
 }
-"""What the statuses of SciPy's results say."""
+"""The messages of SciPy's statuses."""
 
 
 _LEAST_DAMPING = 1e-14
-"""Where the Jacobian has not full rank, this keeps the system of a step from being singular."""
+"""The least damping, which keeps the system of a step regular if the Jacobian is rank-deficient."""
 
 _MOST_DAMPING = 1e20
-"""The damping with which every step is shorter than the rounding error of the point."""
+"""The damping at which any step is shorter than the rounding error of the point."""
 
 
 class _State(NamedTuple):
@@ -57,11 +57,11 @@ class _State(NamedTuple):
 def levenberg_marquardt(
     r: Function, x: Any, tolerances: Tolerances, maxiter: int
 ) -> tuple[Any, Any, Any]:
-    """Steps between Gauss's and the gradient's, as far as the last one was any good.
+    """Minimise a sum of squares by damped Gauss-Newton steps.
 
-    The damping follows how much better the linear model said that a step would be. The steps end
-    where none is better, or they are as small as asked for; the other tolerances say which status
-    that is. Gives the point, the status and the number of steps.
+    The damping is adapted by the ratio of actual to predicted reduction of the cost. Iteration ends
+    if no step reduces the cost, or if steps are small enough; the other tolerances only determine
+    the status. Returns the point, the status and the number of steps.
     """
     ftol, xtol, gtol = (0.0 if each is None else each for each in tolerances)
 

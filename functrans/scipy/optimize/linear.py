@@ -1,4 +1,4 @@
-"""Linear and quadratic programs and assignments: solved by SciPy, differentiated here."""
+"""Linear programs, bounded least squares and assignments: solved by SciPy, with derivatives."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _half_square(A: Any, b: Any) -> Any:
 
 @within_traces("scipy.optimize:nnls")
 def nnls(A: Any, b: Any, *, maxiter: Any = None, atol: Any = None) -> Any:
-    """The ``x`` without negative elements that minimises ``norm(A @ x - b)``, and that norm.
+    """Nonnegative least squares: the ``x >= 0`` that minimises ``norm(A @ x - b)``, and that norm.
 
-    The derivative is that of the least squares in the elements that are positive.
+    The derivative is that of the least-squares problem in the positive elements.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ def lsq_linear(
     *,
     lsmr_maxiter: Any = None,
 ) -> Any:
-    """The ``x`` within bounds that minimises ``norm(A @ x - b)``.
+    """Bounded least squares: the ``x`` within bounds that minimises ``norm(A @ x - b)``.
 
-    The derivative is that of the least squares in the elements that are not at a bound, and at
-    bounds that of the bounds.
+    The derivative of the elements inside their bounds is that of the least-squares problem in these
+    elements; elements at a bound have the derivative of the bound.
 
     Returns
     -------
@@ -135,10 +135,10 @@ def linprog(
     x0: Any = None,
     integrality: Any = None,
 ) -> Any:
-    """The ``x`` that minimises ``c @ x`` under linear constraints.
+    """Linear programming: the ``x`` that minimises ``c @ x`` under linear constraints.
 
-    The derivative is that of the vertex that SciPy finds, where the same constraints stay active.
-    At a vertex with more active constraints than variables it is NaN.
+    The derivative is that of the optimal vertex for a fixed active set. At a degenerate vertex,
+    with more active constraints than variables, it is NaN.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def linprog(
     A_eq, b_eq : arrays of shape (k, n) and (k,), optional
         ``A_eq @ x == b_eq``.
     bounds : pair, or sequence of pairs
-        Not negative, if nothing is said.
+        By default ``x >= 0``.
 
     Returns
     -------
@@ -212,9 +212,9 @@ def _constraints(matrix: Any, right: Any, size: int) -> tuple[Any, Any]:
 
 @within_traces("scipy.optimize:linear_sum_assignment")
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
-    """The rows and columns that are assigned to each other at the least cost, as indices.
+    """The assignment of rows to columns of least total cost, as index arrays.
 
-    They are a choice, with a derivative of 0: that of the cost is the one of the elements chosen.
+    The indices have no derivative; the derivative of the total cost is that of the chosen elements.
 
     Parameters
     ----------
@@ -243,9 +243,9 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> Any:
 
 @within_traces("scipy.optimize:isotonic_regression")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
-    """The values that do not decrease and are the closest to ``y``: means of blocks.
+    """Isotonic regression: the nondecreasing values closest to ``y``, which are means of blocks.
 
-    The derivative is that of the means of the blocks that are found.
+    The derivative is that of the block means, for fixed blocks.
 
     Returns
     -------

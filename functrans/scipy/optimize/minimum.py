@@ -1,7 +1,7 @@
-"""Minima of functions: BFGS, and golden-section search.
+"""Minimisation: BFGS and golden-section search, with implicit differentiation.
 
-The derivative is that of the equation that holds at the minimum, by `lax.custom_root`, and not of
-the loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapters 3 and 6.
+`lax.custom_root` differentiates the stationarity condition at the minimum, not the iteration.
+Source: Nocedal and Wright, Numerical Optimization (2006), chapters 3 and 6.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WITHOUT_GRADIENT = ("Nelder-Mead", "Powell", "COBYLA", "COBYQA")
 
 
 def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, Any]:
-    """The method of Broyden, Fletcher, Goldfarb and Shanno, with a line search by halving."""
+    """BFGS with a backtracking line search that halves the step."""
     slope_of = value_and_grad(f)
     value, slope = slope_of(x)
     identity = np.eye(x.size)
@@ -55,7 +55,7 @@ def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, 
         x, value, slope, inverse, _, count = state
         direction = -inverse @ slope
         along = slope @ direction
-        # an approximation that has lost its sign begins anew
+        # restart from the identity if the approximation is no longer positive definite
         uphill = ~(along < 0)
         inverse = np.where(uphill, identity, inverse)
         direction = np.where(uphill, -slope, direction)
@@ -80,7 +80,7 @@ def _descended(f: Function, x: Any, gtol: Any, maxiter: int) -> tuple[Any, Any, 
         scaled = np.where(count == 0, safe / np.where(curved, turned @ turned, 1.0), 1.0) * inverse
         left = identity - np.outer(moved, turned) / safe
         updated = left @ scaled @ left.T + np.outer(moved, moved) / safe
-        # no shorter step goes down: rounding has the last word
+        # no shorter step reduces the function, because of rounding: stop
         stuck = ~(following < value) & (largest(moved) <= 1e-12 * (1 + largest(x)))
         return (x + moved, following, following_slope, np.where(curved, updated, inverse), stuck,
                 count + 1)  # fmt: skip
@@ -105,27 +105,27 @@ def minimize(
     callback: Any = None,
     options: Any = None,
 ) -> Any:
-    """A minimum of a smooth function of a vector, near a guess.
+    """A local minimum of a smooth function of a vector, from an initial guess.
 
-    By the method of Broyden, Fletcher, Goldfarb and Shanno, whichever ``method`` is named, with the
-    gradient of ``fun`` whether or not ``jac`` is given. Within bounds and constraints SciPy finds
-    it, by the ``method``, with that gradient.
+    The method is BFGS, whichever ``method`` is given, with the gradient of ``fun`` by reverse mode,
+    whether or not ``jac`` is given. With bounds or constraints, SciPy finds the minimum by
+    ``method`` with that gradient.
 
-    The derivative of the minimum is that of the equation that the gradient is 0, so the Hessian
-    must not be singular there; within bounds and constraints, that of the conditions of Karush,
-    Kuhn and Tucker, with those constraints active that are so at the minimum.
+    The minimum is differentiated implicitly by the condition that the gradient is 0, so the Hessian
+    must not be singular there; with bounds or constraints, by the conditions of Karush, Kuhn and
+    Tucker for the constraints that are active at the minimum.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)`` gives one number; with ``jac=True``, and the gradient.
+        ``fun(x, *args)`` returns a number; with ``jac=True``, the number and the gradient.
     x0 : array of shape (n,)
     args : tuple
     bounds : sequence of pairs, or scipy.optimize.Bounds
     constraints : dict, scipy.optimize.LinearConstraint, NonlinearConstraint, or list of these
-        The functions may take traced values from around them.
+        The functions may close over traced values.
     tol : float, optional
-        The largest component of the gradient at the end; 1e-5 if nothing is said.
+        Bound on the largest component of the gradient at the end; by default 1e-5.
     options : dict, optional
         ``gtol`` and ``maxiter``.
 
@@ -190,7 +190,7 @@ def _is_empty(constraints: Any) -> bool:
 def _constrained(
     function: Function, guess: Any, region: Region, method: Any, tol: Any, options: Any
 ) -> Any:
-    """The minimum that SciPy finds within a region."""
+    """The minimum within a region, found by SciPy."""
     size = guess.size
     with_gradient = method not in _WITHOUT_GRADIENT
     ends = [lambda x: region.low, lambda x: region.high]
@@ -244,10 +244,11 @@ def minimize_scalar(
     tol: Any = None,
     options: Any = None,
 ) -> Any:
-    """A minimum of a smooth function of one number, within ``bounds`` or anywhere.
+    """A local minimum of a smooth function of one variable, optionally within ``bounds``.
 
-    By golden sections within bounds, and as `minimize` without. The derivative is that of the
-    equation that the slope is 0; at a bound it is that of the bound.
+    With bounds, the method is golden-section search, otherwise that of `minimize`. The minimum is
+    differentiated implicitly by the condition that the slope is 0; at a bound, it has the
+    derivative of the bound.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def minimize_scalar(
         return inexact(fun(x, *given)).reshape(())
 
     def sectioned(low: Any, high: Any) -> Any:
-        """Golden sections, down to where the function is flat in its last digits."""
+        """Golden-section search, until the function values differ only by rounding errors."""
 
         def step(state: Any) -> Any:
             a, b = state

@@ -1,7 +1,7 @@
-"""Roots of functions of one number: bisection, Brent's method, Newton's, the secant's.
+"""Roots of functions of one variable: bisection, Brent's method, Newton's method, fixed points.
 
-Each is a loop that finds the root, and the implicit function theorem, by `lax.custom_root`, gives
-its derivative. Sources: Brent, Algorithms for Minimization Without Derivatives (1973); SciPy's
+Each root is found by a loop, and differentiated by the implicit function theorem, with
+`lax.custom_root`. Sources: Brent, Algorithms for Minimization Without Derivatives (1973); SciPy's
 documentation for the tolerances.
 """
 
@@ -30,16 +30,16 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def implicit(f: Function, guess: Any, find: Function) -> Any:
-    """A root that ``find(f, guess)`` gives; its derivative is that of the equation."""
+    """A root found by ``find(f, guess)``, with implicit differentiation of the equation."""
     return custom_root(f, guess, find, lambda g, y: y / g(np.ones_like(y)))
 
 
-# -- in an interval --------------------------------------------------------------------------------
+# -- bracketing methods ----------------------------------------------------------------------------
 
 
 def _bisect(f: Function, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: int) -> tuple[Any, Any]:
     fa, fb = f(a), f(b)
-    # the half where the sign changes, from a: SciPy's points
+    # bisect from `a` with halved steps, which gives the same points as SciPy
     start = (a, b - a, np.where(fa == 0, a, b), (fa == 0) | (fb == 0), 0)
 
     def goes_on(state: Any) -> Any:
@@ -129,14 +129,14 @@ _BRACKETED = {
     "bisect": _bisect,
     "brentq": _brent(_inverse_quadratic),
     "brenth": _brent(_hyperbolic),
-    # other ways to the same root
+    # other methods that find the same root
     "ridder": _brent(_inverse_quadratic),
     "toms748": _brent(_inverse_quadratic),
 }
 
 
 def _bracketed(name: str, summary: str, example: str) -> Function:
-    """The public function of a method that starts with an interval."""
+    """The public function of a bracketing method."""
     find = _BRACKETED[name]
 
     def public(
@@ -226,7 +226,7 @@ UNTIL_IT_RUNS = "it is known when the compiled program runs"
 
 
 def said_of(found: Any, yes: str, no: str) -> str:
-    """A message that depends on a truth, if that is known."""
+    """The message for a condition, if its value is known."""
     value = known(found)
     if value is None:
         return UNTIL_IT_RUNS
@@ -255,7 +255,7 @@ toms748 = _bracketed(
     _EXAMPLE.format("toms748"),
 )
 
-# -- from a guess ----------------------------------------------------------------------------------
+# -- methods from an initial guess -----------------------------------------------------------------
 
 
 @within_traces("scipy.optimize:newton")
@@ -272,10 +272,10 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """A root near a guess, by Newton's method.
+    """A root by Newton's method, from an initial guess.
 
-    Without ``fprime`` the derivative is that of ``func`` all the same, where SciPy goes along
-    secants. Of an array ``x0`` each element is a problem of its own.
+    If ``fprime`` is not given, ``func`` is differentiated automatically, where SciPy uses the
+    secant method. If ``x0`` is an array, each element is a separate problem.
 
     Parameters
     ----------
@@ -291,9 +291,10 @@ def newton(
     Returns
     -------
     root : float or array
-        NaN where it was not found within ``maxiter`` steps.
+        NaN if the iteration did not converge within ``maxiter`` steps.
     report : scipy.optimize.OptimizeResult
-        With ``full_output``; for an array ``converged`` and ``zero_der``, arrays of truths.
+        With ``full_output``; for an array ``x0``, the boolean arrays ``converged`` and
+        ``zero_der``.
 
     Examples
     --------
@@ -346,10 +347,10 @@ def fixed_point(
     maxiter: int = 500,
     method: str = "del2",
 ) -> Any:
-    """Where ``func(x) = x``, element by element or, with ``method="iteration"``, of a vector.
+    """A fixed point ``func(x) = x``, differentiated by the implicit function theorem.
 
-    The derivative is by the implicit function theorem; with Aitken's acceleration (``"del2"``)
-    each element is a problem of its own, in SciPy and here.
+    With Aitken's acceleration (``method="del2"``), each element is a separate problem, as in SciPy;
+    with ``method="iteration"``, ``func`` is a function of a vector.
 
     Examples
     --------
@@ -393,7 +394,7 @@ def fixed_point(
 
 
 def dense_solve(g: Function, y: Any) -> Any:
-    """The solution of ``g(x) = y`` for a linear g, by its matrix."""
+    """Solve ``g(x) = y`` for a linear function g by its dense matrix."""
     return np.linalg.solve(columns(g, y), y.reshape(-1)).reshape(y.shape)
 
 
@@ -423,15 +424,15 @@ def root_scalar(
     maxiter: Any = None,
     options: Any = None,
 ) -> Any:
-    """A root of a function of one number, in a ``bracket`` or near ``x0``.
+    """A root of a function of one variable, in a ``bracket`` or from an initial guess ``x0``.
 
-    The methods "ridder" and "toms748" are Brent's, "secant" and "halley" Newton's: they find the
-    same root.
+    "ridder" and "toms748" are computed by Brent's method, "secant" and "halley" by Newton's method,
+    which find the same root.
 
     Returns
     -------
     scipy.optimize.OptimizeResult
-        With ``root`` and ``converged``; how many iterations Newton's method takes is not counted.
+        With ``root`` and ``converged``; iterations of Newton's method are not counted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Global minima: found by SciPy, differentiated like local ones."""
+"""Global minimisation: SciPy searches, and the result is differentiated like a local minimum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHIN_BOUNDS = ("differential_evolution", "direct", "dual_annealing", "shgo")
 
 
 def _search(name: str, summary: str) -> Function:
-    """The public function of one of SciPy's searches."""
+    """The public function for one of SciPy's global searches."""
     scipys = lazy(f"scipy.optimize:{name}")
     bounded = name in _WITHIN_BOUNDS
 
@@ -54,7 +54,7 @@ def _search(name: str, summary: str) -> Function:
             if bounded:
                 place = list(zip(*(end(start) for end in ends), strict=True))
             found = scipys(lambda x: float(value(x)), place, *more, **options)
-            # a search from a start says of its last local one whether it has succeeded
+            # some searches report only the success of their last local minimisation
             done = found.success if "success" in found else found.lowest_optimization_result.success
             return np.asarray(found.x, float), np.asarray(bool(done))
 

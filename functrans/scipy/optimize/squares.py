@@ -1,7 +1,6 @@
-"""Sums of squares and fits, by the method of Levenberg and Marquardt or by SciPy.
+"""Nonlinear least squares and curve fitting, by the Levenberg-Marquardt method or by SciPy.
 
-The derivative is that of the equation that holds at the minimum, by `lax.custom_root`, and not of
-the loop.
+`lax.custom_root` differentiates the stationarity condition at the minimum, not the iteration.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _scipys = lazy("scipy.optimize:least_squares")
 def _least_squares(
     residuals: Function, guess: Any, tolerances: Tolerances, most: int
 ) -> tuple[Any, Any, Any]:
-    """The minimum of a sum of squares, how it was found, and after how many steps."""
+    """The minimum of a sum of squares, the status, and the number of steps."""
 
     def gradient(x: Any) -> Any:
         return grad(lambda x: np.sum(residuals(x) ** 2) / 2)(x)
@@ -67,7 +66,7 @@ _LOSSES: dict[str, Function] = {
     "cauchy": np.log1p,
     "arctan": np.arctan,
 }
-"""What stands for the square of a residual, of the square."""
+"""The robust loss functions, applied to the squared residuals."""
 
 
 def _cost(residuals: Function, loss: str, f_scale: Any) -> Function:
@@ -78,9 +77,10 @@ def _cost(residuals: Function, loss: str, f_scale: Any) -> Function:
 
 
 def _weighted(slopes: Any, value: Any, loss: str, f_scale: Any) -> Any:
-    """The Jacobian that makes Gauss's and Newton's approximation of the Hessian, as SciPy has it.
+    """Scale the Jacobian for a robust loss, so that its Gram matrix is the Gauss-Newton Hessian.
 
-    Each row is multiplied by the root of the second derivative of the loss by its residual.
+    As in SciPy, each row is multiplied by the square root of the second derivative of the loss with
+    respect to its residual.
     """
     if loss == "linear":
         return slopes
@@ -90,7 +90,7 @@ def _weighted(slopes: Any, value: Any, loss: str, f_scale: Any) -> Any:
 
 
 def _by_scipy(residuals: Function, guess: Any, bounds: Any, options: dict[str, Any]) -> Any:
-    """The minimum that SciPy finds within bounds, or for a loss of its own."""
+    """The minimum within bounds, or for a robust loss, found by SciPy."""
     pair: Any = (-np.inf, np.inf) if bounds is None else bounds
     pair = (pair.lb, pair.ub) if hasattr(pair, "lb") else pair
     low, high = (np.broadcast_to(inexact(end), guess.shape) for end in pair)
@@ -134,11 +134,11 @@ def least_squares(
     callback: Any = None,
     workers: Any = None,
 ) -> Any:
-    """The minimum of half the sum of squares of residuals, near a guess.
+    """Nonlinear least squares: minimise half the sum of squared residuals, from an initial guess.
 
-    By the method of Levenberg and Marquardt, with the derivatives of ``fun``. Within bounds, and
-    for a ``loss`` that is not linear, SciPy finds it, and the derivative is that of the conditions
-    of a minimum there.
+    The method is Levenberg-Marquardt, with automatic derivatives of ``fun``. With bounds, or with a
+    ``loss`` other than "linear", SciPy finds the minimum, which is differentiated by its KKT
+    conditions.
 
     Parameters
     ----------
@@ -147,19 +147,20 @@ def least_squares(
     x0 : array of shape (n,)
     bounds : pair of arrays, or scipy.optimize.Bounds
     xtol : float
-        How small, to ``x``, steps are at the end, unless none is better.
+        Iteration ends when steps are this small relative to ``x``, or no step reduces the cost.
     ftol, gtol : float
-        Of the cost and its gradient, for the ``status`` alone where SciPy has no part in it.
+        Tolerances of the cost and its gradient; unless SciPy is the solver, they only determine the
+        ``status``.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
     f_scale : float
-        Where the loss begins to differ from the square.
+        The size of residuals from which on the loss differs from the square.
 
     Returns
     -------
     scipy.optimize.OptimizeResult
-        With ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``success``, and the ``status`` that
-        SciPy's tolerances say: 1 by ``gtol``, 2 by ``ftol``, 3 by ``xtol``, 4 by both of these, 0
-        (and no success) if there was no end within ``max_nfev``.
+        With ``x``, ``cost``, ``fun``, ``jac``, ``grad``, ``success`` and SciPy's ``status``: 1 for
+        ``gtol``, 2 for ``ftol``, 3 for ``xtol``, 4 for both of these, 0 (no success) if
+        ``max_nfev`` was reached.
 
     Raises
     ------
@@ -228,26 +229,26 @@ def curve_fit(
     nan_policy: Any = None,
     **options: Any,
 ) -> Any:
-    """Parameters with which a function comes closest to data, and their covariances.
+    """Fit the parameters of a function to data by least squares, and estimate their covariances.
 
     Parameters
     ----------
     f : callable
-        ``f(xdata, *parameters)``, of the shape of ``ydata``.
+        ``f(xdata, *parameters)`` returns an array of the shape of ``ydata``.
     xdata, ydata : array
     p0 : array, optional
-        Where to start; ones, as many as ``f`` has parameters, if nothing is said.
+        The initial guess; by default a one for each parameter of ``f``.
     bounds : pair of arrays, or scipy.optimize.Bounds
-        The fit within them is that of `least_squares`.
+        With bounds, the fit is that of `least_squares`.
     sigma : array, optional
-        The errors of ``ydata``, or their covariances.
+        The standard deviations of ``ydata``, or their covariance matrix.
     absolute_sigma : bool
-        Whether they are errors, and not only in proportion to them.
+        Whether ``sigma`` is absolute, rather than relative.
     check_finite : bool, optional
-        Whether to raise for infinities and NaN, of data that are known; so it is unless there is a
-        ``nan_policy``. Under `jit` and `vmap` they are not known.
+        Whether to raise for infinities and NaN in data that are known (they are not under `jit` and
+        `vmap`); by default True unless ``nan_policy`` is given.
     nan_policy : {"raise", "omit"}, optional
-        The treatment of NaN in data that are known.
+        The treatment of NaN in known data.
     method : {"lm", "trf", "dogbox"}, optional
         "lm" without bounds, else "trf".
     **options
@@ -261,11 +262,11 @@ def curve_fit(
     Raises
     ------
     ValueError
-        For data with infinities or NaN that are not to be left out.
+        For data with infinities, or with NaN unless they are omitted.
     RuntimeError
-        If the fit did not converge, compiled code included.
+        If the fit did not converge, also in compiled code.
     UnsupportedNumPyError
-        For ``full_output``, and for a ``nan_policy`` where data are not known.
+        For ``full_output``, and for ``nan_policy`` if the data are not known.
 
     Examples
     --------
@@ -312,10 +313,10 @@ def curve_fit(
 
 
 def _covariance(slopes: Any, by_steps: bool) -> Any:
-    """The inverse of ``slopes.T @ slopes``, without that product, which has half of the digits.
+    """The inverse of ``slopes.T @ slopes`` by a decomposition of ``slopes``.
 
-    If there is no inverse, the result is infinite for a fit by steps, as in `leastsq`; otherwise it
-    is the pseudo-inverse.
+    Forming the product would lose half of the digits. If it is singular, the result is infinite for
+    the Levenberg-Marquardt method, as in `leastsq`, and the pseudo-inverse otherwise.
     """
     m, n = slopes.shape
     if not by_steps:
@@ -331,7 +332,7 @@ def _covariance(slopes: Any, by_steps: bool) -> Any:
 
 
 def _check_sizes(ys: Any, errors: Any, guess: Any, by_steps: bool, options: Any) -> None:
-    """Raise, as SciPy does, for arguments that do not fit together."""
+    """Raise, as SciPy does, for arguments of inconsistent sizes."""
     if ys.size == 0:
         raise ValueError("`ydata` must not be empty!")
     if errors is not None and errors.shape not in ((), (1,), (ys.size,), (ys.size, ys.size)):
@@ -350,7 +351,7 @@ def _is_table(x: Any) -> bool:
 
 
 def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -> bool:
-    """Whether a fit is by `leastsq`, whose options differ from those of `least_squares`."""
+    """Whether the fit uses `leastsq`, whose options differ from those of `least_squares`."""
     if method not in (None, "lm", "trf", "dogbox"):
         raise ValueError(f"`method` must be 'trf', 'dogbox' or 'lm', not {method!r}")
     if method == "lm" and bounded(bounds):
@@ -369,7 +370,7 @@ def _by_levenberg_marquardt(method: Any, bounds: Any, options: dict[str, Any]) -
 
 
 def _looked_at(xs: Any, ys: Any, sigma: Any, check_finite: Any, nan_policy: Any) -> Any:
-    """Data of a fit after the checks for infinities and NaN of known data, or without NaN."""
+    """The data after checks for infinities and NaN, or after NaN have been omitted."""
     if check_finite or (check_finite is None and nan_policy is None):
         for data in (ys,) if _is_table(xs) else (xs, ys):
             asarray_chkfinite(data)
@@ -398,7 +399,7 @@ def _looked_at(xs: Any, ys: Any, sigma: Any, check_finite: Any, nan_policy: Any)
 
 
 def _start(size: int, bounds: Any) -> Any:
-    """Where a fit starts if nothing is said: ones, or within bounds."""
+    """The default initial guess: ones, or points within the bounds."""
     if not bounded(bounds):
         return np.ones(size)
     pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
@@ -424,7 +425,7 @@ def leastsq(
     factor: float = 100,
     diag: Any = None,
 ) -> Any:
-    """The ``x`` of `least_squares`, and a number from 1 to 4 if it was found.
+    """The ``x`` of `least_squares`, and its status: 1 to 4 for success.
 
     Examples
     --------

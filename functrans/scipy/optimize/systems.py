@@ -1,7 +1,7 @@
-"""Roots of functions of several numbers: Newton's method with a line search.
+"""Roots of systems of equations: Newton's method with a line search, differentiated implicitly.
 
-The derivative is that of the equation that holds at the root, by `lax.custom_root`, and not of the
-loop. Source: Nocedal and Wright, Numerical Optimization (2006), chapter 11.
+`lax.custom_root` differentiates the equations at the root, not the iteration. Source: Nocedal and
+Wright, Numerical Optimization (2006), chapter 11.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from functrans.scipy.optimize.vectors import (
 
 
 def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]:
-    """Newton's method, with steps that are halved until the residual is smaller."""
+    """Newton's method, with steps halved until the residual decreases."""
 
     def step(state: Any) -> Any:
         x, value, _, count = state
@@ -54,7 +54,7 @@ def _newton(f: Function, x: Any, tol: Any, maxiter: int) -> tuple[Any, Any, Any]
         return ~small & (largest(value) > 0) & (count < maxiter)
 
     x, value, small, count = while_loop(goes_on, step, (x, f(x), np.zeros((), bool), 0))
-    # where steps become small without a root, the residual does not
+    # check the residual, since steps may become small at a point that is no root
     return x, (small | (largest(value) == 0)) & (largest(value) < 1e-5), count
 
 
@@ -69,25 +69,26 @@ def root(
     callback: Any = None,
     options: Any = None,
 ) -> Any:
-    """A root of a function of a vector, near a guess.
+    """A root of a vector function, from an initial guess.
 
-    By Newton's method with a line search, whichever ``method`` is named, with the derivative of
-    ``fun`` whether or not ``jac`` is given.
+    The method is Newton's with a line search, whichever ``method`` is given, with the automatic
+    derivative of ``fun``, whether or not ``jac`` is given.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)`` gives as many numbers as ``x`` has; with ``jac=True``, and the Jacobian.
+        ``fun(x, *args)`` returns as many numbers as ``x`` has; with ``jac=True``, a pair of these
+        and the Jacobian.
     x0 : array of shape (n,)
     args : tuple
     tol : float, optional
-        Of the steps; 1.5e-8 if nothing is said.
+        The tolerance of the steps; by default 1.5e-8.
 
     Returns
     -------
     scipy.optimize.OptimizeResult
-        With ``x``, ``fun``, ``success`` and ``nit``. Where none is found ``x`` is where the
-        residual was smallest, and ``success`` is False.
+        With ``x``, ``fun``, ``success`` and ``nit``. If no root is found, ``x`` is the point of the
+        smallest residual, and ``success`` is False.
 
     Examples
     --------
@@ -139,9 +140,9 @@ def fsolve(
     factor: float = 100,
     diag: Any = None,
 ) -> Any:
-    """A root of a function of a vector, near a guess: the ``x`` of `root`.
+    """A root of a vector function, from an initial guess: the ``x`` of `root`.
 
-    With ``full_output`` also a dictionary with ``fvec``, whether it was found (1), and a message.
+    With ``full_output``, also a dictionary with ``fvec``, 1 if the root was found, and a message.
 
     Examples
     --------

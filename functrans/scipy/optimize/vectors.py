@@ -1,4 +1,4 @@
-"""Common arguments and results of the solvers for several variables."""
+"""Conversions of arguments and results shared by the multivariate solvers."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ result_of = lazy("scipy.optimize:OptimizeResult")
 
 
 def arguments(args: Any) -> tuple[Any, ...]:
-    """The further arguments of a user's function."""
+    """The additional arguments (``args``) of a user's function, as a tuple."""
     return args if isinstance(args, tuple) else (args,)
 
 
 def vector(x0: Any) -> Any:
-    """A start, which the solution does not depend on, as a vector of floats."""
+    """An initial guess as a vector of floats, without derivatives."""
     return stop_gradient(np.atleast_1d(inexact(x0))).reshape(-1)
 
 
 def largest(x: Any) -> Any:
-    """The greatest size of an element."""
+    """The largest absolute value of an element."""
     return np.max(np.abs(x))
 
 
 def value_alone(out: Any, jac: Any) -> Any:
-    """What a function gives that may give its derivative as well, without that."""
+    """A function's value alone, if it may return its derivative as well."""
     return out[0] if jac is True else out
 
 
 def bounded(bounds: Any) -> bool:
-    """Whether a pair of lower and upper bounds says anything: a traced one does."""
+    """Whether a pair of lower and upper bounds has finite or traced elements."""
     if bounds is None:
         return False
     ends = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds

@@ -1,6 +1,6 @@
 """The functions of `scipy.signal` under its names, for arrays and for traced values.
 
-What designs filters and windows takes plain numbers, and is SciPy's own.
+Functions that design filters, and others of `FROM_SOURCE`, run from SciPy's source.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convolutions and correlations of whole signals, of one axis or several."""
+"""Convolution and correlation of signals of one or several axes, direct or by FFT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _METHODS = ("auto", "direct", "fft")
 
 
 def _places(mode: str, size: int, taps: int) -> tuple[int, int]:
-    """Where a mode begins in the full result, and how many places it has."""
+    """The offset of a mode's result in the full convolution, and its length."""
     if mode == "full":
         return 0, size + taps - 1
     if mode == "same":
@@ -46,7 +46,7 @@ def _check_mode(mode: Any) -> None:
 
 
 def _larger_first(x: Any, y: Any, axes: Axes) -> bool:
-    """Whether the first operand is the larger one in all axes; of the mode ``valid``, one must."""
+    """Whether the first operand is the larger one in all axes; ``valid`` requires this of one."""
     if all(x.shape[i] >= y.shape[i] for i in axes):
         return True
     if all(x.shape[i] <= y.shape[i] for i in axes):
@@ -58,9 +58,9 @@ def _larger_first(x: Any, y: Any, axes: Axes) -> bool:
 
 
 def _slid(x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], backwards: bool) -> Any:
-    """The sums of products where one array lies on another; along other axes, they broadcast.
+    """Sliding dot products along some axes; the others broadcast.
 
-    ``starts`` are those of `_places`.
+    ``starts`` has the offsets and lengths from `_places`.
     """
     labels = tuple(range(x.ndim))
     windows = []
@@ -76,13 +76,13 @@ def _slid(x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], backwar
 
 
 def _without_units(x: Any, other: Any, axes: Axes) -> tuple[Any, Axes]:
-    """An array without the axes of size 1 that are broadcast, and the labels of those it has."""
+    """Drop broadcast axes of size 1; the array, and the labels of its remaining axes."""
     kept = [i for i, n in enumerate(x.shape) if i in axes or n != 1 or other.shape[i] == 1]
     return reshape(x, shape=tuple(x.shape[i] for i in kept)), tuple(kept)
 
 
 WORTH_A_TRANSFORM = 32
-"""So many products for each place, and for each doubling of their number, take as long."""
+"""Products per element, for each doubling of their number, that take as long as a transform."""
 
 
 def _convolved(x: Any, y: Any, axes: Axes, mode: str, method: str) -> Any:
@@ -103,7 +103,7 @@ def _convolved(x: Any, y: Any, axes: Axes, mode: str, method: str) -> Any:
 def _by_transforms(
     x: Any, y: Any, axes: Axes, starts: Sequence[tuple[int, int]], full: Sequence[int]
 ) -> Any:
-    """The convolution as the product of Fourier transforms."""
+    """Convolution as a product of Fourier transforms."""
     dtype = common_dtype(x, y)
     is_real = dtype.kind == "f"
     sizes = [_fast.resolve()(n, is_real) for n in full]
@@ -131,10 +131,10 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     ----------
     in1, in2 : array
     mode : {"full", "same", "valid"}, optional
-        All places where they overlap; as many as ``in1`` has, in the middle; or those where one
-        lies in the other as a whole.
+        All positions at which they overlap; the central part, of the size of ``in1``; or only the
+        positions of complete overlap.
     method : {"auto", "direct", "fft"}, optional
-        By sums of products, or by Fourier transforms where these take less time.
+        Sums of products, Fourier transforms, or whichever is faster.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     mode : {"full", "same", "valid"}, optional
         As for `convolve`.
     axes : int or sequence of int, optional
-        All, if nothing is given.
+        By default all.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 @answers("scipy.signal:oaconvolve")
 def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """Convolve two arrays of which one is much longer, along some axes; as `fftconvolve`."""
+    """Convolve two arrays of very different sizes along some axes; see `fftconvolve`."""
     return _along_axes(in1, in2, mode, axes)
 
 
@@ -229,7 +229,7 @@ _MARGINS = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
 def _with_margin(x: Any, y: Any, boundary: str, fillvalue: Any) -> Any:
-    """A matrix with what lies beyond its boundary, as far as another one reaches."""
+    """Pad a matrix by the extent of the other operand."""
     if x.ndim != 2 or y.ndim != 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays")
     if boundary not in _MARGINS:
@@ -247,9 +247,9 @@ def _on_a_plane(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any, backwa
     for n, m in zip(sizes, y.shape, strict=True):
         start, places = _places(mode, n, m)
         if mode == "same" and not backwards:
-            # SciPy lays the middle of an even number of weights differently here
+            # SciPy's centre of an even number of weights differs here
             start = m // 2
-        # the margin moves what there is; of the mode `valid` there is none
+        # offsets include the padding, which the mode `valid` does not have
         starts.append((start + m - 1 if mode != "valid" else start, places))
     return _slid(padded, y, (0, 1), starts, backwards)
 
@@ -266,7 +266,7 @@ def convolve2d(
     mode : {"full", "same", "valid"}, optional
         As for `convolve`.
     boundary : {"fill", "wrap", "symm"}, optional
-        What lies beyond ``in1``: a number, or ``in1`` again, or its mirror image.
+        The padding of ``in1``: a constant, periodic or symmetric.
     fillvalue : number, optional
 
     Returns

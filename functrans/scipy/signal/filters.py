@@ -1,4 +1,4 @@
-"""Recursive filters along an axis: one loop over the samples, which compiles to a machine loop."""
+"""Recursive (IIR) filters along an axis, as a scan over the samples."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["filtfilt", "lfilter", "lfilter_zi", "lfiltic", "sosfilt", "sosfilt_z
 
 
 def _floats(*given: Any) -> list[Any]:
-    """Arrays in their common dtype, which is one of floats."""
+    """Convert arrays to their common floating-point dtype."""
     found = [inexact(x) for x in given]
     dtype = common_dtype(*found)
     return [astype(x, dtype) for x in found]
 
 
 def _coefficients(b: Any, a: Any) -> tuple[Any, Any]:
-    """Both polynomials, divided by the first coefficient of the denominator, and equally long."""
+    """Numerator and denominator, normalised by ``a[0]`` and padded to equal lengths."""
     b, a = flat(b), flat(a)
     size = max(b.size, a.size)
     first = a[0]
@@ -43,13 +43,13 @@ def _lengthened(x: Any, size: int) -> Any:
 
 
 def _column(x: Any, ndim: int) -> Any:
-    """A vector that broadcasts along the first of several axes."""
+    """Reshape a vector to broadcast along the first of several axes."""
     return reshape(x, shape=(x.size, *(1,) * (ndim - 1)))
 
 
 @answers("scipy.signal:lfilter")
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """Filter data along an axis by a rational transfer function (direct form II transposed).
+    """Filter data along an axis by a rational transfer function, in transposed direct form II.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     x : array
     axis : int, optional
     zi : array, optional
-        The state to begin in, with ``max(len(a), len(b)) - 1`` elements along the axis.
+        The initial state, with ``max(len(a), len(b)) - 1`` elements along the axis.
 
     Returns
     -------
     array, or pair of arrays
-        The result; and with ``zi`` the state in the end.
+        The result; with ``zi``, also the final state.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _direct_form(b: Any, a: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 def _moving_average(b: Any, x: Any, axis: int, zi: Any) -> Any:
-    """Without a denominator, the filter is a convolution."""
+    """The filter without a denominator (FIR), as a convolution."""
     labels, own = tuple(range(x.ndim)), (axis,)
     size, taps = x.shape[axis], b.size
     places = size if zi is None else size + taps - 1
@@ -145,7 +145,7 @@ def _moving_average(b: Any, x: Any, axis: int, zi: Any) -> Any:
 
 @answers("scipy.signal:lfilter_zi")
 def lfilter_zi(b: Any, a: Any) -> Any:
-    """The state of `lfilter` in which the response to a step is steady.
+    """The initial state of `lfilter` for which the step response is constant.
 
     Parameters
     ----------
@@ -176,14 +176,14 @@ def lfilter_zi(b: Any, a: Any) -> Any:
 
 @answers("scipy.signal:lfiltic")
 def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
-    """The state of `lfilter` after given outputs ``y`` and inputs ``x``, the newest ones first.
+    """The state of `lfilter` after past outputs ``y`` and inputs ``x``, most recent first.
 
     Parameters
     ----------
     b, a : array
         The coefficients of the numerator and of the denominator.
     y, x : array
-        Values that are not given are zero.
+        Missing values are zero.
 
     Returns
     -------
@@ -211,11 +211,11 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     return remembered(b, past[0]) - remembered(a, past[1])
 
 
-# -- forwards and backwards ------------------------------------------------------------------------
+# -- zero-phase filters ----------------------------------------------------------------------------
 
 
 def _extended(x: Any, axis: int, padtype: Any, padlen: Any, default: int) -> tuple[Any, int]:
-    """A signal with a margin on both sides, and how long that is."""
+    """Pad a signal on both sides; the padded signal, and the length of the padding."""
     if padtype is None:
         return x, 0
     if padtype not in ("odd", "even", "constant"):
@@ -244,7 +244,7 @@ def _extended(x: Any, axis: int, padtype: Any, padlen: Any, default: int) -> tup
 
 
 def _both_ways(x: Any, axis: int, edge: int, run: Callable[[Any, Any], Any]) -> Any:
-    """Filter forwards and backwards; ``run`` begins in the steady state of an element."""
+    """Filter forwards and backwards; ``run`` starts in the steady state of the first element."""
     size = x.shape[axis]
     y = run(x, read_along(x, axis, 0, 1))
     y = flip(run(flip(y, axis), read_along(y, axis, size - 1, 1)), axis)
@@ -256,7 +256,7 @@ def filtfilt(
     b: Any, a: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None,
     method: str = "pad", irlen: Any = None,
 ) -> Any:  # fmt: skip
-    """Filter data forwards and backwards along an axis, so that nothing is delayed.
+    """Zero-phase filtering: apply a filter forwards and backwards along an axis.
 
     Parameters
     ----------
@@ -265,9 +265,9 @@ def filtfilt(
     x : array
     axis : int, optional
     padtype : {"odd", "even", "constant", None}, optional
-        The padding before and after the data.
+        The kind of padding on both sides.
     padlen : int, optional
-        How much of it: 3 * max(len(a), len(b)), if nothing is given.
+        The length of the padding; by default ``3 * max(len(a), len(b))``.
     method : {"pad"}, optional
     irlen : None
 
@@ -316,12 +316,12 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     Parameters
     ----------
     sos : array
-        A row of six coefficients for each section: of the numerator, and of the denominator, which
-        begins with 1.
+        A row of six coefficients for each section: three of the numerator, and three of the
+        denominator, the first of which is 1.
     x : array
     axis : int, optional
     zi : array, optional
-        The state to begin in: for each section two elements along the axis.
+        The initial state: for each section, two elements along the axis.
 
     Returns
     -------
@@ -368,7 +368,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 @answers("scipy.signal:sosfilt_zi")
 def sosfilt_zi(sos: Any) -> Any:
-    """The states of `sosfilt` in which the response to a step is steady.
+    """The initial state of `sosfilt` for which the step response is constant.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ def sosfilt_zi(sos: Any) -> Any:
 
 @answers("scipy.signal:sosfiltfilt")
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    """Filter data forwards and backwards by second-order sections.
+    """Zero-phase filtering: apply second-order sections forwards and backwards.
 
     Parameters
     ----------
@@ -440,7 +440,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 def _default_margin(sos: Any) -> int:
-    """SciPy's default padding: three times the number of taps without zero coefficients."""
+    """SciPy's default padding: three times the number of taps, not counting zeros at the origin."""
     if not isinstance(sos, (np.ndarray, list, tuple)):
         raise UnsupportedNumPyError(
             f"sosfiltfilt of traced sections is not supported without padlen"

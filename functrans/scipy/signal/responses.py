@@ -1,4 +1,4 @@
-"""Frequency responses of filters, transforms on spirals of the z-plane, and swept tones."""
+"""Frequency responses of filters, the chirp z-transform, and chirps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chirp(
     t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0,
     vertex_zero: bool = True, *, complex: bool = False,
 ) -> Any:  # fmt: skip
-    """A tone whose frequency is ``f0`` at time 0, and ``f1`` at time ``t1``.
+    """A chirp (swept tone) with frequency ``f0`` at time 0 and ``f1`` at time ``t1``.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _logarithmic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
     rate = np.log(f1 / f0)
     safe = select(constant, 1.0, rate)
     growth = rate * t / t1
-    near = f0 * t * (1 + growth / 2 + growth * growth / 6)  # second derivatives where f0 is f1
+    near = f0 * t * (1 + growth / 2 + growth * growth / 6)  # series for f0 == f1
     return select(constant, near, f0 * t1 * np.expm1(safe * t / t1) / safe)
 
 
@@ -104,7 +104,7 @@ def _hyperbolic(t: Any, f0: Any, t1: Any, f1: Any, vertex_zero: bool) -> Any:
     safe = select(constant, 1.0, slope)
     near = f0 * t * (1 - slope * t / 2 + (slope * t) ** 2 / 3)
     change = safe * t
-    small = change > -0.5  # log(1 + x) would round 1 + x
+    small = change > -0.5  # log1p, because rounding 1 + x loses digits
     logarithm = select(
         small,
         np.log1p(select(small, change, 0.0)),
@@ -133,7 +133,7 @@ def freqz(
     b, a : array
         Vectors: the coefficients of the numerator and of the denominator.
     worN : int or array, optional
-        How many frequencies, or which ones.
+        The number of frequencies, or the frequencies.
     whole, fs, include_nyquist
         As SciPy's.
     plot : None
@@ -176,17 +176,17 @@ def freqz(
 
 @answers("scipy.signal:czt")
 def czt(x: Any, m: Any = None, w: Any = None, a: Any = 1 + 0j, *, axis: int = -1) -> Any:
-    """The chirp z-transform, the sums ``sum(x * z[k]**-n)`` at ``z[k] = a * w**-k``.
+    """The chirp z-transform: the z-transform at the points ``a * w**-k``.
 
-    Bluestein's algorithm computes them by a convolution.
+    Bluestein's algorithm computes it by a convolution.
 
     Parameters
     ----------
     x : array
     m : int, optional
-        How many points; as many as ``x`` has, if nothing is given.
+        The number of points; by default that of ``x``.
     w, a : complex, optional
-        The ratio of neighbouring points, and the first point: plain numbers.
+        The ratio of consecutive points, and the first point; they must not be traced.
     axis : int, optional
 
     Returns

@@ -1,4 +1,4 @@
-"""Smoothing, trends, medians, and other rates of sampling."""
+"""Smoothing, detrending, median filters and polyphase resampling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from functrans.lazily import lazy
-from functrans.numpy import fft
 from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.reductions import mean
@@ -24,13 +23,13 @@ from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d
 from functrans.trace.tracer import Tracer
 
-__all__ = ["detrend", "hilbert", "medfilt", "resample", "resample_poly", "savgol_filter", "upfirdn"]
+__all__ = ["detrend", "medfilt", "resample_poly", "savgol_filter", "upfirdn"]
 
 _signal = lazy("scipy:signal")
 
 
 def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
-    """A plain matrix times the vectors along an axis."""
+    """Multiply a constant matrix by the vectors along an axis."""
     columns = moveaxis(x, axis, 0)
     flattened = reshape(columns, shape=(columns.shape[0], columns.size // columns.shape[0]))
     product = matmul(matrix.astype(x.dtype), flattened)
@@ -42,7 +41,7 @@ def _by_matrix(matrix: Any, x: Any, axis: int) -> Any:
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
-    """Data without their mean, or without the straight lines through them.
+    """Subtract the mean, or piecewise linear least-squares fits, along an axis.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def detrend(
     axis : int, optional
     type : {"linear", "constant"}, optional
     bp : sequence of int, optional
-        Where one line ends and the next one begins.
+        The breakpoints between the lines.
     overwrite_data : bool, optional
         Has no effect.
 
@@ -90,23 +89,23 @@ def savgol_filter(
     x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
     mode: str = "interp", cval: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Smooth data by polynomials through the windows around each sample (Savitzky and Golay).
+    """Savitzky-Golay filter: local polynomial least-squares fits in a sliding window.
 
     Parameters
     ----------
     x : array
     window_length, polyorder : int
-        The samples of a window, and the degree of the polynomials.
+        The size of the window, and the degree of the polynomials.
     deriv : int, optional
-        Which derivative is given.
+        The order of the derivative to compute.
     delta : float, optional
-        The distance of the samples.
+        The distance between samples.
     axis : int, optional
     mode : {"interp", "mirror", "constant", "nearest", "wrap"}, optional
-        What happens at the ends: the polynomial of the last window goes on, or the data are
-        extended as in `scipy.ndimage`.
+        Boundary treatment: "interp" evaluates the polynomial of the outermost window; the others
+        pad the data as in `scipy.ndimage`.
     cval : float, optional
-        What lies beyond the data, in the mode ``"constant"``.
+        The padding value of the mode ``"constant"``.
 
     Returns
     -------
@@ -133,7 +132,7 @@ def savgol_filter(
             "If mode is 'interp', window_length must be less than or equal to the size of x."
         )
     y = convolve1d(x, weights, axis=axis, mode="constant")
-    # what the polynomials through the first and the last window are at the ends
+    # the values at the ends of the polynomials through the first and the last window
     fits = [
         _signal.resolve().savgol_coeffs(
             window_length, polyorder, deriv=deriv, delta=delta, pos=place, use="dot"
@@ -154,13 +153,13 @@ def savgol_filter(
 
 @answers("scipy.signal:medfilt")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of the neighbours of each element; beyond the array there are zeros.
+    """Median filter with zero padding.
 
     Parameters
     ----------
     volume : array
     kernel_size : int or sequence of int, optional
-        The extents of the window, which are odd: 3, if nothing is given.
+        The sizes of the window, which must be odd; by default 3.
 
     Returns
     -------
@@ -193,7 +192,7 @@ def upfirdn(
     h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant",
     cval: float = 0,
 ) -> Any:  # fmt: skip
-    """Put zeros between samples, convolve with a filter, and take some of the result.
+    """Upsample by inserting zeros, apply an FIR filter, and downsample.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ def upfirdn(
         The filter.
     x : array
     up, down : int, optional
-        The factors by which the sampling rate is raised, and then lowered.
+        The factors of upsampling and downsampling.
     axis : int, optional
     mode : {"constant"}, optional
         There are zeros beyond the data.
@@ -238,7 +237,7 @@ def resample_poly(
     x: Any, up: int, down: int, axis: int = 0, window: Any = ("kaiser", 5.0),
     padtype: str = "constant", cval: Any = None,
 ) -> Any:  # fmt: skip
-    """Sample data at another rate, by a low-pass filter (`upfirdn`).
+    """Resample data by a rational factor with a polyphase low-pass filter.
 
     Parameters
     ----------
@@ -247,7 +246,7 @@ def resample_poly(
         The new rate is ``up / down`` times the old one.
     axis : int, optional
     window : str, tuple or array, optional
-        Of the filter that SciPy designs, or the filter.
+        The window of the filter that SciPy designs, or the filter coefficients.
     padtype : {"constant"}, optional
         There are zeros beyond the data.
     cval : None or 0
@@ -281,7 +280,7 @@ def resample_poly(
         h = flat(inexact(window))
         half = (h.size - 1) // 2
     h = astype(h, x.dtype) * up
-    # zeros in front, so that the middle of the filter falls on a sample of the result
+    # zeros in front align the centre of the filter with a sample of the result
     before = down - half % down
     removed = (half + before) // down
     length = (removed + size - 1) * down + 1 - (x.shape[axis] - 1) * up
@@ -289,110 +288,3 @@ def resample_poly(
     ends = [np.zeros(n, x.dtype) for n in (before, behind)]
     y = upfirdn(concatenate([ends[0], h, ends[1]], axis=0), x, up, down, axis)
     return read_along(y, axis, removed, size)
-
-
-@answers("scipy.signal:resample")
-def resample(
-    x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time"
-) -> Any:
-    """Sample periodic data at another rate, by their Fourier series.
-
-    Parameters
-    ----------
-    x : array
-    num : int
-        The number of samples of the result.
-    t : array, optional
-        The times of the samples.
-    axis : int, optional
-    window : optional
-        As in SciPy.
-    domain : {"time"}, optional
-
-    Returns
-    -------
-    array, or pair of arrays
-        The result; and with ``t`` its times.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> jit(lambda x: signal.resample(x, 4))(np.array([1.0, 3.0])).round(12)
-    array([1., 2., 3., 2.])
-    """
-    if domain != "time":
-        refuse(f"resample with domain={domain!r}", "use 'time'")
-    x = inexact(x)
-    axis = axis_of(axis, x.ndim)
-    size = x.shape[axis]
-    if window is None and x.dtype.kind == "f":
-        y = _resampled(x, num, axis)
-    else:
-        unit = np.eye(size, dtype=np.promote_types(x.dtype, np.float64))
-        # the operation is linear: its results for unit vectors are the columns of its matrix
-        matrix = _signal.resolve().resample(unit, num, axis=0, window=window)
-        y = _by_matrix(matrix, x, axis)
-    if t is None:
-        return y
-    times = array(t)
-    return y, np.arange(num) * (times[1] - times[0]) * size / float(num) + times[0]
-
-
-def _resampled(x: Any, num: int, axis: int) -> Any:
-    """The series of real data, shortened or lengthened, at other places."""
-    size, least = x.shape[axis], min(num, x.shape[axis])
-    series = read_along(fft.rfft(x, axis=axis), axis, 0, least // 2 + 1)
-    if least % 2 == 0 and num != size:
-        # the last term is one of two that are the same
-        factors = np.ones(least // 2 + 1)
-        factors[-1] = 2.0 if num < size else 0.5
-        series = series * _along(astype(factors, x.dtype), axis, x.ndim)
-    return fft.irfft(series, num, axis) * (num / size)
-
-
-def _along(x: Any, axis: int, ndim: int) -> Any:
-    """A vector along one of several axes."""
-    return reshape(x, shape=(*(1,) * axis, x.size, *(1,) * (ndim - axis - 1)))
-
-
-@answers("scipy.signal:hilbert")
-def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
-    """The analytic signal: real data, with their Hilbert transform as the imaginary part.
-
-    Parameters
-    ----------
-    x : array of real numbers
-    N : int, optional
-        The number of Fourier components: that of the samples, if nothing is given.
-    axis : int, optional
-
-    Returns
-    -------
-    array of complex numbers
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> x = np.cos(2 * np.pi * np.arange(8) / 8)
-    >>> jit(lambda x: np.abs(signal.hilbert(x)))(x).round(12)      # the envelope
-    array([1., 1., 1., 1., 1., 1., 1., 1.])
-    """
-    x = inexact(x)
-    if x.dtype.kind == "c":
-        raise ValueError("x must be real.")
-    axis = axis_of(axis, x.ndim)
-    count = x.shape[axis] if N is None else N
-    if count <= 0:
-        raise ValueError("N must be positive.")
-    # factors: 2 for positive frequencies, 0 for negative ones, 1 for zero and Nyquist
-    factors = np.zeros(count)
-    factors[: (count + 1) // 2] = 2.0
-    factors[0] = 1.0
-    if count % 2 == 0:
-        factors[count // 2] = 1.0
-    spectrum = fft.fft(x, count, axis) * _along(astype(factors, x.dtype), axis, x.ndim)
-    return fft.ifft(spectrum, axis=axis)

@@ -1,7 +1,7 @@
-"""Spectra of signals in windows: Welch's averages, short-time Fourier transforms and their inverse.
+"""Spectral estimation: Welch's method, short-time Fourier transforms and their inverse.
 
-The signal is cut into segments that overlap; each is detrended, weighted by a window, and
-transformed (Oppenheim and Schafer, "Discrete-time signal processing", chapter 10).
+The signal is divided into overlapping segments, each of which is detrended, multiplied by a window
+and transformed (Oppenheim and Schafer, "Discrete-time signal processing", chapter 10).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["coherence", "csd", "istft", "periodogram", "spectrogram", "stft", "w
 
 _get_window = lazy("scipy.signal:get_window")
 LENGTH = 256
-"""Of a segment, where nothing is said."""
+"""The default length of a segment."""
 
 _BOUNDARIES: dict[Any, dict[str, Any]] = {
     "even": {"mode": "reflect"},
@@ -42,7 +42,7 @@ _BOUNDARIES: dict[Any, dict[str, Any]] = {
 
 
 def _window(window: Any, nperseg: Any, length: int | None) -> Any:
-    """The weights of a segment, which is not longer than the signal."""
+    """The window of a segment, whose length is limited to that of the signal."""
     if isinstance(window, (str, tuple)):
         size = LENGTH if nperseg is None else int(nperseg)
         if size < 1:
@@ -57,7 +57,7 @@ def _window(window: Any, nperseg: Any, length: int | None) -> Any:
 
 
 class _Cut(NamedTuple):
-    """How a signal is cut and weighted."""
+    """The segmentation of a signal, with its window and detrending."""
 
     weights: Any
     step: int
@@ -72,7 +72,7 @@ class _Cut(NamedTuple):
         return np.arange(0, length - self.weights.size + 1, self.step)
 
     def transformed(self, x: Any) -> Any:
-        """The transform of each segment of what lies along the last axis, on two axes."""
+        """The Fourier transforms of all segments of the last axis, along two new axes."""
         within = np.arange(self.weights.size)
         segments = x[..., self.starts(x.shape[-1])[:, None] + within]
         if callable(self.detrend):
@@ -114,7 +114,7 @@ def _along_last(x: Any, axis: int) -> Any:
 
 
 def _powers(x: Any, y: Any, cut: _Cut, scale: float) -> Any:
-    """``conj(X) Y`` of the transforms of two signals; of one, real."""
+    """The cross spectra ``conj(X) Y`` of two signals, or the real power spectra of one."""
     first = cut.transformed(x)
     if y is x:
         products = real(first) ** 2 + first.imag**2
@@ -124,13 +124,13 @@ def _powers(x: Any, y: Any, cut: _Cut, scale: float) -> Any:
         twice = np.full(products.shape[-1], 2.0, real_dtype(products.dtype))
         twice[0] = 1.0
         if cut.points % 2 == 0:
-            twice[-1] = 1.0  # the highest frequency is alone
+            twice[-1] = 1.0  # the Nyquist frequency has no negative counterpart
         products = products * twice
     return products * scale
 
 
 def _averaged(powers: Any, average: str) -> Any:
-    """Over the segments, which are on the axis before the last one."""
+    """Average over the segments, along the axis before the last one."""
     count = powers.shape[-2]
     if count == 1:
         return powers[..., 0, :]
@@ -151,7 +151,7 @@ def csd(
     noverlap: Any = None, nfft: Any = None, detrend: Any = "constant",
     return_onesided: bool = True, scaling: str = "density", axis: int = -1, average: str = "mean",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The cross power spectral density of two signals, by Welch's method; as `welch`."""
+    """The cross power spectral density of two signals, by Welch's method; see `welch`."""
     fs = float(fs)
     alike = y is x
     one = _along_last(_floats(x), axis)
@@ -167,7 +167,7 @@ def csd(
 
 
 def _longer(x: Any, count: int, before: int = 0, **options: Any) -> Any:
-    """With elements at the end of the last axis, and as many before it as are said."""
+    """Pad the last axis."""
     widths = [(0, 0)] * (x.ndim - 1) + [(before, count)]
     return pad(x, widths, **options) if count or before else x
 
@@ -178,7 +178,7 @@ def welch(
     nfft: Any = None, detrend: Any = "constant", return_onesided: bool = True,
     scaling: str = "density", axis: int = -1, average: str = "mean",
 ) -> Any:  # fmt: skip
-    """The power spectral density of a signal, averaged over segments (Welch, 1967).
+    """The power spectral density by Welch's method: periodograms averaged over segments.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def periodogram(
     x: Any, fs: float = 1.0, window: Any = "boxcar", nfft: Any = None, detrend: Any = "constant",
     return_onesided: bool = True, scaling: str = "density", axis: int = -1,
 ) -> Any:  # fmt: skip
-    """The power spectral density of a signal as a whole; as `welch`."""
+    """The power spectral density of a signal by its periodogram; see `welch`."""
     x = array(x)
     size = x.shape[axis]
     if nfft is not None and nfft < size:
@@ -225,7 +225,7 @@ def coherence(
     x: Any, y: Any, fs: float = 1.0, window: Any = "hann", nperseg: Any = None,
     noverlap: Any = None, nfft: Any = None, detrend: Any = "constant", axis: int = -1,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """How much of the power of one signal is in another, by frequency; as `welch`."""
+    """The magnitude-squared coherence of two signals; see `welch`."""
     options = {"fs": fs, "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
                "detrend": detrend, "axis": axis}  # fmt: skip
     frequencies, crossed = csd(x, y, **options)
@@ -271,7 +271,7 @@ def _by_time(
     return_onesided: bool, scaling: str, axis: int, boundary: Any = None, padded: bool = False,
     squared: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The transforms of all segments, or their powers: frequencies, times, and these."""
+    """Frequencies, times, and the spectra or powers of all segments."""
     fs = float(fs)
     if boundary is not None and boundary not in _BOUNDARIES:
         raise ValueError(f"Unknown boundary option {boundary!r}: one of {[*_BOUNDARIES]}")
@@ -297,7 +297,7 @@ def spectrogram(
     noverlap: Any = None, nfft: Any = None, detrend: Any = "constant",
     return_onesided: bool = True, scaling: str = "density", axis: int = -1, mode: str = "psd",
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The power of a signal by frequency and time; as `stft`."""
+    """The spectrogram of a signal: its power by frequency and time; see `stft`."""
     if mode not in ("psd", "complex", "magnitude", "angle", "phase"):
         raise ValueError(f"unknown value for mode {mode}")
     weights = _window(window, nperseg, np.shape(x)[axis])
@@ -321,7 +321,7 @@ def istft(
     nfft: Any = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
     freq_axis: int = -2, scaling: str = "spectrum",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The signal of a short-time Fourier transform, by adding its segments up; as `stft`."""
+    """The inverse short-time Fourier transform, by overlap-add; see `stft`."""
     z = array(Zxx)
     z = astype(z, np.result_type(z.dtype, np.complex64))
     if z.ndim < 2:

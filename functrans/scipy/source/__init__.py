@@ -1,1 +1,1 @@
-"""SciPy's own source on traced values: copies of functions, with other globals."""
+"""Non-standard interpretation of SciPy's Python source: copies of functions with other globals."""

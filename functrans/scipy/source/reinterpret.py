@@ -1,9 +1,9 @@
 """Non-standard interpretation of SciPy's source: NumPy's names refer to our functions.
 
-What SciPy writes in Python, by NumPy's functions, is a formula: it says what to compute, whatever
-the numbers are. So a copy of a function has the same code and other globals. In these, ``np`` and
-the namespaces of array libraries are `functrans.numpy`; ``float`` and `math` let traced values
-pass; and other functions of SciPy's are such copies, too, but for those that ask us by themselves.
+A SciPy function written in terms of NumPy's functions can be traced if it is run with other
+globals, so it is copied with the same code and a translated namespace. In that, ``np`` and the
+namespaces of array libraries are `functrans.numpy`, ``float`` and `math` accept traced values, and
+other SciPy functions are translated copies, too, unless they dispatch to our functions themselves.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _OTHER = {
 _WITH_PRIVATE_KEYWORDS = {
     "scipy.stats._stats_py": ("kurtosis", "kurtosistest", "skew", "skewtest"),
 }
-"""Functions that ask, but that are called here by keywords which SciPy has for itself."""
+"""Functions with a dispatch hook that these modules call with SciPy's private keywords."""
 
 _ARRAYS = "scipy._lib.array_api_compat.numpy"
 _AS_THEY_ARE = ("scipy._lib.array_api_compat", "scipy.special", "scipy.optimize")
 
 
 def reinterpreted(function: Any) -> Any:
-    """A function of SciPy's, in Python, that computes with traced values."""
+    """A copy of a Python function of SciPy's that computes with traced values."""
     function = own(function)
     copies = _globals_of(function.__globals__["__name__"]).copies
     return copies.get(function) or copies.setdefault(function, _copied(function))
 
 
 def by_source(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a function of SciPy's gives for traced values."""
+    """Call a SciPy function on traced values by its translated source."""
     try:
         return reinterpreted(function)(*args, **kwargs)
     except TypeError as error:
-        # compiled functions only say that they do not know the type
+        # compiled functions raise only a TypeError that names the type of the tracer
         if isinstance(error, FunctransError) or Tracer.__name__ not in str(error):
             raise
         raise UnsupportedNumPyError(
@@ -80,14 +80,15 @@ def _copied(function: FunctionType) -> FunctionType:
 def _cell(cell: CellType) -> CellType:
     try:
         held = cell.cell_contents
-    except ValueError:  # nothing is in it yet
+    except ValueError:  # the cell is empty
         return cell
     return CellType(_translated(held)) if isinstance(held, FunctionType) else cell
 
 
 _spaces: dict[str, _Globals] = {}
-"""By the names of modules. Two threads that come at once get the same, here and in what they hold:
-SciPy compares functions by their identity."""
+"""Translated namespaces by module name. Threads that create one concurrently must get the same
+object, here and within it, because SciPy compares functions by identity.
+"""
 
 
 def _globals_of(module: str) -> _Globals:
@@ -95,7 +96,7 @@ def _globals_of(module: str) -> _Globals:
 
 
 class _Globals(dict[str, Any]):
-    """The names of a module of SciPy's, each translated when it is first read."""
+    """The globals of a SciPy module, each translated when it is first read."""
 
     def __init__(self, module: str) -> None:
         super().__init__(__name__=module, __builtins__=_BUILTINS)
@@ -116,7 +117,7 @@ class _Globals(dict[str, Any]):
 
 
 class _Module:
-    """A module of SciPy's, as an attribute of which a name is read."""
+    """A SciPy module whose attributes are read from its translated globals."""
 
     def __init__(self, module: str) -> None:
         self._globals = _globals_of(module)
@@ -129,12 +130,12 @@ class _Module:
 
 
 def module(name: str) -> Any:
-    """A module of SciPy's whose functions compute with traced values."""
+    """A SciPy module whose functions compute with traced values."""
     return _Module(name)
 
 
 def _translated(value: Any) -> Any:
-    """What takes the place of something that a module of SciPy's names."""
+    """The translation of a global of a SciPy module."""
     if isinstance(value, ModuleType):
         return _of_module(value)
     if isinstance(value, FunctionType) and _is_scipys(value.__globals__.get("__name__", "")):
@@ -165,7 +166,7 @@ def _is_scipys(name: str) -> bool:
 
 
 class _OfOneNumber(type):
-    """The class of Python's number types as SciPy's code meets them: traced values pass."""
+    """The metaclass of the replacements of ``float`` and ``complex``, which pass traced values."""
 
     kind: type
 
@@ -179,7 +180,7 @@ class _OfOneNumber(type):
 
     @property
     def dtype(cls) -> Any:
-        """What NumPy takes such a type for."""
+        """The dtype as which NumPy interprets the type."""
         return np.dtype(cls.kind)
 
 
@@ -195,7 +196,7 @@ _BUILTINS = {**vars(builtins), "float": _Float, "complex": _Complex}
 
 
 class _Math:
-    """`math` or `cmath`, of traced values, too."""
+    """A replacement of `math` or `cmath` that accepts traced values."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -220,7 +221,7 @@ def _is_unknown(x: Any) -> bool:
 class _At:
     """``at(x)[index].set(y)``, as SciPy writes it for all array libraries.
 
-    It assigns where that can be, and SciPy has code that counts on it.
+    It assigns in place where possible, which SciPy's code relies on.
     """
 
     def __init__(self, x: Any, index: Any = ...) -> None:
@@ -258,4 +259,4 @@ _NAMES = {
     "is_lazy_array": _is_unknown,
     "is_numpy": lambda xp: False,
 }
-"""What SciPy asks of the arrays that it is given, and of their library."""
+"""The replacements for SciPy's queries about arrays and their library."""

@@ -1,9 +1,9 @@
-"""`Rotation` and `Slerp` of `scipy.spatial.transform` with traced values, by SciPy's own source.
+"""`Rotation` and `Slerp` of `scipy.spatial.transform` on traced values, by SciPy's own source.
 
-SciPy has them for any library of arrays: a rotation holds quaternions, and a module computes with
-them. Three of its formulas are others here. What makes quaternions of vectors, and vectors of
-quaternions, goes by squares of lengths, which have derivatives of all orders at the identity. What
-takes a matrix takes the rotation that is nearest to it, which has a derivative in all directions.
+In SciPy, these classes hold quaternions, and a backend module for generic array libraries computes
+with them. Three of its formulas are replaced here. The conversions from rotation vectors to
+quaternions and back use squared norms, so that they have derivatives of all orders at the identity.
+The conversion from a matrix uses the nearest rotation, which is differentiable in all directions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ polar = lazy("functrans.scipy.linalg:polar")
 
 
 def answer_for_rotations() -> None:
-    """Enter what takes the places of the methods, if this SciPy's are written in Python."""
+    """Register replacements of the methods, if this version of SciPy has them in Python."""
     classes = import_module("scipy.spatial.transform")
     for owner, names in (("Rotation", _ROTATION), ("Slerp", _SLERP)):
         for name in names.split():
@@ -46,7 +46,7 @@ def answer_for_rotations() -> None:
 
 def _taking(method: FunctionType) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if method.__name__ in ("__init__", "__setitem__"):  # they change their first argument
+        if method.__name__ in ("__init__", "__setitem__"):  # these modify their first argument
             given = (args[0], *map(_lifted, args[1:]))
         else:
             given = tuple(map(_lifted, args))
@@ -56,7 +56,7 @@ def _taking(method: FunctionType) -> Callable[..., Any]:
 
 
 def _lifted(x: Any) -> Any:
-    """An object of SciPy's that does not compute with arrays alone any more."""
+    """Convert a rotation of plain arrays to one that computes by the translated backend."""
     if isinstance(x, (list, tuple)):
         return type(x)(map(_lifted, x))
     if type(x).__name__ == "Rotation" and not _is_traced(x):

@@ -1,8 +1,8 @@
-"""Zeros and poles of filters in an order that values decide, for SciPy's own source.
+"""Ordering and pairing of poles and zeros by value, for the reinterpreted source of `scipy.signal`.
 
-How `scipy.signal` pairs poles with zeros, and which of them are real, is asked of traced values one
-by one, as Python's branches are. So a compiled filter design keeps to the order of the values that
-it was compiled for, and is compiled again for others.
+Which poles are paired with which zeros, and which of them are real, depends on values. It is
+decided by comparisons of traced values, like Python's branches: each outcome is a guard of the
+compiled program, which is compiled again for values with other outcomes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functrans.ops.arrays.shape import holds_tracer
 
 
 def _decided(mask: Any) -> Any:
-    """The truths of an array, each of which Python branches on."""
+    """The elements of a boolean array as Python booleans, each by a branch."""
     if not holds_tracer(mask):
         return np.asarray(mask)
     found = [bool(element) for element in array(mask).reshape(-1)]
@@ -26,7 +26,7 @@ def _decided(mask: Any) -> Any:
 
 
 def _sorted(*keys: Any) -> Any:
-    """The order of elements by keys, the first one first."""
+    """The permutation that sorts elements lexicographically by keys, the first key first."""
 
     def compare(i: int, j: int) -> int:
         for key in keys:
@@ -38,7 +38,7 @@ def _sorted(*keys: Any) -> Any:
 
 
 class _Deciding:
-    """`functrans.numpy`, where functions that find elements decide which ones."""
+    """`functrans.numpy`, with functions that find elements by branching on their values."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(ours, name)
@@ -66,7 +66,7 @@ class _Deciding:
 
 
 def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:
-    """One of each pair of conjugates, and the real ones, in the order of their real parts."""
+    """One of each conjugate pair, and the real elements, ordered by their real parts."""
     z = ours.atleast_1d(z)
     if z.size == 0:
         return z, z
@@ -77,7 +77,7 @@ def _conjugate_pairs(z: Any, tol: float | None = None) -> tuple[Any, Any]:
     up = _decided(np.imag(above) > 0)
     above, below = above[up], below[~up]
     if above.size == below.size:
-        # runs of one real part are in the order of their imaginary parts
+        # elements with equal real parts are ordered by their imaginary parts
         near = _decided(np.diff(np.real(above)) <= tol * np.abs(above[:-1]))
         runs = np.concatenate([[0], np.cumsum(~near)]) if above.size else np.zeros(0)
         above = above[_sorted(runs, np.abs(np.imag(above)))]

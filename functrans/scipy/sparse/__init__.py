@@ -2,11 +2,11 @@
 
 The constructors, operators and functions are SciPy's own. A constant matrix takes traced arrays:
 ``A @ x``, ``x @ A``, ``A.T @ x``, ``A.dot(x)``. Given traced values, ``csr_array((values, (rows,
-columns)), shape=...)``, `coo_array`, `csc_array`, `dia_array`, `diags` and the matrix classes make
-a matrix of them: its places are constant, and its values have derivatives. It is transposed,
-sliced, added up, multiplied, stacked and given to `kron`, `block_array` or `linalg.spsolve` like
-one of SciPy's, and is one when a compiled function returns it. A product is one multiplication for
-each element that is stored, added to its row.
+columns)), shape=...)``, `coo_array`, `csc_array`, `dia_array`, `diags` and the matrix classes
+construct a matrix with a constant sparsity pattern, which is differentiable in its values. It can
+be transposed, sliced, added, multiplied, stacked and passed to `kron`, `block_array` or
+`linalg.spsolve` like a SciPy matrix, and a compiled function returns it as one. Products take one
+multiplication for each stored element.
 
 Examples
 --------
@@ -28,15 +28,15 @@ from typing import Any
 
 import scipy.sparse as _scipy_sparse
 
-from functrans.scipy.sparse import construction as _construction  # noqa: F401  makes them
+from functrans.scipy.sparse import construction as _construction  # noqa: F401  constructors
 from functrans.scipy.sparse import linalg as linalg
-from functrans.scipy.sparse import products as _products  # noqa: F401  takes the place of A @ x
+from functrans.scipy.sparse import products as _products  # noqa: F401  dispatch of A @ x
 
 __all__ = [name for name in _scipy_sparse.__all__ if callable(getattr(_scipy_sparse, name))]
 
 
 def __getattr__(name: str) -> Any:
-    """SciPy's constructors and functions of sparse matrices are SciPy's."""
+    """Other names are SciPy's constructors and functions."""
     return getattr(_scipy_sparse, name)
 
 

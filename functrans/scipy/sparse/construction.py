@@ -1,4 +1,4 @@
-"""SciPy's constructors of sparse matrices, with traced values at constant indices."""
+"""Constructors of sparse matrices with traced values at constant indices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from functrans.trace.tracer import Tracer
 def from_coordinates(
     values: Any, rows: Any, columns: Any, shape: tuple[int, int], kind: str, is_matrix: bool
 ) -> SparseMatrix:
-    """The matrix of values at coordinates; where some are the same, they are added up."""
+    """The matrix of values at coordinates (COO); duplicates are summed."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
     keys = rows * max(shape[1], 1) + columns
     joined, at = np.unique(keys, return_inverse=True)
@@ -48,9 +48,10 @@ def from_coordinates(
 
 
 def together(parts: Sequence[Any]) -> tuple[list[Any], Callable[[Places], SparseMatrix]]:
-    """Places of several arrays and matrices, numbered one after the other.
+    """Replace the values of several arrays and matrices by consecutive numbers.
 
-    The second is what makes a matrix of the places that SciPy has made of them.
+    Returns these, and a function that converts a matrix which SciPy has built of the numbers to a
+    matrix of the values.
     """
     places, values, first = [], [], 0
     for part in parts:
@@ -78,14 +79,14 @@ _INSTEAD = (
 
 
 def holds_traced(x: Any) -> bool:
-    """Whether traced values stand anywhere in nested lists and tuples, in matrices too."""
+    """Whether nested lists and tuples contain traced values, or matrices of traced values."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_traced, x))
     return isinstance(x, (SparseMethods, TracedSparse)) or holds_tracer(x)
 
 
 def concerned(caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """A call concerns traced values if they are among its arguments, or in a matrix there."""
+    """Whether the arguments of a call contain traced values, or matrices of traced values."""
     return any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
 
 
@@ -99,7 +100,7 @@ def _constructor(
     made = _made(arg1, shape, kind, is_matrix)
     if dtype is not None:
         made = made.astype(dtype)
-    # SciPy has made the object already, and it becomes one of ours
+    # SciPy has already allocated the object, so its class is changed to ours
     vars(self).clear()
     vars(self).update(vars(made))
     scipys: Any = type(self)
@@ -152,11 +153,11 @@ def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -
 
 
 for _name in "bsr_array coo_array csc_array csr_array dia_array dok_array lil_array".split():
-    # several classes have one, also the matrix classes
+    # several classes share a constructor, including the matrix classes
     enter(f"scipy.sparse:{_name}.__init__", _constructor, concerned)
 
 
-# -- functions that put matrices together ----------------------------------------------------------
+# -- functions that combine matrices ---------------------------------------------------------------
 
 
 def _scipys(name: str) -> Callable[..., Any]:
@@ -215,7 +216,7 @@ def _spdiags(data: Any, diags: Any, m: Any = None, n: Any = None, format: Any = 
 
 
 def _kron(A: Any, B: Any, format: Any = None) -> SparseMatrix:
-    """Kronecker products: each value is the product of the values of one place in each matrix."""
+    """Kronecker products: the values are products of one stored value of each matrix."""
     a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
     numbers = [
         scipy.sparse.csr_array(_scipys("kron")(x, y))

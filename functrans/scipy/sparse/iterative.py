@@ -1,7 +1,7 @@
 """Iterative solvers: SciPy iterates on the host, and the solution is differentiated implicitly.
 
 Forward mode solves the same system again, by the same method and to the same tolerance; reverse
-mode the transposed one.
+mode solves the transposed system.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _operator = lazy("scipy.sparse.linalg:LinearOperator")
 
 
 def _matvec(matrix: Any) -> Function:
-    """The product with a vector: of a sparse matrix, an array, an operator or a function."""
+    """The matrix-vector product of a sparse matrix, an array, an operator or a function."""
     if isinstance(matrix, SparseMethods):
         return lambda x: matrix @ x
     if scipy.sparse.issparse(matrix):
@@ -46,7 +46,7 @@ def _matvec(matrix: Any) -> Function:
 
 
 def _is_plain(matrix: Any) -> bool:
-    """Whether SciPy can iterate with a matrix unchanged."""
+    """Whether a matrix can be passed to SciPy as it is, since nothing in it is traced."""
     if isinstance(matrix, SparseMethods):
         return False
     return scipy.sparse.issparse(matrix) or (
@@ -55,7 +55,7 @@ def _is_plain(matrix: Any) -> bool:
 
 
 def _solver(name: str, summary: str, symmetric: bool) -> Function:
-    """The public function of one of SciPy's solvers."""
+    """The public function for one of SciPy's iterative solvers."""
     scipys = lazy(f"scipy.sparse.linalg:{name}")
 
     def public(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
 
         start = None if x0 is None else stop_gradient(inexact(x0)).astype(dtype).reshape(-1)
         matvec = _matvec(A)
-        # of a start that is not 0 only the rest is solved for, which is linear in b
+        # with an initial guess, solve for the correction, which is linear in the residual
         rest = b if start is None else b - matvec(start)
         x, info = custom_linear_solve(
             matvec, rest, on_the_host(False), on_the_host(True), symmetric, has_aux=True
@@ -170,13 +170,13 @@ def _operator_dot(self: Any, x: Any) -> Any:
 
 
 def _operator_dtype(self: Any) -> None:
-    """The dtype of what an operator gives, which within a trace is a traced value."""
+    """The dtype of an operator's results; within a trace, those are traced values."""
     if self.dtype is None:
         self.dtype = np.dtype(array(self._matvec(np.zeros(self.shape[-1], np.int8))).dtype)
 
 
 def _always(*_: Any) -> bool:
-    """An operator's own function may meet traced values in it."""
+    """Within a trace, every operator is ours: its function may close over traced values."""
     return True
 
 

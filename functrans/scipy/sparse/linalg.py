@@ -1,8 +1,8 @@
-"""`scipy.sparse.linalg`: systems with a sparse matrix, of constants or of traced values.
+"""`scipy.sparse.linalg`: linear systems with constant or traced sparse matrices.
 
-The factorisation is SuperLU's: of a constant matrix made once, when the function is traced, and
-else for each call. The derivative solves the same system again, in reverse mode with the transposed
-factors, and has that by the stored values of the matrix.
+SuperLU factorises a constant matrix once, when the function is traced, and a matrix of traced
+values at each call. Derivatives with respect to the right-hand side and to the stored values solve
+the same system again, in reverse mode with the transposed factors.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Solve = Callable[[Any], Any]
 
 
 def _solver(matrix: Any, name: str) -> Solve:
-    """From a right-hand side to the solution, with the factors of a matrix."""
+    """A function from right-hand sides to solutions, which reuses the factors of a matrix."""
     if isinstance(matrix, (SparseMethods, TracedSparse)):
         return _solver_of_traced(as_traced(matrix), name)
     if not scipy.sparse.issparse(matrix):
@@ -87,7 +87,7 @@ def _solver(matrix: Any, name: str) -> Solve:
 
 
 def _solver_of_traced(matrix: SparseMethods, name: str) -> Solve:
-    """The same where the values are traced: it is factorised when they are known."""
+    """The same for a matrix of traced values, which is factorised at run time."""
     structure = matrix._structure
 
     def solve(b: Any) -> Any:
@@ -114,7 +114,7 @@ def _solver_of_traced(matrix: SparseMethods, name: str) -> Solve:
 
 
 class _Latest:
-    """The factors of the matrix with these places that came last."""
+    """The factors of the most recent matrix with a given sparsity pattern."""
 
     def __init__(self, structure: Structure) -> None:
         self._structure = structure
@@ -137,7 +137,7 @@ def _check_fits(matrix: Any, b: Any, name: str) -> None:
 
 @within_traces("scipy.sparse.linalg:spsolve")
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """The solution of ``A x = b`` for a constant sparse matrix.
+    """Solve ``A x = b`` for a sparse matrix.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     array([0.5 , 0.25])
     """
     x = _solver(A, "spsolve")(b)
-    # SciPy's result for a column is a vector
+    # SciPy returns a vector for a single column
     return x.reshape(-1) if x.ndim == 2 and x.shape[1] == 1 else x
 
 
 @within_traces("scipy.sparse.linalg:factorized")
 def factorized(A: Any) -> Solve:
-    """A function that gives the solution of ``A x = b`` for any b, with factors made once.
+    """Factorise a sparse matrix once; returns a function from ``b`` to the solution of ``A x = b``.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """The solution of ``A x = b`` for a constant sparse triangle.
+    """Solve ``A x = b`` for a sparse triangular matrix.
 
     Examples
     --------
@@ -224,9 +224,10 @@ def cg(
     M: Any = None,
     callback: Any = None,
 ) -> Any:
-    """The solution of ``A x = b`` by conjugate gradients, for a symmetric positive matrix.
+    """Solve ``A x = b`` by conjugate gradients, for a symmetric positive definite matrix.
 
-    The derivative is that of the solution, found by the same method, to the same tolerance.
+    The derivative is implicit: the system is solved again, by the same method and to the same
+    tolerance.
 
     Parameters
     ----------
@@ -235,14 +236,14 @@ def cg(
     b : array of shape (n,)
     x0 : array of shape (n,), optional
     rtol, atol : float
-        It ends where the residual is at most ``max(rtol * norm(b), atol)``.
+        The iteration ends when the residual norm is at most ``max(rtol * norm(b), atol)``.
     maxiter : int, optional
 
     Returns
     -------
     x : array of shape (n,)
     info : int
-        0, or how many iterations there were if they did not suffice.
+        0 for success, otherwise the number of iterations.
 
     Examples
     --------
@@ -291,7 +292,7 @@ def cg(
         x, _, _, size, count = while_loop(goes_on, step, (x, r, r, squared(r), 0))
         return x, np.where(np.sqrt(size) > least, count, 0)
 
-    # of a start that is not 0 only the rest is solved for, which is linear in b
+    # with an initial guess, solve for the correction, which is linear in the residual
     rest = b - matvec(start) if x0 is not None else b
     zero = np.zeros_like(b)
     x = custom_linear_solve(matvec, rest, lambda a, b: iterate(a, b, zero)[0], symmetric=True)
@@ -313,7 +314,7 @@ expm = refused("scipy.sparse.linalg:expm", "use functrans.scipy.linalg.expm of A
 
 
 _TERMS, _REACH = 55, 9.9
-"""How many terms of the series suffice up to which norm, in double precision."""
+"""Numbers of terms of the Taylor series, and the norms up to which they suffice in float64."""
 
 
 @within_traces("scipy.sparse.linalg:expm_multiply")
@@ -328,8 +329,8 @@ def expm_multiply(
 ) -> Any:
     """The product of the exponential of a constant matrix and an array.
 
-    By the series of the exponential of a part of the matrix, again and again. Source: Al-Mohy and
-    Higham, SIAM J. Sci. Comput. 33 (2011).
+    It is computed by scaling: a truncated Taylor series of ``exp(A / s)`` is applied ``s`` times.
+    Source: Al-Mohy and Higham, SIAM J. Sci. Comput. 33 (2011).
 
     Parameters
     ----------
@@ -379,13 +380,13 @@ def expm_multiply(
 
 
 class _Factors:
-    """The factors of a matrix, whose `solve` takes traced values; the rest is SciPy's."""
+    """SciPy's LU factors of a matrix, with a `solve` that accepts traced values."""
 
     def __init__(self, matrix: Any, name: str) -> None:
         self._matrix, self._name = matrix, name
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        """The solution of the system, or of the transposed one."""
+        """Solve the system, or the transposed one."""
         matrix = self._matrix if trans == "N" else self._matrix.T
         return _solver(matrix.conj() if trans == "H" else matrix, self._name)(rhs)
 
@@ -397,7 +398,7 @@ class _Factors:
 
 @within_traces("scipy.sparse.linalg:splu")
 def splu(A: Any, **options: Any) -> Any:
-    """The factors of a constant sparse matrix, with a method `solve`.
+    """The LU factors of a sparse matrix, with a method `solve`.
 
     Examples
     --------

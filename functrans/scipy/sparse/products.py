@@ -32,7 +32,7 @@ def product(matrix: Any, x: Any) -> Any:
         )
     if len(shape) == 1:
         return product(matrix.reshape(1, -1), x)[0]
-    # by rows, so that the sums are SciPy's
+    # row by row, for SciPy's order of summation
     stored = matrix.tocsr().tocoo()
     values = stored.data if x.ndim == 1 else stored.data[:, None]
     terms = values * np.take(x, stored.col.astype(np.int64), axis=0)
@@ -65,14 +65,14 @@ _PRODUCTS = frozenset({"_matmul_dispatch", "dot"})
 _OPERATORS = frozenset(
     {"__add__", "__mul__", "__radd__", "__rmul__", "__rsub__", "__sub__", "__truediv__", "multiply"}
 )
-"""What a constant matrix does with another one, or a number, whose values are traced."""
+"""The operators of a constant matrix that accept a traced matrix or number."""
 
 
 def _take_the_place() -> None:
-    """Let SciPy's matrices ask us about traced operands, while something is traced.
+    """Install the dispatch of products with traced operands in SciPy's sparse classes.
 
-    All of their products go through these methods, which some classes have of their own. A product
-    from the left is that of the transposes.
+    All products go through these methods, which some classes override. A product from the left is
+    computed as the product of the transposes.
     """
     kinds = "bsr", "coo", "csc", "csr", "dia", "dok", "lil"
     classes = [getattr(scipy.sparse, f"{k}_{end}") for k in kinds for end in ("array", "matrix")]

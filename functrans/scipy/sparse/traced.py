@@ -1,8 +1,8 @@
 """Sparse matrices with traced values and a constant sparsity pattern.
 
-What moves stored values, such as a transposition, a slice or a Kronecker product, is done by SciPy,
-to a matrix with the numbers of the values in their places: the result says which value is where.
-So no such operation has an algorithm here. Sums and products are of the values.
+Operations that only rearrange stored values, such as transposition, slicing and Kronecker products,
+have no algorithms here: SciPy applies them to a matrix that holds the index of each stored value,
+and the result says where each value goes. Sums and products compute with the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functrans.trace.tracer import Tracer
 from functrans.tree.registration import register
 
 Places = Any
-"""A sparse matrix of SciPy's with the numbers of values, from 1 on, in their places."""
+"""A SciPy sparse matrix whose elements are the numbers of the stored values, from 1 on."""
 
 FORMATS = {
     (kind, is_matrix): getattr(scipy.sparse, f"{kind}_{'matrix' if is_matrix else 'array'}")
@@ -34,14 +34,14 @@ FORMATS = {
 
 
 class SparseMethods:
-    """The methods of a sparse matrix with traced values, in the place of one of SciPy's.
+    """The methods of a sparse matrix with traced values.
 
-    Its values are kept row by row, whatever its format is: that says in which order ``data``,
-    ``indices`` and ``indptr`` (of a matrix by coordinates, ``row`` and ``col``) give them.
+    The values are stored row by row for all formats. The format determines the order in which
+    ``data``, ``indices`` and ``indptr`` (COO: ``row`` and ``col``) present them.
     """
 
     ndim = 2
-    __array_ufunc__ = None  # NumPy's arrays leave operators to it
+    __array_ufunc__ = None  # NumPy's arrays defer operators to this class
     __array_priority__ = 100.0
 
     def __init__(
@@ -50,11 +50,11 @@ class SparseMethods:
         self._structure, self._values = structure, values
         self._kind, self._is_matrix = kind, is_matrix
 
-    # -- what it holds -----------------------------------------------------------------------------
+    # -- structure ---------------------------------------------------------------------------------
 
     @property
     def _places(self) -> Places:
-        """The numbers of its values, in its format."""
+        """A SciPy matrix of this format that holds the number of each value, from 1 on."""
         parts = self._structure
         numbers = np.arange(1, len(parts.indices) + 1)
         places = scipy.sparse.csr_array((numbers, parts.indices, parts.indptr), shape=self.shape)
@@ -108,10 +108,10 @@ class SparseMethods:
     def _with(self, values: Any) -> SparseMatrix:
         return SparseMatrix(self._structure, values, self._kind, self._is_matrix)
 
-    # -- what moves values -------------------------------------------------------------------------
+    # -- rearrangements ----------------------------------------------------------------------------
 
     def _moved(self, move: Callable[[Places], Any]) -> Any:
-        """What SciPy makes of the places."""
+        """Apply a SciPy operation to the matrix of value numbers, and gather the values."""
         places = self._places
         if self._is_matrix:
             places = FORMATS[self._kind, True](places)
@@ -147,7 +147,7 @@ class SparseMethods:
         return self._with(self._values)
 
     def sum_duplicates(self) -> None:
-        """There are none."""
+        """Has no effect: there are no duplicates."""
 
     sort_indices = eliminate_zeros = sum_duplicates
 
@@ -192,7 +192,7 @@ class SparseMethods:
                     "adding a number to a sparse matrix makes it dense"
                     f"{located(user_source())}: write A.toarray() + {other!r}"
                 )
-            return self._with(self._values)  # Python's sum() begins with 0
+            return self._with(self._values)  # the initial value of Python's sum()
         if not is_sparse(other):
             return self.toarray() + other
         other = as_traced(other)
@@ -216,7 +216,7 @@ class SparseMethods:
         return (-self) + other
 
     def multiply(self, other: Any) -> Any:
-        """Element by element; elements that are not stored stay zero."""
+        """Multiply element by element; elements that are not stored stay zero."""
         if is_sparse(other):
             other = as_traced(other)
             _check_shapes(self, other, "multiplied element by element")
@@ -230,7 +230,7 @@ class SparseMethods:
         return self._with(self._values * self._elements_of(other))
 
     def _elements_of(self, array: Any) -> Any:
-        """The elements of an array, which broadcasts to this shape, at the places of the values."""
+        """The elements of an array, broadcast to this shape, at the stored positions."""
         array = array if isinstance(array, Tracer) else np.asarray(array)
         if array.ndim > 2 or np.broadcast_shapes(array.shape, self.shape) != self.shape:
             raise ShapeError(
@@ -284,7 +284,7 @@ class SparseMethods:
         return self.multiply(other) if _is_number(other) else self @ other
 
     def _times(self, x: Any) -> Any:
-        """The product with a vector, or with the columns of a matrix."""
+        """The product with a vector or a dense matrix."""
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ShapeError(
                 f"a sparse matrix of shape {self.shape} cannot be multiplied by an array of shape "
@@ -320,7 +320,7 @@ class SparseMethods:
         return np.sum(self.diagonal(offset))
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
-        """The matrix with its zeros."""
+        """The matrix as a dense array."""
         if out is not None:
             _refuse("out=")
         nothing = filled(self.shape, 0, self.dtype)
@@ -348,7 +348,7 @@ for _name in (
     "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt "
     "tan tanh trunc"
 ).split():
-    # of a zero they are zero
+    # these functions map 0 to 0
     setattr(SparseMethods, _name, _elementwise(_name))
 
 for _name in "eq ge gt le lt ne setitem iadd isub imul itruediv len iter bool".split():
@@ -370,12 +370,12 @@ class SparseMatrix(SparseMethods):
 
 
 def _taken(values: Any, numbers: Any) -> Any:
-    """The values with some numbers, which begin with 1."""
+    """Gather values by their numbers, which start from 1."""
     return gather(values, np.asarray(numbers, np.int64) - 1, axes=(0,))
 
 
 def _with_zero(values: Any) -> Any:
-    """Values, before which there is a zero."""
+    """Prepend a zero to the values."""
     return np.concatenate([np.zeros(1, values.dtype), values])
 
 
@@ -384,7 +384,7 @@ def _is_number(x: Any) -> bool:
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether something is a sparse matrix, of SciPy's or with traced values."""
+    """Whether an object is a sparse matrix, SciPy's or one with traced values."""
     kinds = SparseMethods, TracedSparse, scipy.sparse.sparray, scipy.sparse.spmatrix
     return isinstance(x, kinds)
 
@@ -405,18 +405,18 @@ def _check_shapes(a: Any, b: Any, what: str) -> None:
 
 
 def of_places(places: Places, values: Any, is_matrix: bool | None = None) -> SparseMatrix:
-    """The matrix of values where the places say."""
+    """The matrix of values, given a SciPy matrix of value numbers."""
     is_matrix = isinstance(places, scipy.sparse.spmatrix) if is_matrix is None else is_matrix
     kind = places.format if places.format in ("coo", "csc", "csr") else "csr"
     by_rows = scipy.sparse.csr_array(places)
-    by_rows.eliminate_zeros()  # which blocks may store
+    by_rows.eliminate_zeros()  # block formats may store zeros
     by_rows.sort_indices()
     structure = Structure(by_rows.shape, by_rows.indptr.copy(), by_rows.indices.copy())
     return SparseMatrix(structure, _taken(values, by_rows.data), kind, is_matrix)
 
 
 def by_keys(keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods) -> SparseMatrix:
-    """The matrix with values at sorted numbers of elements."""
+    """The matrix of values at sorted flat indices."""
     rows, columns = np.divmod(keys, max(shape[1], 1))
     indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
     structure = Structure(shape, indptr, columns)
@@ -424,7 +424,7 @@ def by_keys(keys: Any, shape: tuple[int, int], values: Any, like: SparseMethods)
 
 
 def as_traced(matrix: Any) -> SparseMatrix:
-    """A sparse matrix as one with traced values."""
+    """Convert any sparse matrix to one with traced values."""
     if isinstance(matrix, SparseMethods):
         return SparseMatrix(matrix._structure, matrix._values, matrix._kind, matrix._is_matrix)
     if isinstance(matrix, TracedSparse):
@@ -437,7 +437,7 @@ def as_traced(matrix: Any) -> SparseMatrix:
 
 
 def _product(a: SparseMethods, b: SparseMethods) -> SparseMatrix:
-    """The product of two: all products of stored values, added up where they meet (Gustavson)."""
+    """Sparse matrix product (Gustavson): products of stored values, summed by target element."""
     if a.shape[1] != b.shape[0]:
         raise ShapeError(
             f"sparse matrices of shapes {a.shape} and {b.shape} cannot be multiplied"
@@ -466,10 +466,10 @@ register(SparseMatrix, _children, made)
 
 @cached(32)
 def traced_class(scipys: type) -> type[SparseMethods]:
-    """The class of SciPy's of that kind with traced values: what one of SciPy's objects becomes."""
+    """The subclass of a SciPy sparse class whose objects hold traced values."""
     names = {name for name in dir(scipys) if not name.startswith("_")}
     others = {name: _refused(name) for name in names - set(dir(SparseMethods))}
-    # SciPy's class is the first base, since an object of it cannot become one of another layout
+    # SciPy's class comes first: `__class__` can only be changed to a class of the same layout
     methods = {k: x for k, x in vars(SparseMethods).items() if k not in ("__dict__", "__weakref__")}
     ours = type(f"traced_{scipys.__name__}", (scipys, SparseMethods), others | methods)
     register(ours, _children, made)

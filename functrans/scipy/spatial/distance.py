@@ -1,7 +1,7 @@
 """The functions of `scipy.spatial.distance` under its names, for arrays and for traced values.
 
-A distance has the derivative 0 where it is 0. What compares truths and what checks its argument is
-SciPy's own.
+Where a distance is 0, its derivative is 0, too. Distances of booleans, and checks of arguments, are
+SciPy's own functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     return of_scipys("spatial.distance", name)
 
 
-# -- along the last axis ---------------------------------------------------------------------------
+# -- metrics along the last axis -------------------------------------------------------------------
 
 
 def _weighted(x: Any, w: Any) -> Any:
@@ -139,7 +139,7 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
 """The conversion of vectors for each distance, as in SciPy; floats for all others."""
 
 
-# -- of two vectors --------------------------------------------------------------------------------
+# -- distances of two vectors ----------------------------------------------------------------------
 
 
 def _of_vectors(name: str, doc: str) -> Callable[..., Any]:
@@ -168,7 +168,7 @@ seuclidean = _of_vectors("seuclidean", "The length of the difference over standa
 sqeuclidean = _of_vectors("sqeuclidean", "The squared length of the difference.")
 
 
-# -- of all pairs ----------------------------------------------------------------------------------
+# -- distances of all pairs ------------------------------------------------------------------------
 
 
 def _metric(metric: Any, options: dict[str, Any], points: list[Any]) -> Callable[..., Any]:
@@ -196,15 +196,15 @@ def _points(x: Any, name: str) -> Any:
 
 @answers("scipy.spatial.distance:cdist")
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    """The distances of all points of one set from all of another; points are rows.
+    """The distances between all points of two sets; points are rows.
 
     Parameters
     ----------
     XA, XB : array, shapes (m, d) and (n, d)
     metric : str
-        The name of one of the functions here.
+        The name of one of the functions of this module.
     **kwargs
-        What that takes: ``p``, ``w``, ``V``, ``VI``.
+        The parameters of the metric: ``p``, ``w``, ``V``, ``VI``.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
 
 @answers("scipy.spatial.distance:pdist")
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    """The distances between any two points of a set, as a vector; as `cdist`.
+    """The pairwise distances within a set of points, as a vector; see `cdist`.
 
     Examples
     --------

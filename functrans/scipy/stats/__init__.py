@@ -1,7 +1,7 @@
 """The distributions of `scipy.stats` and its statistics, under its names, for traced values, too.
 
-On plain arrays SciPy computes. ``norm.logpdf(x, loc, scale)``, ``norm(loc, scale).logpdf(x)`` and
-their kin are differentiable in the points and in all parameters that have a derivative.
+Plain arrays are passed on to SciPy. Both ``norm.logpdf(x, loc, scale)`` and ``norm(loc,
+scale).logpdf(x)`` are differentiable in the points and in all continuous parameters.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _ours(distribution: Any) -> Any:
-    """The distribution that takes the place of one of SciPy's, or of a user's class."""
+    """Our distribution for one of SciPy's, or the refusal of one that has no traced form."""
     name = distribution.name if hasattr(distribution, "name") else _name_of(distribution)
     found = _DISTRIBUTIONS.get(name)
     scipys = getattr(_stats.resolve(), name, None)
@@ -76,7 +76,7 @@ def _ours(distribution: Any) -> Any:
 
 
 def _name_of(distribution: Any) -> str:
-    """Of a distribution of vectors: ``multivariate_normal_gen`` has it in its name."""
+    """The name of a multivariate distribution, from its class's: ``multivariate_normal_gen``."""
     return type(distribution).__name__.removesuffix("_gen")
 
 
@@ -93,7 +93,7 @@ _METHODS = {
     "rv_discrete": "cdf isf logcdf logpmf logsf pmf ppf sf",
     **{f.name: f"{f.log} {f.log[3:]}" for f in _multivariate.FAMILIES},
 }
-"""The methods that ask, by the class that they are of, or by the object."""
+"""The methods that dispatch, by their class or object."""
 
 for _owner, _names in _METHODS.items():
     for _name in _names.split():

@@ -1,4 +1,4 @@
-"""Discrete distributions that are normalised by a sum over all outcomes: how many must be known.
+"""Discrete distributions normalised by a sum over all outcomes, whose number must be known.
 
 References
 ----------
@@ -25,7 +25,7 @@ from functrans.scipy.stats.distribution import Row, is_positive
 
 
 def _outcomes(name: str, most: Any) -> Any:
-    """The numbers from 0 to the largest that there may be."""
+    """The outcomes from 0 to the largest possible one."""
     found = known(largest(most))
     if found is None:
         refuse(
@@ -36,7 +36,7 @@ def _outcomes(name: str, most: Any) -> Any:
 
 
 def _each(x: Any) -> Any:
-    """An array with another axis, for outcomes."""
+    """Append an axis for the outcomes."""
     return np.asarray(x)[..., None] if isinstance(x, (int, float)) else x[..., None]
 
 

@@ -1,6 +1,7 @@
 """Positive semidefinite matrices that may be singular: factors restricted to their range.
 
-A density over a degenerate matrix is one over its range, in the basis of its eigenvectors.
+The density of a degenerate distribution is that on the range of the matrix, in the basis of its
+eigenvectors.
 
 References
 ----------
@@ -39,7 +40,7 @@ def range_of(matrix: Any) -> Range:
     """The range of a matrix; derivatives hold the rank and the eigenvectors fixed."""
     values, vectors = linalg.eigh(stop_gradient(matrix))
     info = np.finfo(matrix.dtype)
-    guard = 1e3 if info.bits == 32 else 1e6  # of `scipy.linalg.pinvh`
+    guard = 1e3 if info.bits == 32 else 1e6  # the tolerance of `scipy.linalg.pinvh`
     smallest = guard * float(info.eps) * absolute(values).max()
     kept = greater(values, smallest)
     onto, null = select(kept, vectors, 0.0), select(kept, 0.0, vectors)

@@ -1,4 +1,4 @@
-"""Rarer continuous distributions: a row each, with the log-density alone.
+"""Less common continuous distributions, as table rows that define only the log-density.
 
 References
 ----------
@@ -44,7 +44,7 @@ def _is_not_negative(c: Any) -> Any:
 
 
 def _crystal_ball(x: Any, beta: Any, m: Any) -> Any:
-    # a normal density, which a power takes on from -beta to the left
+    # a normal density, continued by a power law to the left of -beta
     tail = log(m / beta) - log(m - 1) - 0.5 * (beta * beta)
     mass = logaddexp(tail, LOG_SQRT_2_PI + log_ndtr(beta))
     core = greater(x, -beta)
@@ -93,10 +93,10 @@ def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
 
 
 def _log_maxwell_mass(chi: Any) -> Any:
-    """Of half of the probability that a chi variable of 3 degrees is below ``chi``."""
+    """The logarithm of half the probability that a chi variable of 3 degrees is below ``chi``."""
     y = 0.5 * (chi * chi)
     small = less(y, 1)
-    # a series of positive terms where the other form cancels
+    # a series of positive terms where the closed form suffers from cancellation
     near, total = select(small, y, 0), 1.0
     for k in range(18, 0, -1):
         total = 1 + total * near / (k + 1.5)
@@ -121,7 +121,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x: log(cos(2 * x)),
     ),
     Row(
-        # a chi distribution of three degrees up to chi, of chi * sqrt(1 - x**2)
+        # the density of chi * sqrt(1 - x**2), a chi distribution of 3 degrees truncated at chi
         "argus", ("chi",), **ON_UNIT, open=True,
         logpdf=lambda x, chi: (
             3 * log(chi) - LOG_SQRT_2_PI - _log_maxwell_mass(chi)

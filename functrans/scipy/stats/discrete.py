@@ -1,4 +1,4 @@
-"""Discrete distributions: a row each, in the standard form that SciPy has them in.
+"""Discrete distributions, as table rows in SciPy's standard form.
 
 References
 ----------
@@ -45,7 +45,7 @@ def _is_probability(p: Any) -> Any:
 
 
 def _log_binomial(n: Any, k: Any) -> Any:
-    """The logarithm of the number of ways to take ``k`` of ``n``."""
+    """The logarithm of the binomial coefficient of ``n`` over ``k``."""
     return -betaln(n - k + 1, k + 1) - log(n + 1)
 
 

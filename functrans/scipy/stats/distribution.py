@@ -1,7 +1,8 @@
 """Distributions from their standard form: shared location, scale, support and edge cases.
 
-A row says what holds for the standard form inside of its support. Outside of it nothing of the row
-is computed with the user's numbers, so that no infinity or NaN there reaches a derivative.
+A `Row` has the formulas of the standard form inside its support. For points outside, the formulas
+are evaluated at a point inside and the result is discarded, so that no infinity or NaN reaches a
+derivative.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ _stats = lazy("scipy:stats")
 class Row(NamedTuple):
     """The standard form of a distribution.
 
-    Functions take a point (or a probability) and then the shape parameters.
+    Its functions take a point (or a probability), followed by the shape parameters.
     """
 
     name: str
     shapes: tuple[str, ...] = ()
     support: Function = lambda: (-np.inf, np.inf)
-    """The least and the greatest point, of the shape parameters."""
+    """The ends of the support, as functions of the shape parameters."""
     within: Function = lambda: 0.0
-    """A point in the interior of the support, of the shape parameters."""
+    """A point in the interior of the support, as a function of the shape parameters."""
     valid: Function = lambda: True
-    """Whether the shape parameters are proper."""
+    """Whether the shape parameters are valid."""
     logpdf: Function | None = None
     """The logarithm of the density; for a discrete distribution, of the probability."""
     cdf: Function | None = None
@@ -56,9 +57,11 @@ class Row(NamedTuple):
     entropy: Function | None = None
     discrete: bool = False
     open: bool = False
-    """Whether the density is 0 at the ends of the support, where its formula is not."""
+    """Whether the density is 0 at the ends of the support, although its formula is not."""
     tails: bool = True
-    """Whether `cdf` and `sf` are precise where they are small, so that logarithms can be taken."""
+    """Whether `cdf` and `sf` have small relative errors in the tails, so that logarithms can be
+    taken.
+    """
 
 
 def is_positive(*parameters: Any) -> Any:
@@ -70,7 +73,7 @@ def is_positive(*parameters: Any) -> Any:
 
 
 class Arguments(NamedTuple):
-    """What a method was called with."""
+    """The parsed arguments of a method."""
 
     shapes: tuple[Any, ...]
     loc: Any
@@ -78,7 +81,7 @@ class Arguments(NamedTuple):
 
 
 def parsed(row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """Shape parameters, location and scale, given by position or by name as SciPy takes them."""
+    """Parse shape parameters, location and scale, given by position or by name as in SciPy."""
     names = (*row.shapes, "loc") if row.discrete else (*row.shapes, "loc", "scale")
     given = dict(zip(names, args, strict=False))
     unknown = [name for name in kwargs if name not in names or name in given]
@@ -99,15 +102,15 @@ def _number(x: Any) -> Any:
 
 
 class Distribution:
-    """One of SciPy's distributions, for traced values; on plain arrays SciPy computes.
+    """A SciPy distribution that accepts traced values; plain arrays are passed on to SciPy.
 
-    The methods have SciPy's names and signatures, and broadcast their arguments. Outside of the
-    support a log-density is ``-inf`` and its derivative 0; for improper parameters it is NaN.
+    The methods have SciPy's names and signatures, and broadcast their arguments. Outside the
+    support, a log-density is ``-inf`` with derivative 0; for invalid parameters it is NaN.
 
     Raises
     ------
     UnsupportedNumPyError
-        If there is no traced form of a method (`fit`, `rvs`, ...), or no formula for what it gives.
+        If a method (`fit`, `rvs`, ...) has no traced form, or no formula for this distribution.
 
     Examples
     --------
@@ -142,7 +145,7 @@ class Distribution:
 
 
 class Method:
-    """A method of a distribution: of the traced form where an argument is traced."""
+    """A descriptor for a method, which dispatches to the traced form if an argument is traced."""
 
     def __init__(self, row: Row, name: str) -> None:
         self._row = row
@@ -161,7 +164,7 @@ class Method:
 
 
 class Frozen:
-    """A distribution with parameters: its methods take points only."""
+    """A distribution with fixed parameters: its methods take only points."""
 
     def __init__(
         self, distribution: Distribution, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -187,7 +190,7 @@ class Frozen:
 
 
 class Untraced:
-    """A distribution of SciPy's that has no traced form: its methods say so of traced values."""
+    """A SciPy distribution without a traced form: its methods raise an error for traced values."""
 
     def __init__(self, name: str, distribution: Any) -> None:
         self.name = name
@@ -253,7 +256,7 @@ def _is_proper(row: Row, given: Arguments) -> Any:
 
 
 def _with_edges(x: Any, proper: Any, inside: Any, value: Any, outside: Any) -> Any:
-    """The value inside the support, a constant outside, NaN for NaN or improper parameters."""
+    """The value inside the support, a constant outside; NaN for NaN or invalid parameters."""
     return select(inside, value, select(proper & ~isnan(x), outside, np.nan))
 
 
@@ -263,7 +266,7 @@ class _Point(NamedTuple):
     standard: Any
     """The point itself."""
     inner: Any
-    """The same, but a point in the interior where the point is not in the support."""
+    """The same, replaced by a point in the interior if it is not in the support."""
     proper: Any
     inside: Any
     low: Any
@@ -298,13 +301,13 @@ def _pdf(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _distribution_function(rules: Callable[[Row], Function], left: float, right: float) -> Function:
-    """A function of points whose values are known on both sides of the support."""
+    """A function of points with constant values on both sides of the support."""
 
     def method(row: Row, x: Any, *args: Any, **kwargs: Any) -> Any:
         given = parsed(row, args, kwargs)
         x = _number(x)
         if row.discrete:
-            # it is a step function, which is known at the steps
+            # a step function: evaluate at the step to the left
             at = _point(row, floor(x - given.loc), given._replace(loc=0), closed=False)
             at = at._replace(inside=at.inside | equal(at.standard, at.low) & at.proper)
             at = at._replace(inner=select(at.inside, at.standard, row.within(*given.shapes)))
@@ -318,7 +321,7 @@ def _distribution_function(rules: Callable[[Row], Function], left: float, right:
 
 
 def _rule(*choices: tuple[str, Callable[[Function], Function]]) -> Callable[[Row], Function]:
-    """A rule that converts the first filled slot of a row to the requested function."""
+    """A rule that converts the first slot of a row that is not None to the requested function."""
 
     def rule(row: Row) -> Function:
         for slot, convert in choices:
@@ -357,7 +360,7 @@ _LOGSF = _rule(("logsf", _itself), ("sf", _log_of), ("cdf", _log_of_complement))
 
 
 def _quantile_function(slot: str, other: str, left_is_low: bool) -> Function:
-    """A function of probabilities, which gives the ends of the support for 0 and 1."""
+    """A quantile function, whose values at 0 and 1 are the ends of the support."""
 
     def method(row: Row, q: Any, *args: Any, **kwargs: Any) -> Any:
         given = parsed(row, args, kwargs)
@@ -399,7 +402,7 @@ def _entropy(row: Row, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_there(loc: Any) -> Any:
-    """Whether a location is no NaN; in its shape, which the result is to have, too."""
+    """Whether a location is not NaN; this also broadcasts the result to the location's shape."""
     return equal(loc, loc)
 
 

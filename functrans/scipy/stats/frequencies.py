@@ -1,4 +1,4 @@
-"""Tests of frequencies: by squares, and by the other powers of Cressie and Read.
+"""Goodness-of-fit tests of frequencies: chi-square and the power divergence family.
 
 References
 ----------
@@ -25,11 +25,11 @@ _POWERS = {
     "pearson": 1.0, "log-likelihood": 0.0, "freeman-tukey": -0.5, "mod-log-likelihood": -1.0,
     "neyman": -2.0, "cressie-read": 2 / 3,
 }  # fmt: skip
-"""The powers of Cressie's and Read's family that have names."""
+"""The named members of the Cressie-Read family, by their powers."""
 
 
 def _divergences(observed: Any, expected: Any, power: Any) -> Any:
-    """What each frequency adds to the statistic of a power of Cressie and Read."""
+    """The terms of the Cressie-Read statistic for a power."""
     if power == 1:
         return (observed - expected) ** 2 / expected
     if power == 0:
@@ -61,10 +61,10 @@ def chisquare(
     f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, *, sum_check: bool = True,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The statistic of the test by squares of frequencies, and its p-value.
+    """The chi-square statistic of observed and expected frequencies, and its p-value.
 
-    With ``sum_check`` it raises where the sums of the frequencies and of those expected are not the
-    same, if they are known: under `jit` and `vmap` they are not.
+    With ``sum_check``, it raises if the sums of observed and expected frequencies are known and
+    differ; under `jit` and `vmap` they are not known.
 
     Examples
     --------
@@ -81,9 +81,9 @@ def power_divergence(
     f_obs: Any, f_exp: Any = None, ddof: Any = 0, axis: Any = 0, lambda_: Any = None, *,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The statistic of a power of Cressie's and Read's family, and its p-value.
+    """The power divergence statistic (Cressie and Read), and its p-value.
 
-    The sums of the frequencies and of those expected must be the same, as for `chisquare`.
+    The sums of observed and expected frequencies must be equal, as for `chisquare`.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def power_divergence(
 
 
 def _check_sums(observed: Any, expected: Any) -> None:
-    """Raise, as SciPy does, if sums are known and disagree by more than half of their digits."""
+    """Raise, as SciPy does, if the sums are known and agree to less than half of their digits."""
     tolerance = np.finfo(np.result_type(observed.dtype, expected.dtype)).eps ** 0.5
     of_observed, of_expected = (known(np.sum(x, axis=-1)) for x in (observed, expected))
     if of_observed is None or of_expected is None:

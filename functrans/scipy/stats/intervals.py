@@ -1,4 +1,4 @@
-"""Continuous distributions on an interval or a ray: a row each, in the standard form of SciPy.
+"""Continuous distributions on an interval or a half-line, as table rows in SciPy's standard form.
 
 References
 ----------
@@ -63,11 +63,11 @@ def _log_difference(x: Any, y: Any) -> Any:
 
 
 def _log_normal_mass(a: Any, b: Any) -> Any:
-    """The logarithm of the normal probability between two points, on any side of 0."""
+    """The logarithm of the normal probability between two points, accurate in both tails."""
     right = greater(a, 0)
     left = less_equal(b, 0)
     one_sided = right | left
-    # on one side, from the tail; the logarithms are the smaller the farther out
+    # if both points are on one side of 0, as a difference of tail probabilities
     far = select(one_sided, select(right, -b, a), -1.0)
     near = log_ndtr(select(one_sided, select(right, -a, b), 0.0))
     bounded = greater(far, -np.inf)
@@ -77,7 +77,7 @@ def _log_normal_mass(a: Any, b: Any) -> Any:
 
 
 def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
-    """From the left end where the interval is on the left of 0, else from the right end."""
+    """The truncated normal quantile, computed from the tail on the side of the interval."""
     left = less(a, 0)
     start = log_ndtr(select(left, a, -b))
     share = log(select(left, q, 1 - q)) + _log_normal_mass(a, b)
@@ -86,7 +86,7 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _middle(a: Any, b: Any) -> Any:
-    """A point between two ends, which may be infinite."""
+    """A point inside an interval, whose ends may be infinite."""
     low = select(greater(a, -np.inf), a, minimum(b, 0.0) - 1)
     high = select(less(b, np.inf), b, maximum(low, 0.0) + 1)
     return 0.5 * (low + high)
@@ -193,5 +193,5 @@ ROWS: tuple[Row, ...] = (
 
 
 def _generalised(x: Any, c: Any) -> Any:
-    """``log(1 + c x) / c``, which is ``x`` for ``c == 0``."""
+    """``log(1 + c x) / c``, with its limit ``x`` for ``c == 0``."""
     return x * log1prel_n(c * x, n=0)

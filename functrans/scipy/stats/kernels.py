@@ -1,4 +1,4 @@
-"""Densities estimated by Gaussian kernels."""
+"""Kernel density estimation with Gaussian kernels."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _scipys = lazy("scipy.stats:gaussian_kde")
 
 
 class gaussian_kde:
-    """A density estimated from a sample, as `scipy.stats.gaussian_kde`.
+    """A kernel density estimate of a sample, as `scipy.stats.gaussian_kde`.
 
-    It is differentiable in the places, the sample, the weights and the bandwidth.
+    It is differentiable in the evaluation points, the sample, the weights and the bandwidth.
 
     Parameters
     ----------
     dataset : array of shape (n,) or (d, n)
     bw_method : {"scott", "silverman"}, float or callable, optional
-        The factor that the covariance's root is multiplied by.
+        The bandwidth: the factor of the square root of the sample covariance.
     weights : array of shape (n,), optional
 
     Examples
@@ -51,7 +51,7 @@ class gaussian_kde:
         self.cho_cov = np.linalg.cholesky(self.covariance)
 
     def __getattr__(self, name: str) -> Any:
-        """What is not here (``resample``) is SciPy's, of a plain sample."""
+        """Other methods (``resample``) are SciPy's, and need a plain sample."""
         if name.startswith("_") or "factor" not in vars(self):
             raise AttributeError(name)
         return getattr(_scipys(self.dataset, self.factor, self.weights), name)
@@ -64,12 +64,12 @@ class gaussian_kde:
         return method(self) if callable(method) else method
 
     def _spread(self) -> Any:
-        """The covariance of the sample with its weights."""
+        """The weighted covariance of the sample."""
         off = self.dataset - np.sum(self.weights * self.dataset, axis=1, keepdims=True)
         return (self.weights * off) @ off.T / (1 - np.sum(self.weights**2))
 
     def logpdf(self, x: Any) -> Any:
-        """The logarithm of the density at m places, of shape (m,) or (d, m)."""
+        """The logarithm of the density at m points, of shape (m,) or (d, m)."""
         places = np.atleast_2d(inexact(x))
         if places.shape[0] != self.d:
             if places.shape != (1, self.d):
@@ -82,14 +82,14 @@ class gaussian_kde:
         return logsumexp(exponents, axis=1) - size
 
     def evaluate(self, points: Any) -> Any:
-        """The density at m places, of shape (m,) or (d, m)."""
+        """The density at m points, of shape (m,) or (d, m)."""
         return np.exp(self.logpdf(points))
 
     __call__ = evaluate
     pdf = evaluate
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """The probability between two numbers."""
+        """The probability of the interval between two numbers."""
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         scale = np.sqrt(self.covariance[0, 0])

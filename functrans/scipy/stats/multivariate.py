@@ -43,20 +43,21 @@ LOG_2_PI = math.log(2 * math.pi)
 
 
 class Family(NamedTuple):
-    """A distribution of arrays."""
+    """The definition of a distribution of vectors or matrices."""
 
     name: str
     log: str
     """``"logpdf"`` or ``"logpmf"``."""
     density: Callable[..., Any]
-    """The logarithm of the density: of a point and the parameters, which are named as SciPy's."""
+    """The log-density, a function of a point and of the parameters, under SciPy's names."""
 
 
 class Multivariate:
-    """One of SciPy's distributions of vectors or matrices, for traced values.
+    """A SciPy distribution of vectors or matrices that accepts traced values.
 
-    It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete); on plain arrays SciPy
-    computes. Covariances and scale matrices must be positive definite, unless ``allow_singular``.
+    It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete); plain arrays are passed on to
+    SciPy. Covariances and scale matrices must be positive definite, unless ``allow_singular`` is
+    set.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class Multivariate:
 
 
 class _Fixed:
-    """A distribution with parameters: its methods take points only."""
+    """A distribution with fixed parameters: its methods take only points."""
 
     def __init__(
         self, distribution: Multivariate, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -122,18 +123,18 @@ class _Fixed:
 
 
 def _sizes(*parameters: Any) -> int:
-    """How many components a vector has, from a mean and a matrix that may be given as numbers."""
+    """The dimension, from a mean and a matrix, either of which may be a number."""
     sizes = [parameter.shape[-1] for parameter in parameters if parameter.ndim]
     return max(sizes, default=1)
 
 
 def _as_matrix(matrix: Any, size: int) -> Any:
-    """A number stands for a multiple of the identity, a vector for a diagonal."""
+    """Convert a number to a multiple of the identity, and a vector to a diagonal matrix."""
     return matrix if matrix.ndim == 2 else eye(size) * matrix
 
 
 def _as_points(x: Any, size: int) -> Any:
-    """Vectors along the last axis; for one component, each number is a vector."""
+    """Points as vectors along the last axis; in one dimension, each number is a vector."""
     x = inexact(x)
     if x.ndim == 0:
         return x[None]
@@ -141,7 +142,7 @@ def _as_points(x: Any, size: int) -> Any:
 
 
 def _standardised(x: Any, factor: Any) -> Any:
-    """The points times the inverse of a Cholesky factor, squared and added up."""
+    """Squared Mahalanobis distances: points are whitened by a Cholesky factor."""
     columns = solve_triangular(factor, x.reshape(-1, x.shape[-1]).T, lower=True)
     return sum(columns * columns, 0).reshape(x.shape[:-1])
 
@@ -186,7 +187,7 @@ def _student(
     return squeeze(front - _log_diagonal(factor) - tail)
 
 
-# -- shares and counts -----------------------------------------------------------------------------
+# -- probability vectors and counts ----------------------------------------------------------------
 
 
 def _dirichlet(x: Any, alpha: Any) -> Any:
@@ -200,7 +201,7 @@ def _dirichlet(x: Any, alpha: Any) -> Any:
 
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
     x, n, p = inexact(x), inexact(n), inexact(p)
-    # as in SciPy, the last probability is 1 minus the others, up to rounding
+    # as in SciPy, the last probability is replaced by 1 minus the others
     eps = 10 * np.finfo(np.promote_types(p.dtype, np.float32)).eps
     rest, last = 1 - sum(p[..., :-1], -1, keepdims=True), p[..., -1:]
     rounded = less_equal(absolute(rest - last), eps)
@@ -255,7 +256,7 @@ def _random_table(x: Any, row: Any, col: Any) -> Any:
 
 
 def _poisson_binomial(k: Any, p: Any, loc: Any = 0) -> Any:
-    """The probabilities of each number of successes, a trial after the other."""
+    """The probabilities of each number of successes, by a recursion over the trials."""
     k, p = inexact(k) - loc, inexact(p)
     count = p.shape[-1]
     chances = zeros((*p.shape[:-1], 1), p.dtype) + 1
@@ -282,7 +283,7 @@ def _von_mises_fisher(x: Any, mu: Any = None, kappa: Any = 1) -> Any:
 
 
 def _check_unit(name: str, x: Any) -> None:
-    """Raise of a vector that is known not to be of length 1."""
+    """Raise if a vector is known not to have length 1."""
     values = known(x)
     if values is not None and not np.allclose(np.linalg.norm(values, axis=-1), 1.0):
         raise ValueError(
@@ -318,13 +319,13 @@ def _inverse_wishart(x: Any, df: Any, scale: Any) -> Any:
 
 
 def _spread(spread: Any, size: int) -> Any:
-    """The Cholesky factor of a covariance of rows or columns, which may be given as a number."""
+    """The Cholesky factor of a row or column covariance, which may be given as a number."""
     spread = inexact(spread)
     return linalg.cholesky(spread * eye(size) if spread.ndim < 2 else spread)
 
 
 def _sides(x: Any, mean: Any, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
-    """Matrices in units of the spreads of their rows and columns, and these spreads' factors."""
+    """Matrices whitened by their row and column covariances, and the Cholesky factors of these."""
     x = inexact(x)
     m, n = x.shape[-2:]
     left, right = _spread(rows, m), _spread(columns, n)

@@ -1,4 +1,4 @@
-"""Continuous distributions on the positive axis: a row each, in the standard form of SciPy.
+"""Continuous distributions on the positive half-line, as table rows in SciPy's standard form.
 
 References
 ----------
@@ -106,7 +106,7 @@ def _inverse_gaussian_logpdf(x: Any, mu: Any) -> Any:
 
 
 def _log_mills(x: Any) -> Any:
-    """The logarithm of the upper tail of the normal distribution over its density."""
+    """The logarithm of the Mills ratio: the normal distribution's upper tail over its density."""
     return log_ndtr(-x) - normal_logpdf(x)
 
 
@@ -117,7 +117,7 @@ def _double_pareto_logpdf(x: Any, u: Any, s: Any, a: Any, b: Any) -> Any:
 
 
 def _log_ive(order: Any, z: Any) -> Any:
-    """The logarithm of ``ive(order, z)``, also where that is less than there are numbers."""
+    """The logarithm of ``ive(order, z)``, also where that underflows."""
     found = ive(order, z)
     lost = less(found, 1e-290)
     large = greater(order, 60)
@@ -130,7 +130,7 @@ def _log_ive(order: Any, z: Any) -> Any:
 
 
 def _debye(order: Any, z: Any) -> Any:
-    """The same for large orders: Debye's expansion, DLMF 10.41.3 and 10.41.10."""
+    """The same for large orders, by Debye's uniform expansion, DLMF 10.41.3 and 10.41.10."""
     far = sqrt(order * order + z * z)
     t = order / far
     s = t * t
@@ -150,14 +150,14 @@ def _debye(order: Any, z: Any) -> Any:
 
 
 def _by_size(x: Any, small: Any, large: Any) -> Any:
-    """``small(x / (1 + x))`` up to 1, ``large(1 / (1 + x))`` beyond, so that none rounds to 1."""
+    """``small(x / (1 + x))`` for x <= 1, else ``large(1 / (1 + x))``, to avoid rounding to 1."""
     inside = less(x, 1)
     near, away = select(inside, x, 1), select(inside, 1, x)
     return select(inside, small(near / (1 + near)), large(1 / (1 + away)))
 
 
 def _generalized_logpdf(x: Any, a: Any, c: Any) -> Any:
-    gone = equal(x, 0) & less(c, 0)  # where both terms are infinite
+    gone = equal(x, 0) & less(c, 0)  # avoids inf - inf
     x = select(gone, 1, x)
     found = log(absolute(c)) + xlogy(c * a - 1, x) - power(x, c) - gammaln(a)
     return select(gone, -np.inf, found)

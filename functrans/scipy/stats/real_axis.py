@@ -1,4 +1,4 @@
-"""Continuous distributions on the real axis: a row each, in the standard form of SciPy.
+"""Continuous distributions on the real line, as table rows in SciPy's standard form.
 
 References
 ----------
@@ -80,7 +80,7 @@ def _student_entropy(df: Any) -> Any:
     few = select(many, 100, df)
     exact = 0.5 * (few + 1) * (digamma(0.5 * (few + 1)) - digamma(0.5 * few))
     exact = exact + 0.5 * log(few) + betaln(0.5 * few, 0.5)
-    # the normal distribution's, and a series in 1 / df
+    # that of the normal distribution, and a series in 1 / df
     r = 1 / select(many, df, 100)
     series = r * (1 + r * (1 / 4 + r * (-1 / 6 + r * (-1 / 8 + r * (3 / 10 + r / 4)))))
     return select(many, 0.5 + LOG_SQRT_2_PI + series, exact)
@@ -113,16 +113,17 @@ def _hypsecant_logpdf(x: Any) -> Any:
 
 
 def _pearson_logpdf(x: Any, skew: Any) -> Any:
-    """From ``a = 4 / skew**2`` and ``u = skew x / 2``: ``a (log1p(u) - u) - log1p(u)`` and a rest.
+    """The Pearson type III log-density, stable for small skewness.
 
-    The rest is the correction to Stirling's formula for ``gammaln(a)``.
+    With ``a = 4 / skew**2`` and ``u = skew x / 2``, it is ``a (log1p(u) - u) - log1p(u)`` plus the
+    correction to Stirling's formula for ``gammaln(a)``.
     """
     u = 0.5 * skew * x
     return -0.5 * x * x * _log1p_remainder(u) - log1p(u) - LOG_SQRT_2_PI - _stirling_rest(skew)
 
 
 def _log1p_remainder(u: Any) -> Any:
-    """``2 (u - log1p(u)) / u**2``, which is 1 where u is 0."""
+    """``2 (u - log1p(u)) / u**2``, with its limit 1 at 0."""
     small = less(absolute(u), 0.2)
     near, away = select(small, u, 0), select(small, 1, u)
     series: Any = 0
@@ -138,7 +139,7 @@ def _stirling_rest(skew: Any) -> Any:
     near, a = select(large, inverse, 0), 1 / select(large, 1, inverse)
     square = near * near
     series: Any = 0
-    # B(2n) / (2n (2n - 1)) of the Bernoulli numbers B (NIST DLMF, 5.11.1)
+    # B(2n) / (2n (2n - 1)) for the Bernoulli numbers B (NIST DLMF, 5.11.1)
     for term in (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360,
                  1 / 12):  # fmt: skip
         series = square * series + term
@@ -157,7 +158,7 @@ def _tukey_support(lam: Any) -> tuple[Any, Any]:
 
 
 def _tukey_logpdf(x: Any, lam: Any) -> Any:
-    # q by the symmetry, and not as 1 - p, for the sake of the tails
+    # q by symmetry, because 1 - p would lose the digits of tail probabilities
     p, q = tklmbda(x, lam), tklmbda(-x, lam)
     return -log(power(p, lam - 1) + power(q, lam - 1))
 

@@ -1,7 +1,7 @@
 """Statistics of two samples and more: correlations, regressions, tests.
 
-The p-values are those of the distributions, with derivatives. Functions that depend only on the
-order of the elements (ranks) have a derivative of 0; SciPy computes them.
+p-values are computed by the distributions, and so have derivatives. Functions that depend only on
+ranks have the derivative 0; SciPy computes them on the host.
 
 References
 ----------
@@ -38,19 +38,19 @@ __all__ = [
 
 
 class Test(NamedTuple):
-    """A statistic, and how likely one that extreme is."""
+    """A test statistic and its p-value."""
 
     statistic: Any
     pvalue: Any
 
     @property
     def correlation(self) -> Any:
-        """The statistic, of a correlation."""
+        """The statistic of a correlation test under SciPy's alternative name."""
         return self.statistic
 
 
 class StudentTest(Test):
-    """A `Test` with Student's statistic, which knows its degrees of freedom besides."""
+    """A `Test` with Student's t statistic and its degrees of freedom."""
 
     df: Any
 
@@ -69,7 +69,7 @@ class _Line(NamedTuple):
 
 
 class Line(_Line):
-    """A line through points, as the five numbers of SciPy's, which knows one more by name."""
+    """A regression line: SciPy's five numbers, and ``intercept_stderr`` as an attribute."""
 
     intercept_stderr: Any
 
@@ -85,7 +85,7 @@ def _refuse_unless(holds: bool, what: str, instead: str) -> None:
 
 
 def on_one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
-    """A sample, flat if no axis is named, and its axis."""
+    """A sample, flattened if the axis is None, and its axis."""
     x = inexact(x)
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
@@ -98,17 +98,17 @@ _RANKS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "max": lambda left, right, _: right,
     "dense": lambda left, right, steps: steps[left],
 }
-"""Ranks, of how many elements are less, and how many are not greater."""
+"""Ranks as functions of the number of smaller elements and the number of elements not greater."""
 
 
 @answers("scipy.stats:rankdata")
 def rankdata(
     a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
 ) -> Any:
-    """The ranks of elements, from 1 on; they have no derivative but 0.
+    """The ranks of elements, from 1 on; their derivative is 0.
 
-    Where there is NaN all ranks are NaN. Ranks that are integers (all but ``"average"``) stay so if
-    it is not known whether there is: then NaN counts as greater than any number.
+    If an element is NaN, all ranks are NaN. If it is not known whether one is, integer ranks (all
+    methods except ``"average"``) stay integers, and NaN counts as greater than any number.
 
     Examples
     --------
@@ -142,11 +142,11 @@ def rankdata(
 
 
 def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
-    """The public function of a test that goes by ranks."""
+    """The public function for a rank test."""
     scipys = lazy(f"scipy.stats:{name}")
 
     def function(*samples: Any, **options: Any) -> Any:
-        # samples may be given by name
+        # samples may be keyword arguments
         named = [key for key, value in options.items() if holds_tracer(value)]
         plain = [stop_gradient(array(x)) for x in (*samples, *map(options.pop, named))]
 
@@ -155,7 +155,7 @@ def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
             found = scipys(*values[: len(samples)], **by_name, **options)
             return tuple(np.asarray(x, float) for x in (found[0], found[1]))
 
-        # its result has a shape that any elements show
+        # the shape of the result does not depend on the elements, so example data determine it
         example = computed(
             *(
                 np.sin(n * np.arange(1.0, x.size + 1)).reshape(x.shape)
@@ -192,7 +192,7 @@ wilcoxon = _of_ranks("wilcoxon", "The statistic of Wilcoxon's test of signed ran
 
 
 def _sided(t: Any, df: Any, alternative: str) -> Any:
-    """How likely a value of Student's t beyond one is."""
+    """The p-value of Student's t for a one-sided or two-sided alternative."""
     beyond = {"less": t, "greater": -t, "two-sided": -np.abs(t)}
     if alternative not in beyond:
         raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
@@ -204,7 +204,7 @@ def _sided(t: Any, df: Any, alternative: str) -> Any:
 def pearsonr(
     x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: int | None = 0
 ) -> Any:
-    """Pearson's coefficient of correlation, and its p-value.
+    """Pearson's correlation coefficient, and its p-value.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def pearsonr(
 def pointbiserialr(
     x: Any, y: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
-    """The coefficient of correlation of truths and numbers, and its p-value.
+    """The point-biserial correlation coefficient of booleans and numbers, and its p-value.
 
     Examples
     --------
@@ -253,7 +253,7 @@ def linregress(
     x: Any, y: Any, alternative: str = "two-sided", *, axis: Any = 0,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The line of least squares through points.
+    """Linear least-squares regression of two samples.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def linregress(
     if df:
         t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
         p, error = _sided(t, df, alternative), np.sqrt((1 - r * r) * yy / xx / df)
-    else:  # the line goes through both points
+    else:  # with two points, the line is exact
         p, error = np.where(y[..., 0] == y[..., 1], 1.0, 0.0), 0.0 * slope
     five = slope, np.mean(y, axis=-1) - slope * middle, r, p, error
     of_intercept = kept(error * np.sqrt(xx + middle * middle))
@@ -305,7 +305,7 @@ def ttest_1samp(
     a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate",
     alternative: str = "two-sided", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Student's statistic of a sample's mean, and its p-value.
+    """Student's t-test of a sample's mean: the statistic and its p-value.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def ttest_rel(
     a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate",
     alternative: str = "two-sided", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Student's statistic of the mean of differences, and its p-value.
+    """Student's t-test of paired samples: the statistic and its p-value.
 
     Examples
     --------
@@ -352,7 +352,7 @@ def ttest_ind(
     nan_policy: str = "propagate", alternative: str = "two-sided", trim: float = 0,
     method: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """Student's statistic of the difference of two means, or Welch's, and its p-value.
+    """Student's or Welch's t-test of independent samples: the statistic and its p-value.
 
     Examples
     --------
@@ -380,7 +380,7 @@ def f_oneway(
     *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The statistic of an analysis of variance in one way, and its p-value.
+    """One-way analysis of variance: the F statistic and its p-value.
 
     Examples
     --------
@@ -410,7 +410,7 @@ def f_oneway(
 def jarque_bera(
     x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
-    """The statistic of Jarque and Bera for whether a sample is normal, and its p-value.
+    """The Jarque-Bera test of normality: the statistic and its p-value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Samples along axes, as SciPy's statistics take them: one axis, several, or all of them."""
+"""The axis arguments of SciPy's statistics: one axis, several, or all."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["on_slices"]
 def on_slices(
     *samples: Any, axis: Any, keepdims: bool = False
 ) -> tuple[list[Any], Callable[[Any], Any]]:
-    """Samples with what ``axis`` names last, as one axis; and what gives results their axes.
+    """Move the axes given by ``axis`` to the end, and merge them.
 
     Parameters
     ----------
     *samples : array_like
-        Samples with fewer axes than others get axes of size 1 in front.
+        Samples; leading axes of size 1 are added to those with fewer axes.
     axis : int, tuple of int or None
-        None for all of them.
+        None for all axes.
     keepdims : bool
-        Whether results are to have axes of size 1 where samples had theirs.
+        Whether results keep the reduced axes with size 1.
 
     Returns
     -------
     samples : list of array
         Floats.
     kept : callable
-        From a result without the last axis to one with the axes that are asked for.
+        A function that reshapes a result without the last axis according to ``keepdims``.
     """
     arrays = [inexact(x) for x in samples]
     rank = max(x.ndim for x in arrays)

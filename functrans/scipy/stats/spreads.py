@@ -1,4 +1,4 @@
-"""Statistics of one sample, of angles, and distances of samples.
+"""Descriptive statistics, circular statistics, and distances between samples.
 
 References
 ----------
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Description(NamedTuple):
-    """What `describe` says of a sample."""
+    """The result of `describe`."""
 
     nobs: int
     minmax: tuple[Any, Any]
@@ -65,7 +65,7 @@ def iqr(
     x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0,
     nan_policy: str = "propagate", interpolation: Any = "linear", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The range between two percentiles.
+    """The interquartile range, or the range between two given percentiles.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def median_abs_deviation(
     x: Any, axis: Any = 0, center: Any = np.median, scale: Any = 1.0,
     nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The median of the distances from the median.
+    """The median absolute deviation from the median.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def trim_mean(
     a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The mean without a part of the least and of the greatest elements.
+    """The trimmed mean, without a fraction of the smallest and of the largest elements.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def trim_mean(
         raise ValueError("Proportion too big.")
     ordered = np.sort(a, axis=-1)
     mean = np.mean(ordered[..., cut : n - cut], axis=-1)
-    # NaN is last, and would be cut
+    # NaN is sorted last, and would be trimmed
     return kept(np.where(np.isnan(ordered[..., -1]), np.nan, mean))
 
 
@@ -132,7 +132,7 @@ def trim_mean(
 def boxcox_llf(
     lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate"
 ) -> Any:
-    """The log-likelihood of the parameter of the transform of Box and Cox.
+    """The log-likelihood of the parameter of the Box-Cox transformation.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def boxcox_llf(
 
 
 def _resultant(samples: Any, high: Any, low: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
-    """The mean of the sines and of the cosines of angles."""
+    """The mean sine and the mean cosine of angles."""
     angles = (inexact(samples) - low) * (2 * np.pi / (high - low))
     s, c = (np.mean(f(angles), axis=axis, keepdims=keepdims) for f in (np.sin, np.cos))
     return s, c
@@ -165,7 +165,7 @@ def circmean(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
     nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The mean of angles.
+    """The circular mean of angles.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def circvar(
     samples: Any, high: Any = 2 * np.pi, low: Any = 0, axis: Any = None,
     nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The variance of angles, from 0 to 1.
+    """The circular variance of angles, from 0 to 1.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def circstd(
     nan_policy: str = "propagate", *, normalize: bool = False,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The standard deviation of angles.
+    """The circular standard deviation of angles.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def circstd(
 
 
 def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
-    """The differences of two distribution functions, and the intervals on which they are so."""
+    """The differences of two empirical distribution functions, and the lengths of the intervals."""
     u, v = inexact(u), inexact(v)
     for sample, weights in ((u, u_weights), (v, v_weights)):
         if sample.size == 0:
@@ -247,7 +247,7 @@ def _steps(u: Any, v: Any, u_weights: Any, v_weights: Any) -> tuple[Any, Any]:
 def wasserstein_distance(
     u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
 ) -> Any:
-    """The least work of moving one sample to another, per unit.
+    """The Wasserstein distance (earth mover's distance) between two samples.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def wasserstein_distance(
 def energy_distance(
     u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None
 ) -> Any:
-    """The energy distance of two samples.
+    """The energy distance between two samples.
 
     Examples
     --------

@@ -73,5 +73,5 @@ def normal_logpdf(x: Any) -> Any:
 
 
 def beyond_one(value: Any, a: Any, least: float) -> Any:
-    """A moment that is finite for large parameters only."""
+    """A moment that is finite only if the parameter exceeds a bound."""
     return select(greater(a, least), value(select(greater(a, least), a, least + 1)), np.inf)

@@ -1,4 +1,4 @@
-"""Statistics of samples: means, moments, scores, entropies."""
+"""Statistics of samples: generalised means, moments, z-scores and entropy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WITHOUT_NAN = {
     "omit": "leave NaN out first, as x[~np.isnan(x)] does",
     "raise": "look for NaN in the plain array, before it is traced",
 }
-"""What to write in place of a policy."""
+"""What to write instead of each ``nan_policy``."""
 
 
 def propagates(function: str, nan_policy: str) -> None:
-    """Refuse a treatment of NaN other than propagation: whether there are NaNs may be unknown."""
+    """Raise unless NaN are propagated: whether there are any may be unknown in a trace."""
     if nan_policy == "propagate":
         return
     if nan_policy not in _WITHOUT_NAN:
@@ -48,14 +48,14 @@ def _central(a: Any, order: int, axis: Any, keepdims: bool = False) -> Any:
 
 
 def _variance(a: Any, axis: Any, keepdims: bool) -> Any:
-    """The second central moment; NaN if it is only what the mean was rounded by."""
+    """The second central moment; NaN if it is no larger than the rounding error of the mean."""
     second, middle = _central(a, 2, axis, keepdims), mean(a, axis, keepdims=keepdims)
     rounding = np.finfo(a.dtype).eps * middle
     return np.where(second <= rounding * rounding, np.nan, second)
 
 
 def power_of(x: Any, order: int) -> Any:
-    """A power by multiplications, so that it has derivatives where the base is 0 or negative."""
+    """An integer power by multiplications, differentiable for bases that are 0 or negative."""
     result = 1.0 + 0.0 * x if order == 0 else x
     for _ in range(order - 1):
         result = result * x
@@ -67,7 +67,7 @@ def _size(a: Any, axis: Any) -> int:
 
 
 def _sample(a: Any, dtype: Any, weights: Any) -> tuple[Any, Any]:
-    """Elements and their weights, which are of one dtype, that which is asked for if one is."""
+    """Elements and weights in the given or their common dtype."""
     if weights is None:
         return array(a) if dtype is None else array(a).astype(dtype), None
     both = inexact_pair(a, weights)
@@ -83,7 +83,7 @@ def _weighted_mean(a: Any, axis: Any, weights: Any, keepdims: bool) -> Any:
 
 
 def _not_negative(a: Any) -> Any:
-    """NaN for what a harmonic mean and its kin are not defined for."""
+    """Replace negative elements, for which power means are undefined, by NaN."""
     return np.where(a < 0, np.nan, a)
 
 
@@ -92,7 +92,7 @@ def gmean(
     a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The geometric mean along an axis, of a sample (and weights) that are first cast to a dtype.
+    """The (weighted) geometric mean along an axis, in the given dtype.
 
     Examples
     --------
@@ -110,9 +110,7 @@ def hmean(
     a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The harmonic mean along an axis, of a sample (and weights) that are first cast to a dtype.
-
-    It is NaN if an element is negative.
+    """The (weighted) harmonic mean along an axis, in the given dtype; NaN for negative elements.
 
     Examples
     --------
@@ -130,9 +128,9 @@ def pmean(
     a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None,
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The power mean of exponent ``p`` along an axis; the geometric mean for ``p == 0``.
+    """The (weighted) power mean of exponent ``p`` along an axis; the geometric mean for ``p == 0``.
 
-    The sample (and weights) are first cast to a dtype. It is NaN if an element is negative.
+    It is computed in the given dtype, and NaN for negative elements.
 
     Examples
     --------
@@ -153,7 +151,7 @@ def moment(
     a: Any, order: Any = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The moment of an order about a centre, which is the mean if none is given; or of several.
+    """The moments of one or several orders about a centre, by default the mean.
 
     Examples
     --------
@@ -200,7 +198,7 @@ def kurtosis(
     a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *,
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The kurtosis along an axis; less 3 by Fisher's definition.
+    """The kurtosis along an axis; by Fisher's definition, minus 3.
 
     Examples
     --------
@@ -239,7 +237,7 @@ def sem(
 def variation(
     a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False
 ) -> Any:
-    """The standard deviation divided by the mean.
+    """The coefficient of variation: the standard deviation divided by the mean.
 
     Examples
     --------
@@ -270,7 +268,7 @@ def gstd(
 
 @answers("scipy.stats:zscore")
 def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """How many standard deviations each element is from the mean.
+    """The z-scores: each element's distance from the mean in standard deviations.
 
     Examples
     --------
@@ -289,7 +287,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
 def zmap(
     scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate"
 ) -> Any:
-    """How many standard deviations of a sample each score is from the sample's mean.
+    """The z-scores of elements relative to the mean and standard deviation of another sample.
 
     Examples
     --------
@@ -308,7 +306,7 @@ def entropy(
     pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:  # fmt: skip
-    """The entropy of probabilities, or relative to others; they are divided by their sum.
+    """The Shannon entropy, or the relative entropy; probabilities are normalised to sum 1.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Memory of an emulated GPU: what is read was written, inside of it, and not by two at once.
+"""Memory of an emulated GPU, with checks of bounds, initialisation and data races.
 
-For each element it is known who wrote it and who read it since. Two accesses by different threads,
-one of them a write and not both atomic, are a race unless a barrier lies between them: one of the
-block, or one of the warp that both are of. Between blocks there is none.
+Each element records its last writer and its readers since. Two accesses by different threads, at
+least one of them a write and not both atomic, are a race unless a barrier separates them: a block
+barrier, or a warp barrier for threads of the same warp. No barrier separates different blocks.
 """
 
 from dataclasses import dataclass

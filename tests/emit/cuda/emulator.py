@@ -1,10 +1,9 @@
-"""Runs the text of a CUDA kernel for a grid: each thread a Python function, or a generator.
+"""Emulator of CUDA kernels: runs a kernel's text, each thread as a Python function or generator.
 
-Blocks run one after another, in random order; so do the threads of a block between two barriers.
-What depends on that order, or on memory that nobody wrote, is a mistake and found out.
-
-Of what plays a GPU in the tests, only this one reads what is printed: a wrong place of a thread in
-the grid, or a block too few, is found here and nowhere before.
+Blocks run one after another, in random order, and so do the threads of a block between two
+barriers. Dependence on that order, or on uninitialised memory, is detected. Of the stand-ins for a
+GPU in the tests, this is the only one that interprets the printed text: it finds wrong thread
+indices and missing blocks, which earlier stages cannot show.
 """
 
 import random

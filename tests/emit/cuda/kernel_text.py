@@ -1,8 +1,8 @@
-"""The text of a kernel as a Python function of an emulated machine, by a transformation of its AST.
+"""Converts a kernel's text to a Python function of an emulated machine, by transforming its AST.
 
-NumPy's scalars follow other rules than Numba's compiler, so that operators become functions which
-follow its rules, and which refuse what a printed kernel must not contain: operands of two dtypes.
-Where threads wait for each other (`barrier`, `shuffle_down`, ...) the function yields.
+NumPy's scalars follow other type rules than Numba's compiler, so operators become functions that
+follow Numba's rules and reject operands of different dtypes, which a printed kernel must not have.
+The function yields at operations that synchronise threads (`barrier`, `shuffle_down`, ...).
 """
 
 import ast

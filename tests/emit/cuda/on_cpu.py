@@ -1,10 +1,9 @@
-"""Translated kernels, run on this CPU: one thread of the grid after the other.
+"""Runs translated kernels on the CPU, one thread of the grid after the other.
 
-It is the LLVM IR that NVVM is given, but for what is NVIDIA's own: which thread it is, and the few
-functions of NVIDIA's library. Kernels whose threads need each other cannot be run so.
-
-Of what plays a GPU in the tests, only this one runs what the compiler makes of a kernel's text: a
-comparison that is translated to another one is found here and nowhere else.
+The code is the LLVM IR that NVVM is given, except for thread indices and the few functions of
+NVIDIA's library. Kernels whose threads communicate cannot be run in this way. Of the stand-ins for
+a GPU in the tests, this is the only one that runs the output of our compiler of kernel text, so
+that it finds mistakes of the translation, such as a wrong comparison.
 """
 
 import ctypes

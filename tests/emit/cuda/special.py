@@ -1,4 +1,4 @@
-"""Numbers at which operations differ from what one expects, and the compiler's packages."""
+"""Special operand values for device functions, and the availability of the compiler's packages."""
 
 import numpy as np
 import pytest

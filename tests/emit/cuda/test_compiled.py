@@ -1,4 +1,4 @@
-"""The names compiled: which instructions of the GPU they become."""
+"""Device functions compiled: the GPU instructions that they become."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""The device code of the names, run on this CPU: it is the LLVM that NVVM is given.
+"""Device functions run on this CPU, as the LLVM IR that NVVM is given.
 
-What calls NVIDIA's own functions, or is written in their assembly language, is not among these.
+Functions that call NVIDIA's library or contain inline PTX are not among these.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""The emulator of kernels: what is right runs, and what is wrong is found and named."""
+"""The emulator runs correct kernels, and reports errors in wrong ones."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the names mean, against NumPy and C's library, over special numbers."""
+"""Reference semantics of device functions, against NumPy and the C library, for special values."""
 
 import ctypes
 import ctypes.util

@@ -1,4 +1,4 @@
-"""What kernels call, run: in the emulator, and with ``pytest -m gpu`` on a GPU, to equal bits."""
+"""Device functions called from kernels: in the emulator, and with ``pytest -m gpu`` on a GPU."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Neighbouring elements are found, and aligned ones among them."""
+"""Superword detection: accesses to adjacent elements, and which of them are aligned."""
 
 import numpy as np
 import pytest

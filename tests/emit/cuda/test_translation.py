@@ -1,4 +1,4 @@
-"""The compiler of kernels: what comes out does the same as the text does, and as Numba's does."""
+"""The compiler of kernel text: its LLVM IR agrees with the emulated text and with Numba."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
-"""Memory transactions: how many sectors, and wavefronts, the accesses of warps take.
+"""Counts memory transactions: the sectors and wavefronts of warps' accesses.
 
-What the threads of a warp load or store by one instruction is a request. Of global memory it takes
-sectors of 32 bytes; of shared memory as many wavefronts as words that it wants are in one bank.
+One load or store instruction of a warp is a request. A request to global memory takes sectors of 32
+bytes; one to shared memory takes as many wavefronts as the largest number of its words in one bank.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Conversions from and to bfloat16: to the bit what ml_dtypes has, for all of its numbers."""
+"""Conversions from and to bfloat16 are bitwise those of ml_dtypes, for all values."""
 
 import numpy as np
 import pytest

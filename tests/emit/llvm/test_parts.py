@@ -1,4 +1,4 @@
-"""Vectors whose lanes are no power of two: several vectors of those that are."""
+"""Vectors whose number of lanes is no power of two are divided into vectors of powers of two."""
 
 import numpy as np
 import pytest

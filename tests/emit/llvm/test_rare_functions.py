@@ -1,4 +1,4 @@
-"""What a kernel seldom needs is a function, and one function for all who need it."""
+"""Code of rarely executed scalar functions is outlined into one shared function."""
 
 import numpy as np
 

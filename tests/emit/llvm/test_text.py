@@ -1,4 +1,4 @@
-"""The words of LLVM's language: types, numbers, names, constants."""
+"""LLVM IR text: types, numbers, names, constants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Barriers stand where threads of a team would race, and not where they cannot."""
+"""Barriers are inserted where threads of a team would race, and nowhere else."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Loops of a band become one where arrays lie in memory as the loops go."""
+"""Loop collapsing: loops of a band become one if arrays are contiguous in their order."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Reductions down columns are shared by teams, so that few columns get many threads, too."""
+"""Column reductions are shared by teams, so that few columns can use many threads."""
 
 import re
 

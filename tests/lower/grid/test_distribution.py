@@ -1,4 +1,4 @@
-"""Nests become kernels that keep a grid busy, and scans loops of the host, where that is faster."""
+"""Distribution of nests over kernels for occupancy, and scans as loops of the host."""
 
 from itertools import pairwise
 

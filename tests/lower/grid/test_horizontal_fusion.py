@@ -1,4 +1,4 @@
-"""Small kernels that are independent of each other are one, side by side."""
+"""Horizontal fusion: small independent kernels become one."""
 
 import numpy as np
 

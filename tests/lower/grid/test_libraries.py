@@ -1,4 +1,4 @@
-"""Large products of a program for a GPU are calls of a library, one for all matrices of a stack."""
+"""Large products on a GPU are library calls, batched for stacks of matrices."""
 
 from functools import partial
 

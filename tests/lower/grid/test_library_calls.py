@@ -1,4 +1,4 @@
-"""Products that a larger kernel has taken in are no calls of a library; all others are."""
+"""Products fused into larger kernels are not library calls; all others are."""
 
 import numpy as np
 import pytest

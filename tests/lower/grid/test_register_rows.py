@@ -1,4 +1,4 @@
-"""Rows that a team's threads have to themselves: read once, with no barriers between."""
+"""Rows kept in the registers of a team: read once, without barriers."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Long rows are computed again where they are read, rather than written to memory."""
+"""Rematerialisation: long rows are recomputed by their consumers rather than stored."""
 
 from functools import partial
 

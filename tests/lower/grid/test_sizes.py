@@ -1,4 +1,4 @@
-"""Sizes of kernels: slots are numbered anew, each once, and numbers become products."""
+"""Size arguments of kernels: slots are renumbered, and constants become products of sizes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sums in the steps of a persistent kernel: threads share their terms, besides the loop."""
+"""Sums in persistent kernels: threads share the terms as well as the loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reductions over several axes, all of them short, and over other shapes, keep a GPU busy."""
+"""Splitting of reductions for occupancy: several short axes, and other shapes."""
 
 import numpy as np
 import pytest

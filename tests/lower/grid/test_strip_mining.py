@@ -1,4 +1,4 @@
-"""Threads do neighbouring iterations together, whose elements are loaded and stored at once."""
+"""Strip mining: threads execute adjacent iterations, with vector loads and stores."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Independent loops become threads, or teams of them, by how much is inside."""
+"""Mapping of parallel loops to threads or teams, by the amount of work inside."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is read across the order that it lies in goes through tiles of shared memory."""
+"""Transposed reads go through tiles of shared memory."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Several iterations as one: what a statement is besides its expressions stays."""
+"""Unroll and jam: attributes of statements are preserved."""
 
 import numpy as np
 

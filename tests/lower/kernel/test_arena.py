@@ -1,4 +1,4 @@
-"""The arena: temporaries that are never alive together may share a place, others may not."""
+"""Arena allocation: temporaries share memory only if their lifetimes are disjoint."""
 
 from itertools import combinations
 

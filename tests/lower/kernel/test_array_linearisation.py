@@ -1,4 +1,4 @@
-"""Arrays read through reshapes, on statements written by hand: which have one axis then."""
+"""Linearisation of arrays read through reshapes, on statements written by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scans whose rows do not mix are done in parts of the rows."""
+"""Batch partition: scans over independent rows are executed for groups of rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whether what statements read is what they have written before, on statements written by hand."""
+"""Definite assignment: every read is preceded by a write, on statements written by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops with long steps: what these do is in kernels, which the program calls in turns."""
+"""Loop distribution: loops with long steps become loops of the program over several kernels."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Results in donated inputs, on nests written by hand: who finds a home, what is read first."""
+"""Donation: results placed in the memory of donated inputs, on nests written by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops with long steps whose end is found on the way: turns of the program until one is left."""
+"""Data-dependent loops with long steps: loops of the program with an exit condition."""
 
 import signal
 import threading

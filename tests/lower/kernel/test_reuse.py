@@ -1,4 +1,4 @@
-"""Temporaries in results, on nests written by hand: which live there, and what is computed then."""
+"""Reuse of result memory for temporaries, on nests written by hand."""
 
 import numpy as np
 import pytest

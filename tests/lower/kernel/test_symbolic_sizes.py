@@ -1,4 +1,4 @@
-"""Sizes as arguments, on statements written by hand: which numbers become some, and which stay."""
+"""Symbolic sizes: which constants become arguments, on statements written by hand."""
 
 import numpy as np
 

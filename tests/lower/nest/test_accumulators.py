@@ -1,4 +1,4 @@
-"""Sums side by side: the same numbers added, in several folds that share a loop."""
+"""Several accumulators in one loop: the same sums as in separate folds."""
 
 import numpy as np
 import pytest

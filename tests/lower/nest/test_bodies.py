@@ -1,4 +1,4 @@
-"""What a loop does is cut into kernels only where nothing that lives within a kernel is lost."""
+"""Loop bodies are divided into kernels only where no value local to a kernel is lost."""
 
 import numpy as np
 import pytest

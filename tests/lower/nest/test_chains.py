@@ -1,4 +1,4 @@
-"""Loads that wait for one another: vectors go side by side, where a search would wait."""
+"""Chains of dependent loads (searches): several vectors are interleaved to hide latency."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Fusion, on roots written by hand: which share loops, and how deep."""
+"""Loop fusion: which roots share loops, and how many, on roots written by hand."""
 
 import numpy as np
 

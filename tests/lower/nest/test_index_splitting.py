@@ -1,4 +1,4 @@
-"""Where a loop's range is cut, by the conditions on its index."""
+"""Index set splitting: loop ranges are divided at the conditions on their index."""
 
 from itertools import pairwise
 

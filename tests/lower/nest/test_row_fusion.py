@@ -1,4 +1,4 @@
-"""Nests over rows that become one loop, on nests written by hand and on Fourier transforms."""
+"""Fusion of nests over the same rows, on nests written by hand and on Fourier transforms."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Several vectors at once: operations that wait for each other, and sums along columns."""
+"""Interleaving of several vectors: dependent operations, and sums along columns."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Nests that read across the order in memory go over tiles."""
+"""Loop tiling of nests that read arrays against their memory order."""
 
 import numpy as np
 import pytest

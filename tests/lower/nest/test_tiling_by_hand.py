@@ -1,4 +1,4 @@
-"""Nests written by hand in tiles: which are cut, along what, and that each element is done once."""
+"""Loop tiling on nests written by hand: which loops are tiled; each element is computed once."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Products leave out terms in which a factor is zero, and tiles that nobody reads."""
+"""Banded products skip terms with a zero factor, and tiles that are not read."""
 
 import numpy as np
 import pytest

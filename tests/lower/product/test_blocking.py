@@ -1,4 +1,4 @@
-"""How products are cut into blocks."""
+"""Blocking of products."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Products as kernels of our own: their numbers, and what is fused with them."""
+"""Our own kernels of matrix products: results, and fused epilogues."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Columns that a mask leaves out of whole blocks of rows are not gone through."""
+"""Loop ranges exclude columns that a mask hides from whole blocks of rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Products that sum over several axes, packed from where these are, in all orders."""
+"""Products that sum over several axes, packed from all orders of axes."""
 
 import numpy as np
 import pytest

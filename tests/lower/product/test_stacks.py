@@ -1,4 +1,4 @@
-"""Stacks of products: parts of long sums, and a matrix that multiplies each of a stack."""
+"""Batched products: partial sums of long contractions, and one matrix times a stack."""
 
 import numpy as np
 import pytest

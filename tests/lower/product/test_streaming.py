@@ -1,4 +1,4 @@
-"""Products that go over the same blocks of rows: attention, and its gradients."""
+"""Products that share a loop over blocks of rows: attention and its gradients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which axes are written out and which are loops, and that nests agree on their indices."""
+"""Which axes are unrolled and which are loops, and that nests agree on their indices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an `emit` rule is given, and what becomes of what it says, on a primitive made for it."""
+"""Arguments and results of `emit` rules, on a primitive defined for the test."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is written to in places is not copied first where nothing else asks for it."""
+"""In-place updates do not copy their operand if nothing else uses it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is written out element by element is bounded for a whole program."""
+"""The bound on the number of unrolled elements of a whole program."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which values of a graph are computed once and kept, on graphs written by hand."""
+"""Materialisation: which values of a graph are stored, on graphs written by hand."""
 
 import pytest
 

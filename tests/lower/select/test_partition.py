@@ -1,4 +1,4 @@
-"""Programs that are cut where NumPy is called, on graphs written by hand."""
+"""Partition of programs at calls of NumPy, on graphs written by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a plan computes again has a bound, whatever the program: operations are counted."""
+"""The bound on recomputation in plans, by counts of operations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is reshaped is computed along the axes before the reshape: no index is divided."""
+"""Reshaped values are computed along the axes before the reshape, without index divisions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Long reductions in blocks, on roots written by hand."""
+"""Long reductions are split into blocks, on roots written by hand."""
 
 import numpy as np
 import pytest

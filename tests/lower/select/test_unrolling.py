@@ -1,4 +1,4 @@
-"""Vectors of some length are computed in vector loops, very short ones number by number."""
+"""Unrolling of very short vectors; longer ones become vector loops."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Results have NumPy's dtypes, for every ufunc and every pair of dtypes and Python numbers."""
+"""Type promotion as in NumPy, for every ufunc and every pair of dtypes and Python numbers."""
 
 import warnings
 

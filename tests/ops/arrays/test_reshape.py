@@ -1,4 +1,4 @@
-"""Where elements of a reshape come from: axes that are split, merged, or left as they are."""
+"""Index mapping of reshapes: axes that are split, merged or unchanged."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""Every collective in the registry: its transpose over all lanes, and one lane by itself."""
+"""Every collective in the registry: its transpose over all lanes, and an axis of one lane."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Compiled collectives call MPI: here one of a few functions of Python's, for one process of two.
+"""Compiled collectives call MPI: here a stub of a few Python functions, for one process of two.
 
-The other process has sent the same. `tests/distributed` runs them on real ones.
+The other process is assumed to have sent the same data. `tests/distributed` has real processes.
 """
 
 import ctypes

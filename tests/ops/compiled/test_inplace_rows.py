@@ -1,4 +1,4 @@
-"""Scattered rows go along vectors, and threads share the rows of running sums."""
+"""Scatters of rows are vectorised, and threads share the rows of running sums."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops and branches in machine code give what they give step by step."""
+"""Compiled loops and branches agree with their evaluation step by step."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a loop keeps for the backward pass."""
+"""Residuals that a loop stores for the backward pass."""
 
 import tracemalloc
 

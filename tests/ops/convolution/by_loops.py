@@ -1,4 +1,4 @@
-"""A convolution by loops in Python: each product of the sum is taken by itself."""
+"""Reference convolution by Python loops over every product."""
 
 import itertools
 

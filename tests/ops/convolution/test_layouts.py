@@ -1,4 +1,4 @@
-"""Convolutions in registers, by the order of axes: what vectors go along, and where they end."""
+"""Register-tiled convolutions for all orders of axes: vectorised axes, and their ends."""
 
 import numpy as np
 import pytest

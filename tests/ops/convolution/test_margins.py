@@ -1,4 +1,4 @@
-"""Infinities and NaN reach the results they take part in, and not those beyond an array's ends."""
+"""Infinities and NaN affect only the results whose windows contain them, not padding."""
 
 import itertools
 

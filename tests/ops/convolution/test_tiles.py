@@ -1,4 +1,4 @@
-"""Convolutions in registers: which axes vectors go along, and blocks that are cut anywhere."""
+"""Register-tiled convolutions: vectorised axes, and blocks cut at any position."""
 
 from dataclasses import replace
 

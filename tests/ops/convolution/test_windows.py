@@ -1,4 +1,4 @@
-"""Windows and their transpose: by the relation that defines them, over all small parameters."""
+"""Windows and their transpose against their definition, for all small parameters."""
 
 import itertools
 

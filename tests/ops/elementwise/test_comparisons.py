@@ -1,4 +1,4 @@
-"""Comparisons with Python's integers are exact, also with those that the dtype does not hold."""
+"""Comparisons with Python integers are exact, also for integers outside the dtype's range."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""Powers of special values: of scalars as NumPy's scalars have them, of arrays as its arrays do."""
+"""Powers of special values: as NumPy's scalars for scalars, as NumPy's arrays for arrays."""
 
 import itertools
 

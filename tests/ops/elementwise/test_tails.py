@@ -1,4 +1,4 @@
-"""Derivatives where a formula at hand would cancel: held against many digits, to high orders."""
+"""Derivatives where naive formulas suffer from cancellation, against mpmath, to high orders."""
 
 import mpmath as mp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Compiled transforms: as exact as those of a library, in each of the ways that they are done."""
+"""Compiled Fourier transforms: as accurate as a library's, by each of the algorithms."""
 
 import numpy as np
 import pytest

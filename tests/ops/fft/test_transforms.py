@@ -1,4 +1,4 @@
-"""The transforms of `functrans.ops.fft` against the matrices that they are products with."""
+"""The transforms of `functrans.ops.fft` against products with their matrices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Indices that are no arrays but can become some: columns of tables, as NumPy takes them."""
+"""Index objects that convert to arrays, such as columns of tables, as in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every index that NumPy takes: reading and writing, mapped, differentiated, compiled."""
+"""Every kind of NumPy index: reading and writing, batched, differentiated, compiled."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Scatters on a grid: all updates at once, and of those that set an element the last one wins."""
+"""Scatters on a grid: all updates in parallel; if several set an element, the last one wins."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scatters at index arrays along later axes go on row after row, in the order of their updates."""
+"""Scatters with index arrays along later axes proceed row by row, in the order of updates."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,4 @@
-"""In-place assignment: a traced function does what the same function does on NumPy's arrays.
-
-Or it raises MutationError; it never gives another answer.
-"""
+"""In-place assignment: a traced function agrees with NumPy on arrays, or raises MutationError."""
 
 import copy
 

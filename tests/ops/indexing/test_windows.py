@@ -1,4 +1,4 @@
-"""Slices with traced bounds of which the difference is known, against NumPy with numbers."""
+"""Slices with traced bounds of known length, against NumPy with plain bounds."""
 
 import numpy as np
 import pytest

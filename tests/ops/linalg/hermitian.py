@@ -1,4 +1,4 @@
-"""Hermitian matrices of many kinds, and how exact what is found of them has to be."""
+"""Hermitian test matrices of many kinds, and error bounds for their decompositions."""
 
 import numpy as np
 

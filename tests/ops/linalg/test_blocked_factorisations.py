@@ -1,4 +1,4 @@
-"""Factorisations by tiles of our own: against SciPy, NumPy and mpmath, across all thresholds."""
+"""Our own tiled factorisations against SciPy, NumPy and mpmath, across all thresholds."""
 
 import mpmath
 import numpy as np

@@ -1,4 +1,4 @@
-"""Compiled linear algebra: written out or by LAPACK, NumPy's results and NumPy's errors."""
+"""Compiled linear algebra, unrolled or by LAPACK: NumPy's results and errors."""
 
 import numba
 import numpy as np

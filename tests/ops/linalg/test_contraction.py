@@ -1,4 +1,4 @@
-"""Products: NumPy's results, shapes and errors; mapped, differentiated, compiled."""
+"""Products: NumPy's results, shapes and errors; batched, differentiated, compiled."""
 
 import numpy as np
 import pytest

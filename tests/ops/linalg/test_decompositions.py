@@ -1,4 +1,4 @@
-"""Compiled decompositions: by LAPACK, NumPy's results to the signs, NumPy's errors, in threads."""
+"""Compiled decompositions by LAPACK: NumPy's results up to signs, NumPy's errors, threads."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Compiled linear algebra of complex matrices, and of real ones with any spectrum, by LAPACK."""
+"""Compiled linear algebra of complex matrices, and of real ones with complex spectra, by LAPACK."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""LU factors by tiles of our own, as solutions and determinants show them: against LAPACK's."""
+"""Our own tiled LU factorisation with pivoting, by solutions and determinants, against LAPACK."""
 
 import numpy as np
 import pytest

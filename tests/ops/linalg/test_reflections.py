@@ -1,4 +1,4 @@
-"""QR factors by reflections of our own: against NumPy, and by their errors, across thresholds."""
+"""Our own Householder QR against NumPy, and by backward errors, across all thresholds."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
-"""Spectra and singular values by rotations of a team of threads: NumPy's, for matrices of any kind.
+"""Jacobi eigenvalue and singular value decompositions by a team of threads, against NumPy.
 
-The statements are evaluated with threads in any order, and emulated as they are printed, for small
-matrices. To see how exact they are for larger ones, one thread does what a team would have done, as
-machine code of this CPU.
+For small matrices, the statements are interpreted with threads in any order, and their printed text
+is emulated. The accuracy for larger matrices is tested with one thread that does the work of a
+team, as machine code for this CPU.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Schur factors: what does not depend on signs and phases, blocks of two, equal eigenvalues."""
+"""Schur factors: results invariant to signs and phases, 2 x 2 blocks, repeated eigenvalues."""
 
 import numpy as np
 import pytest

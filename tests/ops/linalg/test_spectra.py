@@ -1,4 +1,4 @@
-"""Spectra: derivatives where they are degenerate, what is pruned, vectors that only a space has."""
+"""Spectra: derivatives at degenerate eigenvalues, pruning, invariant subspaces."""
 
 import numpy as np
 import pytest

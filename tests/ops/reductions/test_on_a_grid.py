@@ -1,4 +1,4 @@
-"""Running sums, sorting, and where extremes are, on a grid: by all of its threads."""
+"""Running sums, sorting, argmax and argmin on a grid, by all of its threads."""
 
 import numpy as np
 import pytest

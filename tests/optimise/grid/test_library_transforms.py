@@ -1,4 +1,4 @@
-"""Fourier transforms as calls of a library: NumPy's results for any length, axis, norm, dtype."""
+"""Fourier transforms by a library: NumPy's results for any length, axis, norm, dtype."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums of floats in one order: sorted by their places, whatever order threads come in."""
+"""Deterministic scatter-add of floats: updates are sorted by index, for any order of threads."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A recurrence that the samples of a batch share gets a loop of its own, on a grid."""
+"""Scan fission on a grid: a recurrence shared by all samples of a batch gets its own loop."""
 
 import numpy as np
 import pytest

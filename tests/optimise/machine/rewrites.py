@@ -1,4 +1,4 @@
-"""How a test holds a rewrite for a machine to what it promises."""
+"""Checks of rewrites for a machine: results and invariants are preserved."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Complex numbers taken apart: what becomes of a graph, and of what has no form in parts."""
+"""Graphs of complex numbers rewritten to real parts, and operations without such a form."""
 
 import numpy as np
 import pytest

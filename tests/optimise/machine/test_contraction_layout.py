@@ -1,4 +1,4 @@
-"""Contractions by BLAS: in parts of long sums, with operands in the order that they lie in."""
+"""Layout of contractions for BLAS: operands in memory order, long sums in parts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Scatters into zeros that are added to something are added in place, and their sums are small."""
+"""Scatters into zeros followed by an addition become in-place scatter-adds."""
 
 import numpy as np
 import pytest

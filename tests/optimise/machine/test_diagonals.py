@@ -1,4 +1,4 @@
-"""Diagonals that are put back into matrices, as gradients do."""
+"""Diagonals scattered into matrices, as in gradients of traces."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Products of half floats become such of float32, between casts."""
+"""Half-precision products are computed in float32 between casts."""
 
 import ml_dtypes
 import numpy as np

@@ -1,4 +1,4 @@
-"""Matrices by which the steps of a loop multiply are packed once, before it."""
+"""Loop-invariant matrices of products in loops are packed once, before the loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Arrays of very many parts: joined, read piece by piece, assigned to piece by piece."""
+"""Concatenations of very many parts, and arrays read or assigned piece by piece."""
 
 import inspect
 import sys

@@ -1,4 +1,4 @@
-"""Rewrites of messages between processes: buckets of small sums, and exchanges along one axis."""
+"""Rewrites of communication: buckets of small reductions, and exchanges along one axis."""
 
 from typing import NamedTuple
 

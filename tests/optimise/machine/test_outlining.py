@@ -1,4 +1,4 @@
-"""Steps that tracing unrolled are compiled once: code is counted, and results are compared."""
+"""Outlining: repeated steps of unrolled loops are compiled once; code size and results."""
 
 import numpy as np
 import pytest

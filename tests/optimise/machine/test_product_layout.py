@@ -1,4 +1,4 @@
-"""Products are computed the way round that vectors can go along."""
+"""Products are transposed if that makes them vectorisable."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Transforms of which one part is used: made of half of the numbers, with the same values."""
+"""Complex Fourier transforms of which one part is used become real transforms of half the size."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each rewrite for a machine, on graphs written by hand: what comes out, and the same values."""
+"""Each rewrite for a machine, on graphs written by hand: the new equations, and equal results."""
 
 import pytest
 

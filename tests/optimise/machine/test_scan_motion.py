@@ -1,4 +1,4 @@
-"""What a scan adds up is added up after it."""
+"""Sums accumulated by a scan are computed after it."""
 
 import numpy as np
 import pytest

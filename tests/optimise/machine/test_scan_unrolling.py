@@ -1,4 +1,4 @@
-"""Scans whose steps are made one, as many as ``unroll`` says: the same bits."""
+"""Scan unrolling by the option ``unroll``: bitwise equal results."""
 
 import re
 

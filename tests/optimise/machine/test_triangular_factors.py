@@ -1,4 +1,4 @@
-"""Products are told of which of their operands a triangle is zero."""
+"""Products are annotated with the triangles of their operands that are zero."""
 
 import numpy as np
 import pytest

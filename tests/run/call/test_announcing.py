@@ -1,4 +1,4 @@
-"""Notices of compilations that take long."""
+"""Notices of long compilations."""
 
 import io
 import threading

@@ -1,4 +1,4 @@
-"""Results in the memory of arguments that are given up: the same numbers, and no new arrays."""
+"""Donation: results in the memory of donated arguments are equal, and allocate no arrays."""
 
 from __future__ import annotations
 

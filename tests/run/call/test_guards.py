@@ -1,4 +1,4 @@
-"""What compiled code reads besides its arguments: looked at by machine code before each call."""
+"""Guards: native code checks closed-over state before each call."""
 
 import contextvars
 import gc

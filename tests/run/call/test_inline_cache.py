@@ -1,4 +1,4 @@
-"""Calls that are like the last ones run no Python, and give what they would give otherwise."""
+"""Inline cache: repeated calls run no Python code, and return the same results."""
 
 import copy
 import functools

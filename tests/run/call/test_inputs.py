@@ -1,4 +1,4 @@
-"""Arrays of every layout and kind go into a compiled function; what comes out is the caller's."""
+"""Arguments of every layout and kind; results never share memory with arguments or each other."""
 
 import enum
 from fractions import Fraction

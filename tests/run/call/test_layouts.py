@@ -1,4 +1,4 @@
-"""Programs are called natively only where objects are laid out as the native code expects."""
+"""Programs are called natively only if Python objects have the layout that native code expects."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Memory: what is called often, or for ever new arguments, does not grow."""
+"""Memory leaks: repeated calls, and calls with ever new arguments, do not grow memory."""
 
 import gc
 import os

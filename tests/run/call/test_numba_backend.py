@@ -1,4 +1,4 @@
-"""Numba as a back end: the same plans, the same results to the bit, the same failures."""
+"""The Numba back end: the same plans, bitwise equal results, the same failures."""
 
 import pickle
 import threading

@@ -1,4 +1,4 @@
-"""Programs on disk by their graphs, and their code loaded without LLVM."""
+"""The disk cache of programs, keyed by graphs; code is loaded without LLVM."""
 
 import sys
 from types import SimpleNamespace

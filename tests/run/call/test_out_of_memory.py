@@ -1,4 +1,4 @@
-"""Memory that is not to be had: an exception says how much it was, and all goes on."""
+"""Failed allocations raise an exception with the size, and later calls work."""
 
 import sys
 

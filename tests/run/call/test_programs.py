@@ -1,4 +1,4 @@
-"""Programs: what they are given, what they give, and how often the same."""
+"""Programs: arguments, results, and repeated calls."""
 
 import resource
 import threading

@@ -1,4 +1,4 @@
-"""Memory of large results is used again when nobody has it any more."""
+"""Memory of large results is reused once they are freed."""
 
 import mmap
 import sys

@@ -1,4 +1,4 @@
-"""Signals while compiled code is at work: it stops on the way, and nothing is broken after it."""
+"""Signals interrupt compiled code, and leave no broken state."""
 
 import signal
 

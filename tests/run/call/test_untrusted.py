@@ -1,4 +1,4 @@
-"""Parameters that are altered are refused, or do no harm: for every primitive that there is."""
+"""Altered parameters in program files are refused or harmless, for every primitive."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The library in a zip file, as it is where a program comes as one file."""
+"""The library imported from a zip file."""
 
 import os
 import zipfile

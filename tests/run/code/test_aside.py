@@ -1,4 +1,4 @@
-"""Work in a thread of its own while the caller waits."""
+"""Work on a helper thread while the calling thread waits."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Operations of users start warm, and never with what they meant before."""
+"""User-defined operations use the disk cache, but never code of an older definition."""
 
 import sys
 import textwrap

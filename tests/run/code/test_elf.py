@@ -1,4 +1,4 @@
-"""The loader of object files, on programs written by hand: what one refers to is found."""
+"""The loader of object files, on programs written by hand: relocations and symbols."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Half floats where a CPU has no instructions for them: LLVM's calls find functions of ours."""
+"""Half floats on CPUs without conversion instructions: LLVM's library calls resolve to ours."""
 
 import ctypes
 

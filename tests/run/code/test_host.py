@@ -1,4 +1,4 @@
-"""The target that programs are planned for here, and what is remembered under its name."""
+"""The target that describes this machine, and caches keyed by its name."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while something is traced and compiled: it comes at once, and leaves nothing half made."""
+"""Ctrl-C during tracing and compilation takes effect at once, and leaves no partial state."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Code for other CPUs than the one at hand: narrower ones, which run here, and Arm's."""
+"""Code for CPUs other than this one: with narrower vectors, which run here, and Arm."""
 
 from dataclasses import replace
 

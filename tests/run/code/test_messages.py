@@ -1,6 +1,6 @@
-"""Messages by addresses: what a symbol stands for calls MPI's functions with a process' handles.
+"""Native stubs of MPI calls, which add a process's handles to arguments passed by address.
 
-MPI is a few functions of Python's here, with the handles of MPICH (ints) and Open MPI (addresses).
+MPI is replaced by a few Python functions, with handles as in MPICH (ints) and Open MPI (addresses).
 """
 
 import ctypes

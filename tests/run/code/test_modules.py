@@ -1,4 +1,4 @@
-"""The files of LLVM's language: each is a module, and its numbers are those that Python goes by."""
+"""The `.ll` files are valid modules, and their constants agree with those in Python."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Work that threads do side by side while the caller waits; modules compiled so."""
+"""Work in parallel threads while the caller waits, and parallel compilation of modules."""
 
 import signal
 import sys

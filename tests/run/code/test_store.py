@@ -1,4 +1,4 @@
-"""The folder of compiled code: what it gives out was put in, and its failures are nobody's."""
+"""The disk store of compiled code returns only intact entries, and its failures are silent."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What a process imports that finds its machine code on disk: neither LLVM nor SciPy."""
+"""A process that finds its machine code on disk imports neither LLVM nor SciPy."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""GPUs that are none, for the tests of this folder."""
+"""Fixtures of emulated GPUs."""
 
 import gc
 

@@ -1,7 +1,6 @@
-"""A driver that runs kernels: their text in the emulator, on the stub's memory.
+"""A driver that runs the text of kernels in the emulator, on the memory of the stub driver.
 
-So whole programs run as they would on a GPU, with lifetimes and the order of streams checked, and
-every element that is read must have been written.
+Whole programs run as on a GPU, with checks of lifetimes, stream order and initialisation.
 """
 
 import ctypes

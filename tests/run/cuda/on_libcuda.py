@@ -1,9 +1,8 @@
-"""Runs the scenarios on cuda.core above libcuda.c, in a process of its own.
+"""Runs the scenarios on cuda.core with the stub libcuda.c, in a process of its own.
 
-Of what plays a GPU in the tests, only this runs the calls of cuda.core themselves: a context that
-is not the current one, or a capture that is broken off, is found here and nowhere else.
-
-Prints a line of JSON: for each scenario by its name, the traceback of its failure, or null.
+Of the stand-ins for a GPU in the tests, this is the only one that executes cuda.core itself, and so
+the only one that finds a wrong current context or an aborted graph capture. Prints a line of JSON:
+for each scenario, by name, the traceback of its failure, or null.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
-"""The table of registers in docs/measurements.md: ``python -m tests.run.cuda.registers`` writes it.
+"""Writes the table of registers in docs/measurements.md: ``python -m tests.run.cuda.registers``.
 
-No GPU is needed: it is what NVIDIA's assembler reports.
+The numbers are reported by NVIDIA's assembler, so no GPU is needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a driver must be able to do, as functions of it and of a cubin with the kernel `fill`.
+"""Requirements of a driver, as functions of the driver and of a cubin with the kernel `fill`.
 
-They run on a real GPU (test_on_gpu.py), and on cuda.core above a libcuda of ours (test_core.py).
+They run on a real GPU (test_on_gpu.py), and on cuda.core with a stub of libcuda (test_core.py).
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Device arrays: what they are, and looking at their numbers."""
+"""Device arrays: attributes, and conversion to host arrays."""
 
 import contextvars
 import copy

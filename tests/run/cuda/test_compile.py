@@ -1,4 +1,4 @@
-"""Kernels to cubins, without a GPU: what comes out, and what is kept on disk."""
+"""Compilation of kernels to cubins without a GPU, and the disk cache."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The driver by cuda.core, on a libcuda that needs no GPU: cuda.core and cuda.bindings are real."""
+"""The driver on the real cuda.core and cuda.bindings, with a stub of libcuda that needs no GPU."""
 
 import pytest
 

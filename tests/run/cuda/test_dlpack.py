@@ -1,4 +1,4 @@
-"""DLPack: capsules that we make and take, held against NumPy's, which cannot share our mistakes."""
+"""DLPack: exported and imported capsules, against NumPy's independent implementation."""
 
 import gc
 import weakref

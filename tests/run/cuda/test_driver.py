@@ -1,4 +1,4 @@
-"""Which driver answers for a device."""
+"""The choice of the driver for a device."""
 
 import contextvars
 import inspect

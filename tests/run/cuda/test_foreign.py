@@ -1,4 +1,4 @@
-"""Arrays of other packages: taken and handed over without a copy, in the order of both streams."""
+"""Arrays of other packages: zero-copy exchange, with synchronisation of both streams."""
 
 import gc
 import weakref

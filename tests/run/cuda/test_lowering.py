@@ -1,4 +1,4 @@
-"""Looking inside programs for a GPU, where there is none."""
+"""Inspection of lowered GPU programs on a machine without a GPU."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Memory: in the order of which streams it is used and freed, and what happens when it runs out."""
+"""Device memory: stream order of use and release, and exhaustion."""
 
 import gc
 import sys

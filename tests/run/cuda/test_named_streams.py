@@ -1,4 +1,4 @@
-"""Streams that a user names: programs run there, and what is used elsewhere is waited for."""
+"""User-selected streams: programs run on them, and uses on other streams are synchronised."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Failures that a kernel left on the device are raised when somebody looks."""
+"""Failures recorded on the device by kernels are raised when results are read."""
 
 import contextvars
 import gc

@@ -1,4 +1,4 @@
-"""Pytrees that are put on a device."""
+"""Placement of pytrees on a device."""
 
 import gc
 import threading

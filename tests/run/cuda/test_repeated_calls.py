@@ -1,4 +1,4 @@
-"""Calls of compiled functions with device arrays that are like the last: native code finds them."""
+"""Inline cache: native code dispatches repeated calls with device arrays."""
 
 import threading
 from contextvars import copy_context

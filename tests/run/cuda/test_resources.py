@@ -1,4 +1,4 @@
-"""What kernels take, read from a log, and how many fit on a multiprocessor."""
+"""Resource use of kernels from the assembler's log, and occupancy."""
 
 import pytest
 

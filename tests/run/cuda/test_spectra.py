@@ -1,4 +1,4 @@
-"""Spectra on a device: values, vectors, derivatives, and NumPy's exceptions when one looks."""
+"""Spectra on a device: values, vectors, derivatives, and NumPy's exceptions on reading results."""
 
 import numpy as np
 import pytest

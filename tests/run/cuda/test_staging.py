@@ -1,4 +1,4 @@
-"""Arrays go to a GPU by pinned memory, which is used again once the device has taken them."""
+"""Copies to a GPU through pinned memory, which is reused after the transfer."""
 
 import ctypes
 

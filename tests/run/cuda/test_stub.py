@@ -1,4 +1,4 @@
-"""The stub finds what it is there to find: each misuse, and nothing where all is well."""
+"""The stub driver reports each misuse, and accepts correct uses."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions of the library compute with device arrays where they are: none is copied in silence."""
+"""Library functions compute with device arrays on their device; none is copied silently."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import functrans.scipy.fft
 import functrans.scipy.integrate
 import functrans.scipy.ndimage
 import functrans.scipy.signal
+import functrans.scipy.spatial
 import functrans.scipy.special
 import functrans.scipy.stats
 from functrans import checkpoint, lax, random, stop_gradient, vmap
@@ -34,8 +35,12 @@ CALLS = {
     "stats.norm.logpdf": lambda v, x, k: stats.norm.logpdf(v, loc=1.0),
     "stats.multivariate_normal": lambda v, x, k: stats.multivariate_normal.logpdf(v),
     "signal.convolve": lambda v, x, k: functrans.scipy.signal.convolve(v, v),
+    "signal.wiener": lambda v, x, k: functrans.scipy.signal.wiener(v),
+    "signal.hilbert": lambda v, x, k: functrans.scipy.signal.hilbert(v),
     "ndimage.uniform_filter1d": lambda v, x, k: functrans.scipy.ndimage.uniform_filter1d(v, 3),
     "integrate.simpson": lambda v, x, k: functrans.scipy.integrate.simpson(v),
+    "integrate.trapezoid": lambda v, x, k: functrans.scipy.integrate.trapezoid(v),
+    "spatial.distance_matrix": lambda v, x, k: functrans.scipy.spatial.distance_matrix(x, x),
     "fft": lambda v, x, k: functrans.scipy.fft.fft(v),
     "lax.dynamic_slice": lambda v, x, k: lax.dynamic_slice(x, (1, 2), (2, 2)),
     "lax.dynamic_update_slice": lambda v, x, k: lax.dynamic_update_slice(x, x[:2, :2], (1, 1)),

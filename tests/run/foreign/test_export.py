@@ -1,4 +1,4 @@
-"""Graphs as C functions: numbers by value, arrays by their addresses, a status for what failed."""
+"""Export of graphs as C functions: scalars by value, arrays by address, a status code."""
 
 from concurrent.futures import ThreadPoolExecutor
 

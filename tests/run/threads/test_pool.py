@@ -1,4 +1,4 @@
-"""Sharing loops among threads, without the rest of the compiler."""
+"""The thread pool, tested without the rest of the compiler."""
 
 import ctypes
 import subprocess

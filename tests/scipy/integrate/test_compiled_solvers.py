@@ -1,4 +1,4 @@
-"""Solvers within compiled programs are native loops, and so are their backward passes."""
+"""ODE solvers in compiled programs are native loops, and so are their backward passes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Interpolation by neighbours, against SciPy's."""
+"""Linear and nearest-neighbour interpolation, against SciPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SciPy's own interpolators within a trace: closed over, and made there, however imported."""
+"""SciPy's interpolators in a trace: closed over or constructed there, by any import style."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Interpolation between scattered points against SciPy's."""
+"""Interpolation of scattered data, against SciPy."""
 
 import numpy as np
 import pytest

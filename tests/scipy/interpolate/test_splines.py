@@ -1,4 +1,4 @@
-"""B-splines against SciPy's: through points, of constant knots, at traced places and values."""
+"""B-splines against SciPy: interpolation, given knots, traced points and values."""
 
 import numpy as np
 import pytest

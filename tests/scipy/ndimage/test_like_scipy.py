@@ -1,4 +1,4 @@
-"""Each function of `functrans.scipy.ndimage` gives on traced values what SciPy gives on arrays."""
+"""Each function of `functrans.scipy.ndimage` on traced values, against SciPy on arrays."""
 
 import itertools
 

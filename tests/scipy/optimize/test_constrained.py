@@ -1,7 +1,7 @@
-"""Minima within bounds and constraints, of linear programs, of searches: SciPy's, and differences.
+"""Constrained minima, linear programs and global searches, against SciPy and finite differences.
 
-Each is a function of one number, compiled and over lanes, and compared with what it gives outside
-of a trace, where SciPy computes.
+Each is a function of one number, compiled and batched, and compared with its values outside a
+trace, where SciPy computes.
 """
 
 import numpy as np

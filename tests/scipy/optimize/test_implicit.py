@@ -1,4 +1,4 @@
-"""Implicit differentiation of what SciPy's solvers find, against finite differences."""
+"""Implicit differentiation of SciPy's solvers, against finite differences."""
 
 from functools import partial
 

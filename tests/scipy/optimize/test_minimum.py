@@ -1,4 +1,4 @@
-"""Minima, roots of systems and fits, against SciPy's; their derivatives against differences."""
+"""Minima, roots of systems and fits against SciPy; derivatives against finite differences."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How fits end: statuses, failures that are raised when compiled code runs, covariances."""
+"""Statuses, failures in compiled code, and covariances of least-squares fits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tones, responses of filters and chirp transforms of traced values are SciPy's."""
+"""Chirps, frequency responses and chirp z-transforms of traced values, against SciPy."""
 
 import numpy as np
 import pytest

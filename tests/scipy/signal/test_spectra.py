@@ -1,4 +1,4 @@
-"""Spectra of traced signals are SciPy's, by SciPy's names as by ours, with their dtypes."""
+"""Spectra of traced signals, by SciPy's names and by ours, against SciPy."""
 
 import numpy as np
 import pytest

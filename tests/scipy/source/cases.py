@@ -1,6 +1,6 @@
-"""Calls of each of SciPy's functions that compute with traced values by their own source.
+"""Test calls of the SciPy functions that run on traced values from their own source.
 
-A case is a function's path, its arguments, and which of these is traced.
+A case has a function's path, its arguments, and the index of the traced argument.
 """
 
 import numpy as np
@@ -38,6 +38,8 @@ _SIGNAL = [
     *(("signal." + name, (0.3, 30.0), i) for name in ("iirnotch", "iirpeak") for i in (0, 1)),
     ("signal.iircomb", (0.25, 30.0), 1),
     ("signal.gammatone", (440.0, "iir", None, None, 16000.0), 0),
+    ("signal.hilbert", (X,), 0),
+    *(("signal.resample", (X, n), 0) for n in (5, 14)),
     ("signal.bilinear_zpk", (ZEROS, POLES, 0.7, 2.0), 3),
     *(("signal." + name, (ZEROS, POLES, 0.7, 1.5), 3) for name in ("lp2lp_zpk", "lp2hp_zpk")),
     *(("signal.lp2bp_zpk", (ZEROS, POLES, 0.7, 1.5, 0.3), i) for i in (2, 3, 4)),
@@ -133,6 +135,11 @@ _OTHERS = [
     ("constants.convert_temperature", (W, "C", "K"), 0),
     ("constants.lambda2nu", (W,), 0),
     ("constants.nu2lambda", (W,), 0),
+    *((f"integrate.{name}", (X,), 0) for name in (
+        "cumulative_simpson", "cumulative_trapezoid", "romb", "trapezoid",
+    )),
+    *((f"optimize.{name}", (X,), 0) for name in ("rosen", "rosen_der", "rosen_hess")),
+    ("optimize.rosen_hess_prod", (X, Y), 1),
     *((f"ndimage.{name}", (IMAGE, LABELS, [1, 2]), 0) for name in _OF_LABELS.split()),
     ("ndimage.histogram", (IMAGE, -1, 1, 4), 0),
     ("ndimage.labeled_comprehension", (IMAGE, LABELS, [1, 2], np.mean, float, 0), 0),

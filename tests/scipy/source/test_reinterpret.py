@@ -1,4 +1,4 @@
-"""SciPy's functions of traced values, by their own source, have SciPy's values and their slopes."""
+"""SciPy functions run from source on traced values: SciPy's values, and correct derivatives."""
 
 import operator
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`Rotation` and `Slerp` of traced values are SciPy's, with slopes, at the identity too."""
+"""`Rotation` and `Slerp` of traced values: SciPy's values; derivatives, also at the identity."""
 
 import numpy as np
 import pytest

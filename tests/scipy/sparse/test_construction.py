@@ -1,4 +1,4 @@
-"""Sparse matrices whose places would be traced are refused, by the name of what was to make one."""
+"""Sparse matrices with traced indices are refused; the error names the constructor."""
 
 import numpy as np
 import pytest

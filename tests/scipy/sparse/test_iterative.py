@@ -1,4 +1,4 @@
-"""Iterative solvers, operators and exponentials, of constant matrices and of traced functions."""
+"""Iterative solvers, operators and exponentials, for constant matrices and traced functions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Systems with a sparse matrix, against dense ones."""
+"""Sparse linear systems against dense ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sparse matrices of traced values: SciPy's own numbers, differences of them, and dense ones."""
+"""Sparse matrices of traced values, against SciPy, finite differences and dense matrices."""
 
 import numpy as np
 import pytest

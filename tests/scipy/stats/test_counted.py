@@ -1,4 +1,4 @@
-"""Distributions that are normalised by a sum over all outcomes, against SciPy's."""
+"""Distributions normalised by a sum over all outcomes, against SciPy."""
 
 import numpy as np
 import pytest

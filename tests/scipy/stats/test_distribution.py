@@ -1,4 +1,4 @@
-"""Distributions against SciPy's: a set of methods for each row, on both sides of the support."""
+"""Distributions against SciPy: all methods of each distribution, inside and outside the support."""
 
 import mpmath
 import numpy as np

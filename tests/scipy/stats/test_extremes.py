@@ -1,4 +1,4 @@
-"""Distributions where a formula that is right in the middle loses its digits, or its branch."""
+"""Distributions at extreme points and parameters, where simple formulas lose accuracy."""
 
 import mpmath as mp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Statistics of samples as people write them, within a trace, against SciPy's outside of one."""
+"""Statistics of samples in typical programs: in a trace, against SciPy outside."""
 
 import warnings
 

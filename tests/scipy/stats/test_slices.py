@@ -1,4 +1,4 @@
-"""Axes of samples: one, several, all; kept or not; and samples that are given by name."""
+"""Axis arguments of statistics: one, several, all, keepdims; and samples as keywords."""
 
 import numpy as np
 import pytest

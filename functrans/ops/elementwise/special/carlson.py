@@ -17,7 +17,7 @@ import numpy as np
 NODES = 512
 CHUNK = 1024
 DECAY = 78.0
-"""How far, in the logarithm, it takes the square root of the variable to lose all digits."""
+"""The difference of logarithms beyond which the square root of the variable has no digits left."""
 
 
 def symmetric_integral(*operands: Any, powers: tuple[int, ...], moment: int) -> Any:

@@ -29,11 +29,11 @@ BERNOULLI = (
 """The Bernoulli numbers of even index from 2."""
 
 STEPS = 16
-"""How many terms are taken one by one."""
+"""The number of terms that are summed one by one."""
 
 
 NEAR_POLE = 0.15
-"""Less far from a negative integer, SciPy's digamma has too few digits of the distance."""
+"""Closer to a negative integer than this, SciPy's digamma loses digits of the distance."""
 
 
 def digamma_of(x: Any) -> Any:

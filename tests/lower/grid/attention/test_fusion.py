@@ -1,4 +1,4 @@
-"""Roots whose kernels come later wait for them, and so does what reads them."""
+"""Fusion of attention: roots that depend on a later kernel are ordered after it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Gradients of attention make scores and weights again: the numbers of NumPy, in any order."""
+"""Gradients of attention recompute scores and weights: NumPy's results, in any thread order."""
 
 import numpy as np
 import pytest

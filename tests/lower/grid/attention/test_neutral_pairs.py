@@ -1,4 +1,4 @@
-"""Gradients of attention leave out tiles of pairs that a mask leaves out, if they add nothing."""
+"""Gradients of attention skip tiles that the mask excludes, if they contribute nothing."""
 
 import numpy as np
 import pytest

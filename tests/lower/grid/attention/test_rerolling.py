@@ -1,4 +1,4 @@
-"""Sums that were written out become folds again, if their terms are the same but for indices."""
+"""Rerolling: unrolled sums become folds if their terms differ only in indices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Attention leaves out tiles of keys that a mask hides from all queries of a team; bits stay."""
+"""Attention skips tiles of keys that the mask hides from all queries of a team, bit for bit."""
 
 import numpy as np
 import pytest

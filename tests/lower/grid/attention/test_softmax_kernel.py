@@ -1,4 +1,4 @@
-"""Attention in one kernel computes what NumPy does, in any order, without scores in memory."""
+"""Fused attention in one kernel: NumPy's results in any thread order, no scores in memory."""
 
 import numpy as np
 import pytest

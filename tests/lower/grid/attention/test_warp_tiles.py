@@ -1,4 +1,4 @@
-"""Attention of half floats on tensor cores computes what NumPy does; no gradient relies on it."""
+"""Half-precision attention on tensor cores: NumPy's results, and equal scores in its gradients."""
 
 import re
 from dataclasses import replace

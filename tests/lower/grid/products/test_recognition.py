@@ -1,4 +1,4 @@
-"""Which roots are products of matrices, and in which tiles they are computed."""
+"""Recognition of matrix products among roots, and the choice of their tiles."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Products in tiles compute what NumPy does, with edges, in any order; and need no memory."""
+"""Register tiling of products: NumPy's results, edges included, without temporaries."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Products on tensor cores: sums of exact products, whatever the sizes and forms are."""
+"""Products on tensor cores: sums of exact products, for all sizes and operand layouts."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Sums over products are made in the products' kernels, of what is in registers."""
+"""Sums over the results of products are computed in the products' kernels, from registers."""
 
 import numpy as np
 import pytest

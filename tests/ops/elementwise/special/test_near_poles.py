@@ -1,4 +1,4 @@
-"""Slopes close to poles, where a distance that was rounded is a wrong number: beside mpmath."""
+"""Derivatives close to poles, where a rounded distance loses all digits, against mpmath."""
 
 import mpmath
 import numpy as np

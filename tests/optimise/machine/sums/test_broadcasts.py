@@ -1,4 +1,4 @@
-"""Sums of broadcast arrays, and what is computed of them."""
+"""Sums of broadcast arrays, and of functions of them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums of products by their factors: the same numbers, and no array of the products."""
+"""Sums of products are contractions of the factors: equal results, no array of products."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums over the free axes of products of matrices are products of sums: no product is made."""
+"""Sums over free axes of matrix products become products of sums."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums over joined arrays, part by part."""
+"""Sums over concatenations are computed part by part."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums of all elements and of leading axes: along memory, or axes that were before a reshape."""
+"""Sums over reshapes are computed along the original axes or along memory."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sums over scatters: the same numbers, and no tables."""
+"""Sums over scatters: equal results, without the scattered arrays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Of a contraction of which a slice is read, the rest is not computed."""
+"""Slices of contractions: the rest of the contraction is not computed."""
 
 import numpy as np
 import pytest

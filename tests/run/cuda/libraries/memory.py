@@ -1,4 +1,4 @@
-"""Host memory that plays a device's, and what cuBLAS calls its dtypes."""
+"""Host memory in place of device memory, and cuBLAS's names of dtypes."""
 
 import ctypes
 import enum

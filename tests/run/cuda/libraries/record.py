@@ -1,6 +1,6 @@
-"""The signatures and enumerations of `nvmath.bindings` that are used, as a file of this folder.
+"""Records the signatures and enumerations of `nvmath.bindings` that we use.
 
-``python -m tests.run.cuda.libraries.record`` writes it anew, where nvmath is installed.
+``python -m tests.run.cuda.libraries.record`` rewrites the file, if nvmath is installed.
 """
 
 import enum

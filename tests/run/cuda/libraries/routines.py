@@ -1,4 +1,4 @@
-"""What the functions of the libraries do, said by NumPy and SciPy on memory of the host."""
+"""Reference implementations of the library routines with NumPy and SciPy, on host memory."""
 
 import ctypes
 import itertools

@@ -1,11 +1,11 @@
-"""The libraries played on host memory: each call is checked against nvmath's signatures, then done.
+"""A stub of the libraries on host memory, which checks calls against nvmath's signatures.
 
-Checked are names, number and kinds of arguments, enumerations by their members, leading dimensions,
-that memory was allocated and is as long as it must be, that a result overlaps no operand, and that
-handles live and have the stream. What a call means is said by NumPy and SciPy.
+It checks names, number and kinds of arguments, members of enumerations, leading dimensions, that
+memory is allocated and long enough, that a result overlaps no operand, and that handles are alive
+and have the right stream. NumPy and SciPy compute the results.
 
-Of what plays a GPU in the tests, only this one has NVIDIA's libraries: a leading dimension that is
-another matrix's is found here and nowhere else.
+Of the stand-ins for a GPU in the tests, this is the only one that has NVIDIA's libraries, and so
+the only one that finds, for example, a wrong leading dimension.
 """
 
 import enum

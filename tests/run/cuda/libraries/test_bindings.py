@@ -1,4 +1,4 @@
-"""The bindings: what is said where they are missing, and that nvmath is what the stub checks."""
+"""The bindings: the message if they are missing, and the recorded signatures."""
 
 import builtins
 import re

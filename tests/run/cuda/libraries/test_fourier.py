@@ -1,4 +1,4 @@
-"""Fourier transforms along an axis in the middle: what NumPy makes of the same arrays."""
+"""Library Fourier transforms along inner axes, against NumPy."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Handles: which threads and streams have the same, and when they are destroyed."""
+"""Library handles: sharing among threads and streams, and destruction."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Linear algebra: what Fortran's BLAS and LAPACK make of the same arguments."""
+"""Linear algebra adapters against BLAS and LAPACK with the same arguments."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The tests of this folder that hold adapters against Fortran and NumPy, with the real libraries.
+"""The tests of adapters against BLAS, LAPACK and NumPy, with the real libraries.
 
 ``pytest -m gpu`` runs them, on a machine with a GPU and ``functrans[cuda-linalg]``.
 """

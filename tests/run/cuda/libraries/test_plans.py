@@ -1,4 +1,4 @@
-"""Whole plans whose calls go to the libraries: there is an adapter for each call of a plan."""
+"""Plans with library calls: there is an adapter for each call."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Matrix products: what Fortran's BLAS makes of the same arguments."""
+"""Matrix product adapters against BLAS with the same arguments."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Steps that are calls: what is worked out before a plan runs, and whole plans of such steps."""
+"""Steps that are library calls: their preparation, and plans of such steps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The stub refuses what the libraries would refuse, or would answer with nonsense."""
+"""The stub rejects calls that the libraries would reject or compute wrongly."""
 
 import numpy as np
 import pytest
