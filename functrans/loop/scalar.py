@@ -340,8 +340,9 @@ def lshr(x: Scalar, y: Scalar | Number) -> Scalar:
 def ratio(x: Scalar | Number, y: Scalar | Number) -> Scalar:
     """``x / y``, with the promise that neither a number nor the result is very large or small.
 
-    They are between ``2**-60`` and ``2**60`` in size where the result matters, or ``x`` is zero and
-    the sign of the result does not matter. A division without this promise tests for it on a GPU.
+    Where the result matters, ``x`` is between ``2**-60`` and ``2**60`` in size, and ``y`` and the
+    result between ``2**-126`` and ``2**126``; or ``x`` is zero, and the sign of the result does not
+    matter. Without this promise, a division tests its operands on a GPU.
     """
     return Scalar("div", (quotient := _binary("div", x, y)).args, quotient.dtype, "ordinary")
 
