@@ -77,6 +77,15 @@ def _shift(name: str) -> Generate:
     return generate
 
 
+def _rotated(context, builder, signature, args):
+    """A rotation to the left; by 0, both shifts are by 0."""
+    x, y = args
+    last = _ir().Constant(x.type, x.type.width - 1)
+    left = builder.and_(y, last)
+    right = builder.and_(builder.neg(y), last)
+    return builder.or_(builder.shl(x, left), builder.lshr(x, right))
+
+
 def _truncated(context, builder, signature, args):
     """A float as an integer. Out of range, it is what the machine gives, and not undefined."""
     kind = context.get_value_type(signature.return_type)
@@ -142,6 +151,7 @@ TABLE: dict[str, Instruction | Callable[..., Any]] = {
     "shl": Instruction(2, _shift("shl")),
     "shr": Instruction(2, _shift("ashr")),
     "lshr": Instruction(2, _shift("lshr")),
+    "rotl": Instruction(2, _rotated),
     "address": Instruction(2, _address, "voidptr"),
     **{f"bits_as_{name}": Instruction(1, _reinterpreted, name) for name in _SIZED},
     "as_int32": Instruction(1, _truncated, "int32"),

@@ -47,7 +47,7 @@ _INFIX = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
 }  # fmt: skip
 _BOOL_INFIX = {"add": "|", "mul": "&", "min": "&", "max": "|", "sub": "^"}
-HALF = np.dtype(np.float16)
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _NATURAL = (np.dtype(np.float64), INDEX, BOOL)
 """The types of Numba's float and int expressions: only other types must be written out."""
 
@@ -64,6 +64,11 @@ class Printer:
     taken : iterable of str
         Names that no variable may have, besides Python's keywords.
     """
+
+    root: str
+    """A template of the square root of a number, defined by each printer."""
+    ratio = "({} / {})"
+    """A template of a quotient that is promised to be ordinary (`functrans.loop.scalar.ratio`)."""
 
     def __init__(self, kernel: Kernel, taken: Iterable[str]) -> None:
         self.kernel = kernel
@@ -104,10 +109,6 @@ class Printer:
     def place_of(self, one: Buffer, indices: Sequence[str]) -> str:
         """An element as an operand."""
         return self.place(one, indices)
-
-    def root(self, x: str) -> str:
-        """The square root of a number."""
-        raise NotImplementedError
 
     def reduction(self, statement: Reduce) -> None:
         """Print a reduction."""
@@ -388,7 +389,9 @@ class Printer:
                     f"(not {args[0]})" if node.dtype == BOOL else _typed(f"~{args[0]}", node.dtype)
                 )
             case "sqrt":
-                return _typed(self.root(args[0]), node.dtype)
+                return _typed(self.root.format(*args), node.dtype)
+            case "div" if node.attribute and node.dtype == SINGLE:
+                return self.ratio.format(*args)
         if len(args) == 2:
             return _combined(node.op, node.args[0].dtype, node.dtype, *args)
         return _typed(f"{node.op}({', '.join(args)})", node.dtype)

@@ -29,6 +29,8 @@ def emit(kernel: Kernel, name: str = "kernel") -> str:
 
 
 class _Printer(Printer):
+    root = "math.sqrt({})"
+
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, ("start", "stop", *emit_names.NAMES))
         self.rows: list[str] = []
@@ -51,9 +53,6 @@ class _Printer(Printer):
     def _row(self, name: str, shape: str, dtype: np.dtype[Any]) -> None:
         """Declare a private array at the function's top: in a loop, it would be allocated anew."""
         self.rows.append(f"    {name} = np.empty({shape}, np.{dtype})")
-
-    def root(self, x: str) -> str:
-        return f"math.sqrt({x})"
 
     def reduction(self, statement: Reduce) -> None:
         """A reduction; one with lanes has a row of partial results, which are combined by halves.

@@ -19,6 +19,7 @@ from functrans.caches import cached, cached_property
 from functrans.ir.primitive import Primitive
 from functrans.loop.contraction import contracted
 from functrans.loop.nodes import INDEX
+from functrans.loop.ranges import Interval
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Kernel
@@ -77,10 +78,29 @@ class Function:
         """The application of the function to operands, as one node."""
         return Scalar("apply", args, self.result.dtype, self)
 
+    def within(self, ranges: tuple[Interval | None, ...]) -> Function:
+        """The function for operands of known ranges: itself, if that makes no difference."""
+        return _within(self, ranges)
+
     def at(self, args: Sequence[Scalar]) -> Scalar:
         """The operations of the function for given operands."""
         done: dict[Scalar, Scalar] = dict(zip(self.parameters, args, strict=True))
         return rebuilt(self.nodes, done)[self.result]
+
+
+@cached(1024)
+def _within(function: Function, ranges: tuple[Interval | None, ...]) -> Function:
+    known = {
+        x: found for x, found in zip(function.parameters, ranges, strict=True) if found is not None
+    }
+    result = Simplifier(known)(function.result)
+    return function if result is function.result else _shorter(function, result)
+
+
+@cached(1024)
+def _shorter(function: Function, result: Scalar) -> Function:
+    """The function with another expression: one function, for all ranges that give it."""
+    return Function(function.parameters, result, function.name)
 
 
 def parameter(number: int, dtype: np.dtype[Any]) -> Scalar:

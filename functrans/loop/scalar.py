@@ -22,6 +22,7 @@ import numpy as np
 
 from functrans.ir.types import is_bfloat16
 from functrans.loop.failures import FAILURES
+from functrans.loop.numerics import divide_integers, fma_rounded, rotate_left, shift_right_logical
 
 Number = bool | int | float
 
@@ -39,68 +40,6 @@ class Operation(NamedTuple):
     meaning: Callable[..., Any]
 
 
-def _shift_right_logical(x: Any, n: Any) -> Any:
-    unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    return (x.view(unsigned) >> n.view(unsigned)).view(x.dtype)
-
-
-def _divide_integers(x: Any, y: Any) -> Any:
-    """Truncating division, as in machine code."""
-    floored = x // y
-    return (floored + ((floored * y != x) & ((x < 0) ^ (y < 0)))).astype(x.dtype)
-
-
-def _two_sum(x: Any, y: Any) -> tuple[Any, Any]:
-    """The rounded sum and its exact error (Knuth, TAOCP 2, 4.2.2)."""
-    total = x + y
-    y_part = total - x
-    return total, (x - (total - y_part)) + (y - y_part)
-
-
-def _sum_rounded_to_odd(x: Any, y: Any) -> Any:
-    """``x + y``, rounded to odd: an inexact sum becomes the neighbour with an odd last bit.
-
-    Rounding the result again, to fewer bits, gives the same as rounding once.
-    """
-    total, error = _two_sum(x, y)
-    bits = np.asarray(total).view(np.int64)
-    adjust = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
-    away_from_zero = (error > 0) == (total > 0)
-    return np.where(adjust, bits + np.where(away_from_zero, 1, -1), bits).view(np.float64)
-
-
-def _two_product(x: Any, y: Any) -> tuple[Any, Any]:
-    """The rounded product and its exact error (Dekker 1971)."""
-    product = x * y
-    x_high, y_high = (v * 134217729.0 - (v * 134217729.0 - v) for v in (x, y))
-    x_low, y_low = x - x_high, y - y_high
-    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-    return product, error
-
-
-def _fma(x: Any, y: Any, z: Any) -> Any:
-    """One rounding, except that a subnormal float64 result is rounded twice.
-
-    After Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums" (2008).
-    """
-    x, y, z = np.broadcast_arrays(x, y, z)
-    if x.dtype != np.float64:
-        wide_x, wide_y, wide_z = (v.astype(np.float64) for v in (x, y, z))
-        return _sum_rounded_to_odd(wide_x * wide_y, wide_z).astype(x.dtype)
-    (x_part, x_exponent), (y_part, y_exponent) = np.frexp(x), np.frexp(y)
-    (z_part, z_exponent), exponent = np.frexp(z), x_exponent + y_exponent
-    # z in units of the product; a far smaller z still decides the direction in which an exact
-    # product is rounded
-    shift = z_exponent - exponent
-    high, low = _two_product(x_part, y_part)
-    middle, lowest = _two_sum(np.ldexp(z_part, np.clip(shift, -300, 300)), low)
-    top, rest = _two_sum(high, middle)
-    result = np.ldexp(top + _sum_rounded_to_odd(lowest, rest), exponent)
-    finite = np.isfinite(x) & np.isfinite(y)
-    result = np.where((shift > 200) & (z != 0) | ~np.isfinite(z), z, result)
-    return np.where(finite & (x != 0) & (y != 0), result, x * y + z)
-
-
 OPERATIONS: dict[str, Operation] = {
     op.name: op
     for op in (
@@ -110,7 +49,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("div", 2, np.divide),
         Operation("neg", 1, np.negative),
         Operation("abs", 1, np.abs),
-        Operation("fma", 3, _fma),
+        Operation("fma", 3, fma_rounded),
         Operation("sqrt", 1, np.sqrt),
         Operation("floor", 1, np.floor),
         Operation("ceil", 1, np.ceil),
@@ -121,7 +60,7 @@ OPERATIONS: dict[str, Operation] = {
         Operation("min", 2, np.minimum),
         Operation("max", 2, np.maximum),
         # integers: idiv and irem truncate toward zero, the operand must not be 0
-        Operation("idiv", 2, _divide_integers),
+        Operation("idiv", 2, divide_integers),
         Operation("irem", 2, np.fmod),
         Operation("and", 2, np.bitwise_and),
         Operation("or", 2, np.bitwise_or),
@@ -129,7 +68,9 @@ OPERATIONS: dict[str, Operation] = {
         Operation("not", 1, np.bitwise_not),
         Operation("shl", 2, np.left_shift),
         Operation("shr", 2, np.right_shift),
-        Operation("lshr", 2, _shift_right_logical),
+        Operation("lshr", 2, shift_right_logical),
+        # a rotation to the left, by the second operand modulo the number of bits
+        Operation("rotl", 2, rotate_left),
         Operation("eq", 2, np.equal),
         Operation("ne", 2, np.not_equal),
         Operation("lt", 2, np.less),
@@ -394,6 +335,21 @@ def irem(x: Scalar | Number, y: Scalar | Number) -> Scalar:
 def lshr(x: Scalar, y: Scalar | Number) -> Scalar:
     """Shift right, filling with zeros."""
     return _binary("lshr", x, y)
+
+
+def ratio(x: Scalar | Number, y: Scalar | Number) -> Scalar:
+    """``x / y``, with the promise that neither a number nor the result is very large or small.
+
+    Where the result matters, ``x`` is between ``2**-60`` and ``2**60`` in size, and ``y`` and the
+    result between ``2**-126`` and ``2**126``; or ``x`` is zero, and the sign of the result does not
+    matter. Without this promise, a division tests its operands on a GPU.
+    """
+    return Scalar("div", (quotient := _binary("div", x, y)).args, quotient.dtype, "ordinary")
+
+
+def rotl(x: Scalar, y: Scalar | Number) -> Scalar:
+    """Rotate the bits of an integer to the left, by ``y`` modulo their number."""
+    return _binary("rotl", x, y)
 
 
 def _unary(op: str) -> Callable[[Scalar], Scalar]:

@@ -13,13 +13,14 @@ intermediate results are known to lie within int64.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import gcd
+from math import frexp, gcd
 from typing import Any
 
 import numpy as np
 
 from functrans.loop.affine import interval
 from functrans.loop.nodes import INDEX, identity
+from functrans.loop.ranges import Interval, Ranges
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, zero
 from functrans.loop.terms import Range, Terms, from_terms, without_remainders
 
@@ -39,12 +40,19 @@ FALSE = const(False, BOOL)
 
 
 class Simplifier:
-    """Rewrites expressions; the ranges of loop indices decide comparisons."""
+    """Rewrites expressions; the ranges of numbers decide comparisons.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    known : mapping of Scalar to Interval, optional
+        The ranges of leaves that are no indices.
+    """
+
+    def __init__(self, known: Mapping[Scalar, Interval] | None = None) -> None:
         self._done: dict[Scalar, Scalar] = {}
         self._bounds: dict[Scalar, Range | None] = {}
         self._terms: dict[Scalar, Terms] = {}
+        self.range = Ranges(self.bounds, known)
 
     def __call__(self, expression: Scalar) -> Scalar:
         """The simplified expression."""
@@ -217,9 +225,9 @@ class Simplifier:
         return quotient, self._affine("add", (scaled, low), INDEX)
 
     def compare(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
-        """A comparison of indices; None if their ranges do not decide it."""
+        """A comparison; None if the operands' ranges do not decide it."""
         if x.dtype != INDEX or y.dtype != INDEX:
-            return None
+            return self._compare_numbers(op, x, y)
         difference = self.bounds(self._affine("sub", (x, y), INDEX))
         if difference is None:
             return None
@@ -239,6 +247,17 @@ class Simplifier:
                 return None
         limit = -1 if op == "lt" else 0
         return TRUE if high <= limit else FALSE if low > limit else None
+
+    def _compare_numbers(self, op: str, x: Scalar, y: Scalar) -> Scalar | None:
+        if op not in ("lt", "le"):
+            return None
+        first = self.range(x)
+        second = None if first is None else self.range(y)
+        if first is None or second is None:
+            return None
+        below = first[1] < second[0] or (op == "le" and first[1] == second[0])
+        above = first[0] > second[1] or (op == "lt" and first[0] == second[1])
+        return TRUE if below else FALSE if above else None
 
 
 def _evaluate(op: str, args: tuple[Scalar, ...], dtype: np.dtype[Any]) -> Scalar:
@@ -294,8 +313,23 @@ def _neg(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     return x.args[0] if x.op == "neg" else None
 
 
-def _fma(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
-    return args[2] if "zero" in (args[0].op, args[1].op) else None
+def _fma(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
+    x, y, z = args
+    if "zero" in (x.op, y.op):
+        return z
+    if x.op == "mul" and _is_scale(x.args[1]) and _is_scale(y):
+        # an integer, as a float, times powers of two: no product is rounded
+        number, scale = x.args
+        if number.op == "convert" and number.args[0].dtype.kind in "iu":
+            return Scalar("fma", (number, const(scale.attribute * y.attribute, dtype), z), dtype)
+    return None
+
+
+def _is_scale(node: Scalar) -> bool:
+    """Whether a float is a power of two by which integers can be multiplied without rounding."""
+    return (
+        node.op == "const" and 2.0**-55 <= node.attribute <= 64 and frexp(node.attribute)[0] == 0.5
+    )
 
 
 def _choice(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
@@ -382,7 +416,7 @@ def _extremum(op: str) -> Any:
         if x is y:
             return x
         less = simplifier.compare("le", x, y)
-        if less is None:
+        if less is None or (dtype.kind == "f" and simplifier.range.may_be_zeros(x, y)):
             return None
         return x if bool(less.attribute) == (op == "min") else y
 
@@ -426,9 +460,11 @@ def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> S
 
 def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
     """Simplify the operations of a function, given what is known of its operands."""
-    if not any(arg.op in ("const", "zero") for arg in args):
-        return None
-    return simplifier(function.at(args))
+    if any(arg.op in ("const", "zero") for arg in args):
+        return simplifier(function.at(args))
+    ranges = tuple(map(simplifier.range, args))
+    within = function.within(ranges) if any(ranges) else function
+    return None if within is function else within(args)
 
 
 _RULES: dict[str, Any] = {

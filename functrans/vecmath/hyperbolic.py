@@ -24,6 +24,7 @@ from functrans.loop.scalar import (
     eq,
     fma,
     maximum,
+    ratio,
     sqrt,
     where,
 )
@@ -174,7 +175,8 @@ def sech_squared(x: Scalar) -> Scalar:
 
 def _distance_to_one(a: Scalar) -> Scalar:
     """``1 - tanh(a)`` for ``a`` that is not negative, where that is a normal number."""
-    return 2.0 / (exp_of_ordinary(at_most(a + a, _TABLES[format_of(a)].normal)) + 1.0)
+    power = exp_of_ordinary(at_most(a + a, _TABLES[format_of(a)].normal))
+    return ratio(2.0, power + 1.0)
 
 
 def _log_of_sum(sinh: Scalar, cosh: Scalar) -> Scalar:

@@ -19,9 +19,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
-import numpy as np
-
-from functrans.loop.scalar import Scalar, bitcast, const, convert, fma, lshr, sqrt, unlikely, where
+from functrans.loop.scalar import Scalar, const, convert, fma, ratio, sqrt, unlikely, where
 from functrans.vecmath.logarithm import log1p_reduced, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -31,8 +29,6 @@ from functrans.vecmath.polynomial import (
     format_of,
     rounded_product,
 )
-
-_SQRT_HALF = float(np.float32(0.7071067811865476))
 
 
 class _Piece(NamedTuple):
@@ -123,11 +119,8 @@ def _horner(x: Scalar, coefficients: Sequence[Scalar | float]) -> Scalar:
 
 def _log_float32(x: Scalar) -> Scalar:
     """Moshier's logarithm of a positive normal number in float32."""
-    bits = bitcast(x, np.int32)
-    mantissa = bitcast((bits & 0x007FFFFF) | 0x3F000000, x.dtype)  # in [1/2, 1)
-    low = mantissa < _SQRT_HALF
-    exponent = convert(lshr(bits, 23) - 126, x.dtype) - where(low, const(1.0, x.dtype), 0.0)
-    f = (mantissa - 1.0) + where(low, mantissa, 0.0)
+    f, _, field = split(x)
+    exponent, unit = convert(field, x.dtype), 2.0**-FLOAT32.fraction_bits
     square = rounded_product(f, f)
     cube = rounded_product(square, f)
     series = _horner(cube, (
@@ -135,8 +128,8 @@ def _log_float32(x: Scalar) -> Scalar:
         _horner(f, (-0.16668057441711426, 0.14249323308467865, -0.12420140951871872)),
         _horner(f, (0.11676998436450958, -0.11514610052108765, 0.07037683576345444)),
     ))  # fmt: skip
-    tail = fma(cube, series, rounded_product(exponent, -0.00021219444170128554))
-    return fma(exponent, 0.693359375, fma(square, -0.5, f) + tail)
+    tail = fma(cube, series, rounded_product(exponent, -0.00021219444170128554 * unit))
+    return fma(exponent, 0.693359375 * unit, fma(square, -0.5, f) + tail)
 
 
 def _log_float64(x: Scalar) -> Scalar:
@@ -152,8 +145,8 @@ def _log1p(x: Scalar, form: Format) -> Scalar:
     """``log(1 + x)`` for ``x`` in (-1, 0]."""
     table = _TABLES[form]
     square = rounded_product(x, x)
-    ratio = _horner(x, table.numerator) / _horner(x, table.denominator)
-    cubic = rounded_product(rounded_product(x, square), ratio)
+    quotient = ratio(_horner(x, table.numerator), _horner(x, table.denominator))
+    cubic = rounded_product(rounded_product(x, square), quotient)
     near = x + fma(square, -0.5, cubic)
     return where(abs(x) < table.near, near, _LOG[form](x + 1.0))
 
@@ -169,7 +162,7 @@ def normal_of_uniform(u: Scalar) -> Scalar:
     tail = _horner(root - last.shift, last.coefficients)
     for piece in reversed(tails):
         tail = where(w < piece.bound, _horner(root - piece.shift, piece.coefficients), tail)
-    ratio = unlikely(~(w < centre.bound), tail, _horner(w - centre.shift, centre.coefficients))
-    result = rounded_product(rounded_product(ratio, u), math.sqrt(2))
+    value = unlikely(~(w < centre.bound), tail, _horner(w - centre.shift, centre.coefficients))
+    result = rounded_product(rounded_product(value, u), math.sqrt(2))
     inside = abs(u) < 1.0
     return unlikely(~inside, where(abs(u) > 1.0, const(math.nan, u.dtype), u * math.inf), result)

@@ -27,6 +27,7 @@ from functrans.loop.scalar import (
     eq,
     fma,
     lshr,
+    ratio,
     unlikely,
     where,
 )
@@ -103,7 +104,7 @@ def split(x: Scalar) -> Split:
 
 def _correction(f: Scalar) -> Scalar:
     """``f - log(1 + f)``, for ``f`` as `split` gives it."""
-    s = f / (f + 2.0)
+    s = ratio(f, f + 2.0)
     z = s * s
     return s * fma(-z, polynomial(z, ATANH[format_of(f)]), f)
 

@@ -22,6 +22,7 @@ from functrans.loop.scalar import (
     eq,
     fma,
     ne,
+    ratio,
     trunc,
     unlikely,
     where,
@@ -76,7 +77,7 @@ _TABLES: dict[Format, _Table] = {
 def _quotient(f: Scalar) -> Pair:
     """``f / (2 + f)``."""
     denominator, denominator_low = fast_two_sum(const(2.0, f.dtype), f)
-    s = f / denominator
+    s = ratio(f, denominator)
     # 1 / (2 + f) is (1 - s) / 2
     remainder = fma(-s, denominator_low, fma(-s, denominator, f))
     return s, remainder * fma(s, -0.5, 0.5)

@@ -136,11 +136,19 @@ def primitive_of(here: Here, name: str, dtype: str) -> dict[str, Any]:
 
 # ---- all kinds of loops and shapes ---------------------------------------------------------------
 
+LINES = {**grids.ELEMENTWISE, **grids.REDUCING}
+
 TABLES: dict[
     str, tuple[dict[str, Callable[..., Any]], list[tuple[int, ...]], list[tuple[int, ...]]]
 ]
 TABLES = {
-    "lines": ({**grids.ELEMENTWISE, **grids.REDUCING}, [(70_001,)], [(9,)]),
+    "lines": (
+        {name: one for name, one in LINES.items() if "roots" not in name},
+        [(70_001,)],
+        [(9,)],
+    ),
+    # NumPy evaluates these lane by lane: 70,001 took half a minute and more beside 11 other workers
+    "lanes": ({name: one for name, one in LINES.items() if "roots" in name}, [(7001,)], [(9,)]),
     "rows": ({**grids.ROWS, **grids.ACROSS}, [(33, 1025)], [(3, 5)]),
     "long rows": (grids.ROWS, [(5, 50_257)], [(2, 17)]),
     "many long rows": (grids.ROWS, [(33, 20_001)], [(9, 17)]),
@@ -155,7 +163,7 @@ def of_shapes(here: Here) -> Iterator[Case]:
     for table, (functions, *shapes) in TABLES.items():
         for number, name in enumerate(functions):
             for turn, dtype in enumerate(("float32", "float64")):
-                if "roots" in name and dtype == "float32":
+                if table == "lanes" and dtype == "float32":
                     continue  # their tolerance is float64's: they would go on for ever
                 run = functools.partial(shaped, functions[name], here.size(*shapes), dtype)
                 finer = number % 8 != 0 or turn != 0

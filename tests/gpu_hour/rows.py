@@ -37,7 +37,7 @@ class Row(NamedTuple):
     operands : tuple of Operand
     by_rows : int
         The number of operands, from the first one on, whose rows are those of the result; 0 if the
-        whole result is compared.
+        whole result is compared, -1 if it is random numbers.
     torch : callable, optional
         From PyTorch to the same function.
     work : callable, optional
@@ -325,6 +325,15 @@ REST = {
         lambda lib: lambda key: lib.random.normal(key, (1 << 28,), np.float32),
         (Operand((2,), (2,), np.uint32, (99, 99)),), by_rows=-1, others=("JAX",),
         torch=lambda torch: lambda key: torch.randn(1 << 28, device="cuda"),
+    ),
+    "random uniforms": Row(
+        lambda lib: lambda key: lib.random.uniform(key, (1 << 28,), np.float32),
+        (Operand((2,), (2,), np.uint32, (99, 99)),), by_rows=-1, others=("JAX",),
+        torch=lambda torch: lambda key: torch.rand(1 << 28, device="cuda"),
+    ),
+    "random bits": Row(
+        lambda lib: lambda key: lib.random.bits(key, (1 << 28,), np.uint32),
+        (Operand((2,), (2,), np.uint32, (99, 99)),), by_rows=-1, others=("JAX",),
     ),
 }  # fmt: skip
 

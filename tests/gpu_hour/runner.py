@@ -18,7 +18,7 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from tests.gpu_hour.cases import Here
@@ -71,12 +71,13 @@ class Worker:
                 return self.pipe.recv()
         except (EOFError, OSError):
             self._wait()
-            self.log.seek(0)
-            tail = self.log.read().decode(errors="replace")[-2000:]
+            tail = self._said()
             last = tail.strip().rpartition("\n")[2]
             said = f"the process ended with {self.process.returncode}: {last}"
             return {"outcome": "crashed", "said": said, "trace": tail}
-        return {"outcome": "hung", "said": f"no answer within {seconds:.0f} s"}
+        return {
+            "outcome": "hung", "said": f"no answer within {seconds:.0f} s", "trace": self._stacks(),
+        }  # fmt: skip
 
     def ask(self, case: Waiting, seconds: float) -> Row:
         """The row of a case."""
@@ -95,6 +96,18 @@ class Worker:
             os.killpg(self.process.pid, signal.SIGKILL)
         self._wait()
         self.log.close()
+
+    def _stacks(self) -> str:
+        """Where its threads are: on the host, or waiting for the device."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGUSR1)
+            sleep(0.5)
+        return self._said()
+
+    def _said(self) -> str:
+        """The end of what it has written."""
+        size = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), 2000, max(size - 2000, 0)).decode(errors="replace")
 
     def _wait(self) -> None:
         """Wait for its end, but not for ever: a device that hangs may hold on to it."""

@@ -46,6 +46,7 @@ def test_a_row_says_what_happened(rows):
     assert "in wrong" in rows["wrong"]["trace"]
     assert rows["dies"]["said"] == "the process ended with 7: a last word"
     assert rows["hangs"]["said"] == "no answer within 0 s"
+    assert "in hangs" in rows["hangs"]["trace"]  # where it is
     assert rows["cannot"]["said"] == "not on a Tuesday"
 
 

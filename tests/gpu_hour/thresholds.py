@@ -131,6 +131,10 @@ SWEEPS = {
         "busy", (1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18), "a long running sum",
         "softmax of 1,000 rows of 500", "scatter, added in few places",
     ),
+    "latency": of_grid("latency", (4, 8, 16, 32), "LSTM", "a long running sum"),
+    "largest_single_strip": of_grid(
+        "largest_single_strip", (200, 500, 1000), "random normals", "random bits"
+    ),
     "row_registers": of_grid(
         "row_registers", (0, 8, 16, 64), "softmax", "softmax of rows of 8,192"
     ),
@@ -191,6 +195,8 @@ SWEEPS = {
 def swept(here: Here, name: str, of: str) -> dict[str, Any]:
     """The times of a row by the values of a number; those that change no kernel are left out."""
     row, sweep = ROWS[of], SWEEPS[name]
+    if row.by_rows < 0:
+        here.needs_a_gpu("would take too long for its size")
     given = [on_host(here, one) for one in row.operands]
     operands, contestants, texts, found = placed(here, row), [], {}, {}
     expected = expected_of(here, row)

@@ -7,8 +7,10 @@ and names, it runs only these and prints the rows, for tools that profile a proc
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import json
+import signal
 import sys
 import time
 import traceback
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stand-in", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args(arguments)
+    faulthandler.register(signal.SIGUSR1)  # the runner asks one that hangs where it is
     here = Here(asked.stand_in, asked.out)
     cases = {case.name: case for case in import_module(asked.part).cases(here)}
     gc.freeze()  # garbage is collected often here: not among what was imported

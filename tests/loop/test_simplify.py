@@ -31,7 +31,7 @@ OPERANDS = {
     "min": NUMBERS, "max": NUMBERS, "idiv": INTEGERS, "irem": INTEGERS, "div": FLOATING,
     "copysign": FLOATING, "floor": FLOATING, "and": LOGIC, "or": LOGIC, "xor": LOGIC, "not": LOGIC,
     "shl": INTEGERS, "shr": INTEGERS, "eq": ANY, "ne": ANY, "lt": NUMBERS, "le": NUMBERS,
-    "where": ANY, "convert": ANY,
+    "where": ANY, "convert": ANY, "fma": FLOATING, "lshr": INTEGERS, "rotl": INTEGERS,
 }  # fmt: skip
 """Operations, and the kinds of dtypes that they take."""
 
@@ -81,7 +81,8 @@ def applied(op, nodes, of_indices, picks):
     if op in ("idiv", "irem"):
         positive = [n for n in alike if n.op == "const" and n.attribute > 0]
         second = positive[picks[1] % len(positive)]
-    args = (first, second)[: OPERATIONS[op].arity]
+    third = alike[picks[2] % len(alike)]
+    args = (first, second, third)[: OPERATIONS[op].arity]
     return Scalar(op, args, BOOL if op in ("eq", "ne", "lt", "le") else first.dtype)
 
 

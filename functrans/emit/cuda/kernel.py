@@ -18,6 +18,7 @@ from functrans.emit.cuda.asynchronous import Copy, conditional, copies
 from functrans.emit.cuda.flattening import flattened
 from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import NAMES
+from functrans.emit.cuda.rotations import Rotations
 from functrans.emit.cuda.rows import registers_of, stored_as
 from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
 from functrans.emit.printer import Printer, computed
@@ -75,6 +76,8 @@ class _Printer(Printer):
         The index of the team in its block.
     """
 
+    root, ratio = "sqrt({})", "ratio({}, {})"
+
     def __init__(self, kernel: Kernel, shape: Launch, warp: int, place: Scalar) -> None:
         super().__init__(kernel, NAMES)
         self.shape = shape
@@ -92,6 +95,7 @@ class _Printer(Printer):
         self.memory: list[str] = []
         self.parts: dict[tuple[int, str], str] = {}
         self.simplify = Simplifier()
+        self.rotations = Rotations()
         self.within = self.named(place)
         self.lane = self.unique("lane")
 
@@ -490,5 +494,5 @@ class _Printer(Printer):
             return f"read({self.names[one]}, {indices[0]})"
         return super().place_of(one, indices)
 
-    def root(self, x: str) -> str:
-        return f"sqrt({x})"
+    def _operation(self, node: Scalar, args: list[str]) -> str:
+        return self.rotations.dealt(node, super()._operation(node, args))

@@ -62,6 +62,21 @@ def fma(site: Site, x: Any, y: Any, z: Any) -> Any:
     return site.builder.fma(x, y, z)
 
 
+def ratio(site: Site, x: Any, y: Any) -> Any:
+    """The rounded quotient of ordinary numbers: an approximate reciprocal, and Newton's steps.
+
+    It is what NVIDIA's compiler makes of a division, but for a test of the operands' exponents, and
+    the call of a function where that fails.
+    """
+    build = site.builder
+    one, minus = site.constant(x.type, 1.0), build.fsub(site.constant(y.type, -0.0), y)
+    shape = site.ir.FunctionType(x.type, [y.type])
+    inverse = build.asm(shape, "rcp.approx.ftz.f32 $0, $1;", "=f,f", [y], False)
+    inverse = build.fma(inverse, build.fma(minus, inverse, one), inverse)
+    quotient = build.fmul(x, inverse)
+    return build.fma(inverse, build.fma(minus, quotient, x), quotient)
+
+
 def llvm(name: str) -> Code:
     """An operation for which LLVM has an intrinsic function, for floats of any size."""
 
@@ -122,6 +137,26 @@ def shift(name: str) -> Code:
         return build.select(fits, machine(x, amount), site.constant(x.type, 0))
 
     return code
+
+
+def rotation(site: Site, x: Any, y: Any) -> Any:
+    """A rotation to the left; by 0, both shifts are by 0."""
+    build, last = site.builder, site.constant(x.type, x.type.width - 1)
+    left, right = build.and_(y, last), build.and_(build.neg(y), last)
+    return build.or_(build.shl(x, left), build.lshr(x, right))
+
+
+def rotation_as_product(site: Site, x: Any, y: Any) -> Any:
+    """A rotation to the left of 32 bits, as the two halves of a product with a power of two.
+
+    Written as inline assembly: LLVM would make a rotation of it.
+    """
+    build, wide = site.builder, site.integer(64)
+    power = build.shl(site.constant(x.type, 1), build.and_(y, site.constant(y.type, 31)))
+    shape = site.ir.FunctionType(wide, [x.type, x.type])
+    product = build.asm(shape, "mul.wide.u32 $0, $1, $2;", "=l,r,r", [x, power], False)
+    high = build.lshr(product, site.constant(wide, 32))
+    return build.or_(build.trunc(product, x.type), build.trunc(high, x.type))
 
 
 def truncated(site: Site, x: Any) -> Any:

@@ -299,6 +299,12 @@ def _bitcast(
     return refs[0] if old == new else emit.writer.define(f"bitcast {old} {refs[0]} to {new}")
 
 
+def _rotated(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    kind, (x, amount) = register_type(dtype, lanes), refs
+    operands = [(kind, x), (kind, x), (kind, amount)]
+    return emit.writer.call(f"llvm.fshl.{suffix(dtype, lanes)}", kind, operands)
+
+
 _SPECIAL: dict[str, Special] = {
     "where": _where,
     "min": _extremum("min"),
@@ -309,6 +315,7 @@ _SPECIAL: dict[str, Special] = {
     "shl": _shift("shl"),
     "shr": _shift("shr"),
     "lshr": _shift("lshr"),
+    "rotl": _rotated,
     "convert": _convert,
     "bitcast": _bitcast,
 }

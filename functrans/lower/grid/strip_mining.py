@@ -108,9 +108,9 @@ class _Strips:
         stores = [each for each in sides if each.is_store and not is_by_data(each, counter)]
         return min([WIDEST // widest, *(sides[each] for each in stores)])
 
-    def limited(self, width: int, work: int) -> int:
+    def limited(self, width: int, work: int, largest: int) -> int:
         """A narrower strip, if there are many operations in each iteration."""
-        while width > 1 and width * work > self.grid.largest_strip:
+        while width > 1 and width * work > largest:
             width //= 2
         return width
 
@@ -129,7 +129,8 @@ class _OfThreads(_Strips):
         loop = given.band[-1]
         count = self.sizes.value(loop.stop)
         work = operations_of(loop.body, self.sizes.numbers)
-        width = self.limited(self.width(loop.index, list(accesses(loop.body))), work)
+        width = self.width(loop.index, list(accesses(loop.body)))
+        width = self.limited(width, work, self.grid.largest_single_strip)
         while len(given.band) > 1 and count % width:
             width //= 2  # rows that are not aligned to 16 bytes
         total = prod(self.sizes.value(each.stop) for each in given.band)
@@ -238,7 +239,7 @@ class _OfTeams(_Strips):
         if any(each.buffer in self.given.buffers for each in found):
             rows = set(self.given.scratch) if self._is_moving(statement) else NONE
             width = self.width(counter, found, rows)
-        width = self.limited(width, self._work(statement))
+        width = self.limited(width, self._work(statement), self.grid.largest_strip)
         count, least = self._count(counter, stop), divisor(stop, self.sizes.numbers)
         while width > 1 and (least % width or count // width < self.given.team):
             width //= 2

@@ -62,11 +62,8 @@ def _evaluate_folded(*operands: Any) -> Any:
 
 
 def _as_scalars(*operands: Scalar) -> tuple[Scalar, Scalar]:
-    def rotated(x: Scalar, bits: int) -> Scalar:
-        return (x << bits) | scalar.lshr(x, 32 - bits)
-
     key, low_key, counter, low_counter = operands
-    return _cipher((key, low_key), (counter, low_counter), rotated)
+    return _cipher((key, low_key), (counter, low_counter), scalar.rotl)
 
 
 def _scalar(*operands: Scalar) -> Scalar:

@@ -116,6 +116,12 @@ def logical_shift_right(x: Any, y: Any) -> Any:
     return _wrapped(pattern >> int(y), x) if 0 <= y < bits else x.dtype.type(0)
 
 
+def rotate_left(x: Any, y: Any) -> Any:
+    bits = 8 * x.dtype.itemsize
+    pattern, amount = int(x) & (2**bits - 1), int(y) % bits
+    return _wrapped(pattern << amount | pattern >> (bits - amount), x)
+
+
 def _wrapped(value: int, like: Any) -> Any:
     size = like.dtype.itemsize
     return np.frombuffer((value & (256**size - 1)).to_bytes(size, "little"), like.dtype)[0]
@@ -351,11 +357,14 @@ MEANINGS: dict[str, Meaning] = {
     "fma": fma,
     "sqrt": square_root,
     "copysign": copysign,
+    "ratio": lambda x, y: x / y,
     "idiv": division,
     "irem": remainder,
     "shl": shift_left,
     "shr": shift_right,
     "lshr": logical_shift_right,
+    "rotl": rotate_left,
+    "rotl_as_product": rotate_left,
     "as_int64": integer(np.int64),
     "as_int32": integer(np.int32),
     "as_uint64": as_uint64,

@@ -22,6 +22,34 @@ OF_NVIDIA = {"fabs": "fabs", "rint": "rint", "trunc": "trunc"}
 """The functions of NVIDIA's library that are LLVM's, too."""
 
 
+WRITTEN = (
+    ("rcp.approx.ftz.f32 $0, $1;", "approximate_reciprocal"),
+    ("mul.wide.u32 $0, $1, $2;", "wide_product"),
+)
+"""Instructions that are written in assembly language, and the functions that stand for them."""
+
+DEFINED = {
+    # one unit in the last place too large, which the hardware may be off by
+    "approximate_reciprocal": """
+define float @approximate_reciprocal(float %x) {
+  %exact = fdiv float 1.0, %x
+  %bits = bitcast float %exact to i32
+  %more = add i32 %bits, 1
+  %off = bitcast i32 %more to float
+  ret float %off
+}
+""",
+    "wide_product": """
+define i64 @wide_product(i32 %x, i32 %y) {
+  %left = zext i32 %x to i64
+  %right = zext i32 %y to i64
+  %result = mul i64 %left, %right
+  ret i64 %result
+}
+""",
+}
+
+
 class NeedsOthers(Exception):
     """The threads of a kernel wait for each other, or it is written in assembly language."""
 
@@ -40,8 +68,11 @@ def on_cpu(module):
     for name, ours in OF_NVIDIA.items():
         for suffix, size in (("f", 32), ("", 64)):
             text = text.replace(f'"__nv_{name}{suffix}"', f'"llvm.{ours}.f{size}"')
+    for assembly, name in WRITTEN:
+        text = re.sub(rf'asm\s+"{re.escape(assembly)}", "[^"]*"\s*\(', f"@{name}(", text)
     if re.search(r"llvm\.nvvm|__nv_|asm ", text):
         raise NeedsOthers
+    text += "".join(definition for name, definition in DEFINED.items() if f"@{name}(" in text)
     pointer = r"(\[\d+ x \w+\]|<\d+ x \w+>|\b(?:i\d+|float|double|ptr))( addrspace\(\d\))?\*"
     while re.search(pointer, text):
         text = re.sub(pointer, lambda found: f"ptr{found[2] or ''}", text)

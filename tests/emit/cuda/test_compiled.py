@@ -50,6 +50,8 @@ INSTRUCTIONS = [
     ("shl(x, y)", "int32", r"shl\.b32"),
     ("shr(x, y)", "int32", r"shr\.s32"),
     ("lshr(x, y)", "int64", r"shr\.u64"),
+    ("rotl(x, np.uint32(13))", "uint32", r"shf\.l\.wrap\.b32.* 13;"),
+    ("rotl_as_product(x, np.uint32(13))", "uint32", r" 8192;.*mul\.wide\.u32"),
 ]
 
 
@@ -66,8 +68,9 @@ def test_kernels_of_single_precision_compute_in_it(architecture):
     calls = []
     for name, entry in TABLE.items():
         count = len(entry.parameters.split())
-        # NVIDIA's exact remainder starts from an approximation, and one function is one
-        if name in MEANINGS and 0 < count <= 3 and name not in ("irem", "fast_exp"):
+        # NVIDIA's exact remainder and our quotient start from an approximation, and one function is
+        # one
+        if name in MEANINGS and 0 < count <= 3 and name not in ("irem", "fast_exp", "ratio"):
             if entry.rule(*["float32"] * count) == "float32":
                 calls.append(f"{name}({', '.join('xyx'[:count])})")
     assert len(calls) > 8
@@ -76,6 +79,12 @@ def test_kernels_of_single_precision_compute_in_it(architecture):
     body = "x, y = read(a, n), read(b, n)\n" + lines_of(calls)
     text = ptx(body, "float32", "float32", "float32", architecture=architecture)
     assert not re.search(r"\.f64|\.approx|\.ftz", text)
+
+
+def test_an_ordinary_quotient_has_no_test_of_its_operands():
+    text = ptx("o[n] = ratio(a[n], b[n])", "float32", "float32", "float32")
+    assert re.search(r"rcp\.approx\.ftz\.f32", text)
+    assert not re.search(r"div\.|setp|call", text)
 
 
 def test_a_rounded_product_is_not_contracted_with_a_sum():

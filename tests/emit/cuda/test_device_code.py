@@ -16,7 +16,10 @@ from tests.emit.cuda.special import assert_same, needs_compiler, pairs
 
 pytestmark = needs_compiler
 
-OF_NVIDIA = {"trunc", "rint", "half_bits", "as_half", "half_of_double"}
+OF_NVIDIA = {
+    "trunc", "rint", "half_bits", "as_half", "half_of_double", "as_tf32", "ratio",
+    "rotl_as_product",
+}  # fmt: skip
 IN_MEMORY = ("read", "load", "store", "atomic")
 SCALAR = sorted(
     name

@@ -65,6 +65,10 @@ def test_shifts_are_numpys(dtype):
     unsigned = dtype.replace("uint", "int").replace("int", "uint")
     shifted = np.right_shift(x.view(unsigned), y.view(unsigned))
     assert_same(mapped("lshr", x, y), shifted.view(dtype))
+    bits = 8 * x.dtype.itemsize
+    pattern, amount = x.view(unsigned).astype(object), y.astype(object) % bits
+    rotated = (pattern << amount | pattern >> (bits - amount)) % 2**bits
+    assert_same(mapped("rotl", x, y), rotated.astype(unsigned).view(dtype))
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,24 @@ def test_arithmetic_of_floats(dtype):
             assert_same(result, eval(line, {"a": x, "b": y}), line)
 
 
+def test_an_ordinary_quotient_is_rounded_once():
+    """Also where the approximate reciprocal is off by a unit in the last place."""
+    rng = np.random.default_rng(0)
+    x, y = (np.ldexp(1 + rng.random(9000), rng.integers(-30, 30, 9000)) for _ in range(2))
+    x[::2] *= -1
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    x[:500], y[500:1500] = 1, np.nextafter(np.float32(2), np.float32(0))
+    x[1500:2000], y[1500:2000] = 2, np.ldexp(y[1500:2000] % 1 + 1, 125)
+    (found,) = run_all(["ratio(a, b)"], x, y, np.float32)
+    np.testing.assert_array_equal(found, x / y)
+
+
+def test_a_rotation_as_a_product():
+    x, y = pairs("uint32")
+    found = run_all(["rotl(a, b)", "rotl_as_product(a, b)"], x, y, np.uint32)
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_comparisons(dtype):
     x, y = pairs(dtype)

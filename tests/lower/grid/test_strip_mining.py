@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from functrans import jit
+from functrans import jit, random
 from functrans.emit.cuda.kernel import emit
 from functrans.lower import pipeline
 from functrans.lower.grid.target import CUDA
@@ -115,9 +115,18 @@ def test_the_planes_of_images_are_summed_by_16_bytes():
 
 def test_an_element_that_is_much_work_has_a_narrower_strip():
     def much(x):
-        return np.sin(np.exp(np.sin(x)))
+        return np.sin(np.exp(np.sin(np.tan(np.sin(np.tanh(x))))))
 
     assert not wide(plan(much, drawn((1 << 16,)), machine=CUDA), CUDA)
+
+
+def test_where_each_element_takes_some_hundred_operations_a_thread_has_a_strip():
+    """Its index arithmetic is executed once for several elements."""
+    made = plan(
+        lambda key: random.normal(key, (1 << 16,), np.float32),
+        np.zeros(2, np.uint32), machine=CUDA,
+    )  # fmt: skip
+    assert wide(made, CUDA)["store4"] == 1
 
 
 def test_a_short_last_axis_is_no_reason_to_go_apart():
