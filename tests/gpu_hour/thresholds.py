@@ -118,6 +118,28 @@ def attention_tile(tile: AttentionTile) -> Target:
     return replace(CUDA, grid=GRID._replace(warp_attention_tiles=tiles))
 
 
+def tile(name: str, number: int, values: tuple[tuple[int, ...], ...], *rows: str) -> Sweep:
+    """One tile of a kind, by its fields; without any, there are no tiles of that kind."""
+    tiles = getattr(GRID, name)
+
+    def target(value: tuple[int, ...]) -> Target:
+        changed = (*tiles[:number], type(tiles[0])(*value), *tiles[number + 1 :]) if value else ()
+        return replace(CUDA, grid=GRID._replace(**{name: changed}))
+
+    return Sweep(values, rows, target, tuple(tiles[number]))
+
+
+def alone(name: str, count: int, *rows: str) -> Sweep:
+    """Each of the first tiles of a kind as the only one: sums are then split for its size."""
+    tiles = getattr(GRID, name)
+
+    def target(value: int | str) -> Target:
+        left = tiles if isinstance(value, str) else (tiles[value],)
+        return replace(CUDA, grid=GRID._replace(**{name: left}))
+
+    return Sweep(tuple(range(count)), rows, target, "all")
+
+
 SWEEPS = {
     "in_flight": of_grid(
         "in_flight", (16, 32, 64, 128), "elementwise", "a x + y",
@@ -155,9 +177,33 @@ SWEEPS = {
     ),
     "blocks": of_grid(
         "blocks", (66, 132, 264, 528), "product float32 of 1,000, own",
-        "product float16 of 1,000, own", "attention float32 of 3 heads",
+        "product float16 of 1,000, own", "product float64 of 1,000, own",
+        "product float32 of long sums, own", "attention float32 of 3 heads",
     ),
     "least_part": of_grid("least_part", (128, 256, 512, 1024), "product float32 of long sums, own"),
+    "one of tiles": alone(
+        "tiles", 3, "product float32 of 1,000, own", "product float32 of long sums, own"
+    ),
+    "one of copied_tiles": alone("copied_tiles", 5, "product float16 of 1,000, own"),
+    "one of double_tiles": alone("double_tiles", 3, "product float64 of 1,000, own"),
+    "second of tiles": tile(
+        "tiles", 1, ((64, 64, 16, 4, 4), (64, 64, 16, 8, 4), (64, 64, 16, 8, 8), (64, 64, 32, 8, 4)),
+        "product float32 of 1,000, own",
+    ),
+    "first of double_tiles": tile(
+        "double_tiles", 0,
+        (
+            (), (128, 128, 16, 64, 32, 3), (128, 128, 16, 64, 32, 4), (128, 128, 8, 64, 32, 4),
+            (128, 128, 16, 32, 64, 3), (128, 64, 16, 64, 32, 3), (128, 64, 16, 32, 32, 3),
+            (256, 64, 16, 64, 32, 3), (64, 64, 16, 32, 32, 4),
+        ),
+        "product float64, own",
+    ),
+    "second of double_tiles": tile(
+        "double_tiles", 1,
+        ((64, 64, 16, 32, 32, 3), (64, 64, 16, 32, 32, 4), (64, 64, 32, 32, 32, 3)),
+        "product float64 of 1,000, own",
+    ),
     "shared": of_grid("shared", (32 << 10, 48 << 10), "product float32, own", "attention float32"),
     "blocks of a sum": Sweep(
         (132, 256, 528, 1056), ("sum", "sums of columns"),
@@ -165,7 +211,7 @@ SWEEPS = {
         CUDA[Reductions].blocks,
     ),
     "waves": of_grid("waves", (4, 8, 16, 32, 64), "sums of few rows"),
-    "depth of tiles": depths("tiles", (8, 16, 32), "product float32, own", "product float64, own"),
+    "depth of tiles": depths("tiles", (8, 16, 32), "product float32, own"),
     "depth of warp_tiles": depths(
         "warp_tiles", (16, 32, 64), "product float16, own", "product tf32, own"
     ),
@@ -173,7 +219,9 @@ SWEEPS = {
         "copied_tiles", (16, 32, 64), "product float16, own", "product tf32, own",
         "product float16 of 1,000, own",
     ),
-    "tiles_together": of_grid("tiles_together", (1, 4, 8, 16), "product float16, own"),
+    "tiles_together": of_grid(
+        "tiles_together", (1, 4, 8, 16), "product float16, own", "product float64, own"
+    ),
     "queries of warp_attention_tiles": Sweep(
         (64, 128, 256), ("attention float16", "causal attention float16"),
         lambda value: attention_tile(AttentionTile(value, 64, 64, 2, 16)), 128,
@@ -282,7 +330,7 @@ USUAL_SUSPECTS = (
 )  # fmt: skip
 """What is looked at where nothing was measured."""
 
-PEAKS = {"float64": 34.0, "tf32": 450.0, "float16": 900.0, "float32": 60.0}
+PEAKS = {"float64": 67.0, "tf32": 450.0, "float16": 900.0, "float32": 60.0}
 """TFLOP/s of an H100 or H200, about: what a row's are compared with, by what is in its name."""
 
 METRICS = {
