@@ -1,7 +1,8 @@
 """The part *thresholds*: the slowest rows under ncu, and a sweep of the planner's parameters.
 
 Each parameter takes several values, on rows that depend on it; results are checked, and the values
-are timed in turns. The last case writes a table of all results, ``thresholds.txt`` in the folder.
+are timed in turns. Times are those of kernels alone, without the host's. The last case writes a
+table of all results, ``thresholds.txt`` in the folder.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
+import functrans
 from functrans import jit
 from functrans.errors import FunctransError
 from functrans.loop.grid import AttentionTile
@@ -33,7 +36,7 @@ from tests.gpu_hour.rows import ROWS
 from tests.gpu_hour.runner import ROOT, short
 from tests.gpu_hour.speed import (
     Contestant,
-    by_events,
+    behind,
     error,
     expected_of,
     in_turns,
@@ -187,7 +190,8 @@ SWEEPS = {
     "one of copied_tiles": alone("copied_tiles", 5, "product float16 of 1,000, own"),
     "one of double_tiles": alone("double_tiles", 3, "product float64 of 1,000, own"),
     "second of tiles": tile(
-        "tiles", 1, ((64, 64, 16, 4, 4), (64, 64, 16, 8, 4), (64, 64, 16, 8, 8), (64, 64, 32, 8, 4)),
+        "tiles", 1,
+        ((64, 64, 16, 4, 4), (64, 64, 16, 8, 4), (64, 64, 16, 8, 8), (64, 64, 32, 8, 4)),
         "product float32 of 1,000, own",
     ),
     "first of double_tiles": tile(
@@ -241,6 +245,7 @@ def swept(here: Here, name: str, of: str) -> dict[str, Any]:
     row, sweep = ROWS[of], SWEEPS[name]
     given = [on_host(here, one) for one in row.operands]
     operands, contestants, texts, found = placed(here, row), [], {}, {}
+    span = behind(functrans.device_put(np.zeros(here.size(1 << 26, 9)), DEVICE).copy)
     expected = expected_of(here, row)
     with set_up(row) as patch:
         for value in dict.fromkeys((sweep.usual, *sweep.values)):
@@ -258,7 +263,7 @@ def swept(here: Here, name: str, of: str) -> dict[str, Any]:
             texts[text] = value
             found["error"] = max(worst, found.get("error", 0.0))
             call = functools.partial(compiled_as, patch, sweep.target(value), function, operands)
-            contestants.append(Contestant(str(value), call, by_events))
+            contestants.append(Contestant(str(value), call, span))
         times = in_turns(here, contestants)
     best, usual = min(times, key=lambda one: times[one]), str(sweep.usual)
     found |= {f"us {value}": seconds * 1e6 for value, seconds in times.items()}
