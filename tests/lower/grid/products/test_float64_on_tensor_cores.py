@@ -11,6 +11,7 @@ import pytest
 from functrans import grad, jit, vmap
 from functrans.loop.grid import lines
 from functrans.lower import pipeline
+from functrans.lower.grid.launch import least_blocks, shared_rows
 from functrans.lower.grid.target import CUDA
 from functrans.lower.report import cost
 from functrans.optimise import legalised
@@ -130,6 +131,18 @@ def test_a_knob_turns_it_off():
     x = np.ones((64, 64))
     assert not products(plan(lambda x: x @ x, x, machine=machine))
     assert products(plan(lambda x: x @ x, x.astype(F32), machine=machine))
+
+
+@pytest.mark.parametrize(("size", "number", "blocks"), [(2048, 0, 1), (1000, 1, 2), (2049, 3, 1)])
+def test_a_tile_takes_the_shared_memory_and_registers_that_it_says(size, number, blocks):
+    x = np.broadcast_to(np.float64(1), (size, size))
+    (kernel,) = products(plan(lambda x, y: x @ y, x, x, machine=CUDA))
+    tile = CUDA.grid.double_tiles[number]
+    assert kernel.team == tile.threads
+    taken = sum(row.nbytes for row in shared_rows(kernel))
+    assert 0.9 * tile.bytes(8) <= taken <= tile.bytes(8)
+    # accumulators of 512 bytes leave registers for one block of a multiprocessor
+    assert least_blocks(kernel) == blocks
 
 
 def test_the_text_says_how_many_rows_an_instruction_multiplies():
