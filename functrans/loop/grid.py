@@ -81,7 +81,7 @@ class WarpTile(NamedTuple):
         return self.stages > 2
 
     def of(self, itemsize: int) -> WarpTile:
-        """The tile for operands of an item size: its depth is given for an item size of two."""
+        """The tile for operands of up to 4 bytes: its depth is given for an item size of two."""
         return self._replace(depth=2 * self.depth // itemsize)
 
     @property
@@ -108,16 +108,17 @@ class WarpTile(NamedTuple):
     def strip(self) -> tuple[int, int]:
         """Rows and columns of sums that are in shared memory at a time, to be stored in order.
 
-        Rows are padded, so that the elements of four rows that half a warp writes at once, two
-        adjacent ones of each, are in different banks: their length is a multiple of the 32 banks,
-        and 8 more.
+        Rows are padded, so that the elements that threads write at once, 8 or 16 bytes each, are in
+        different banks: two adjacent float32 numbers in each of four rows, by half a warp, or two
+        float64 numbers in each of two rows, by a quarter. Their length is a multiple of the 32
+        banks (16, for float64), and 8 more.
         """
         return self.warps[0] * ROWS, self.columns + 8
 
     def bytes(self, itemsize: int) -> int:
         """The bytes of shared memory, for the larger of the operands' layouts."""
         sides = (self.rows, self.columns)
-        return prod(self.strip) * 4 + sum(
+        return prod(self.strip) * max(itemsize, 4) + sum(
             self.stages
             * max(prod(lines(self.depth, n, itemsize, near)) for near in (True, False))
             * itemsize
@@ -131,11 +132,12 @@ def lines(depth: int, length: int, itemsize: int, terms_are_near: bool) -> tuple
     Lines are padded, so that a warp finds the elements of a fragment in different banks. Eight rows
     of 16 bytes, as `ldmatrix` reads them, and eight rows of four 4-byte elements do not conflict if
     the lines' length is an odd multiple of 16 bytes. For eight adjacent 4-byte elements of each of
-    four lines, it must be 32 bytes modulo 128.
+    four lines, it must be 32 bytes modulo 128; and also for float64, of which half a warp reads
+    four adjacent elements of each of four lines at once.
     """
-    if terms_are_near:
-        return length, depth + 16 // itemsize
-    return depth, length + (16 // itemsize if itemsize == 2 else 8)
+    wide = itemsize == 8 or (itemsize == 4 and not terms_are_near)
+    padding = (32 if wide else 16) // itemsize
+    return (length, depth + padding) if terms_are_near else (depth, length + padding)
 
 
 class AttentionTile(NamedTuple):
@@ -330,6 +332,22 @@ class Grid(NamedTuple):
     memory is used for 350 of 420 cycles, including the copies; and tiles of 128 x 256 request a
     byte from the L2 cache for each 85 operations, which is 4.7 TB/s at 400 TFLOP/s. A thread
     then has 128 accumulators, and a multiprocessor has space for one block."""
+    double_tiles: tuple[WarpTile, ...] = (
+        WarpTile(128, 128, 16, 64, 32, 3),
+        WarpTile(64, 64, 16, 32, 32, 3),
+        WarpTile(32, 32, 16, 16, 16, 4),
+        WarpTile(128, 128, 8, 64, 32),
+        WarpTile(64, 64, 8, 32, 32),
+        WarpTile(32, 32, 16, 16, 16),
+    )
+    """Tiles of both kinds for products of float64 on tensor cores, with their own depths. A
+    multiprocessor of an H100 makes 128 multiply-adds in a cycle, and reads 128 bytes of shared
+    memory. For each term, the 8 warps of the largest tile multiply for 128 cycles, read 96 numbers
+    each in 48, and copies are stored in 16. It requests 16 bytes from the L2 cache in a cycle, or
+    3.7 TB/s (tiles of 128 x 64 would request 24). Its 64 accumulators take half of a thread's
+    registers."""
+    double_rows: int = 16
+    """The rows of a fragment of float64 that an instruction multiplies."""
     tiles_together: int = 16
     """The number of tiles of such products, along rows, that are computed at a time (tile
     swizzling). 132 tiles of 128 x 256 read the fewest rows and columns if they are arranged 16

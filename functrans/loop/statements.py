@@ -320,9 +320,10 @@ class MatrixMultiply:
 
     Tensor cores execute it. All threads of the warp reach it, with the same operands, which are in
     the team's scratch. Each holds some of the accumulators in registers
-    (`functrans.loop.fragments`), in a row that is private to threads. Operands are multiplied
-    exactly, and added in float32, in an unspecified order. float32 operands are tf32: either their
-    last 13 bits are zero, or they are rounded here.
+    (`functrans.loop.fragments`), in a row that is private to threads. Operands of up to 32 bits are
+    multiplied exactly, and added in float32, in an unspecified order; float64 operands by fused
+    multiply-adds of float64. float32 operands are tf32: either their last 13 bits are zero, or they
+    are rounded here.
 
     Parameters
     ----------

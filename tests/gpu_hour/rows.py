@@ -256,6 +256,7 @@ COMPUTING = {
     "attention float32 of 3 heads": heads(np.float32, 3),
     "product float32 of 1,000, own": square(np.float32, 1000, own=True),
     "product float16 of 1,000, own": square(np.float16, 1000, own=True),
+    "product float64 of 1,000, own": square(np.float64, 1000, own=True),
     "product float32 of long sums, own": square(np.float32, 200, 1 << 12, own=True),
 }
 

@@ -34,6 +34,9 @@ CALLS, ROUNDS = 20, 5
 LONGEST = 0.5
 """Seconds that the calls between two events take, about: of slow ones there are fewer."""
 
+MOST_BEFORE = 100
+"""The most calls that are waited behind: the driver queues some thousand."""
+
 OURS = "functrans"
 
 
@@ -171,6 +174,24 @@ def by_events(call: Function, count: int) -> float:
     for _ in range(count):
         call()
     return there.elapsed(start, there.record(stream, timed=True))
+
+
+def behind(work: Function) -> Callable[[Function, int], float]:
+    """The seconds of kernels alone: those of calls that wait behind other work.
+
+    That work takes longer than the host takes for the calls, so that no kernel waits for the host.
+    """
+
+    def span(call: Function, count: int) -> float:
+        start = perf_counter()
+        call()
+        host = count * (perf_counter() - start)
+        seconds = max(by_events(work, 1), 1e-6)  # (which also waits for the call)
+        for _ in range(min(1 + int(2 * host / seconds), MOST_BEFORE)):
+            work()
+        return by_events(call, count)
+
+    return span
 
 
 def in_turns(here: Here, contestants: list[Contestant]) -> dict[str, float]:

@@ -192,6 +192,23 @@ def test_the_sweep_tells_what_to_change(tmp_path):
         thresholds.table(STAND_IN)
 
 
+def test_kernels_are_timed_behind_work_that_takes_longer_than_the_host(monkeypatch):
+    order, clock = [], iter(range(100))
+    monkeypatch.setattr(speed, "perf_counter", lambda: 1e-3 * next(clock))
+
+    def by_events(call, count):
+        order.append(f"{count} timed")
+        for _ in range(count):
+            call()
+        return count * 1e-2
+
+    monkeypatch.setattr(speed, "by_events", by_events)
+    span = speed.behind(lambda: order.append("work"))
+    assert span(lambda: order.append("call"), 20) == 20 * 1e-2
+    # the host takes 1 ms for a call, 20 for all of them; the work takes 10 ms each time
+    assert order == ["call", "1 timed", "work", *["work"] * 5, "20 timed", *["call"] * 20]
+
+
 def test_all_that_is_swept_are_rows_and_numbers_of_a_target():
     for name, sweep in thresholds.SWEEPS.items():
         assert sweep.usual is not None, name

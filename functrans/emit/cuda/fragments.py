@@ -3,14 +3,14 @@
 16-bit elements are read by `matrices`: each thread of the warp provides the address of one row of 8
 elements, threads 0 to 7 those of the first matrix, threads 8 to 15 those of the second, and so on.
 Four of these matrices are a fragment of the left operand; two are one of the right operand. 32-bit
-elements are read one by one.
+and 64-bit elements are read one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from functrans.loop.fragments import COLUMNS, ROWS, SUMS, WARP
+from functrans.loop.fragments import COLUMNS, ROWS, SUMS, WARP, terms
 from functrans.loop.statements import MatrixMultiply, Panel
 
 _SIDE = 8
@@ -19,6 +19,7 @@ _SIDE = 8
 
 def multiplied(
     statement: MatrixMultiply,
+    function: str,
     tiles: Sequence[str],
     corners: Sequence[str],
     sums: Sequence[str],
@@ -30,6 +31,8 @@ def multiplied(
     Parameters
     ----------
     statement : MatrixMultiply
+    function : str
+        The device function that multiplies fragments.
     tiles, corners : sequence of str
         The names of the operands' tiles, and the positions of the fragments in these.
     sums : sequence of str
@@ -53,7 +56,7 @@ def multiplied(
         for b in right:
             first = next(places)
             own = ", ".join(sums[first : first + SUMS])
-            yield f"{own} = mma_{statement.dtype}({own}, {', '.join((*a, *b))})"
+            yield f"{own} = {function}({own}, {', '.join((*a, *b))})"
 
 
 def _in_words(
@@ -94,7 +97,12 @@ def _one_by_one(
     rounded: bool,
     found: list[list[str]],
 ) -> Iterator[str]:
-    """Fragments of 32-bit elements, one in a register."""
+    """Fragments of wider elements, one in a register.
+
+    A thread has the rows that begin at its index in the warp // 4, 8 apart, and the terms that
+    begin at its index modulo 4, 4 apart. (PTX ISA, "Matrix fragments for mma.m16n8k8", of ``.tf32``
+    and of ``.f64``, "mma.m16n8k4" and "mma.m8n8k4", of ``.f64``.)
+    """
     place = unique("place")
     yield (
         f"{place} = {corner} + irem(idiv({lane}, 4), {WARP // 4}) * {panel.apart}"
@@ -102,7 +110,7 @@ def _one_by_one(
     )
     for first in range(0, panel.rows, height):
         words: list[str] = []
-        for term in (0, 4):
+        for term in range(0, terms(panel.corner.target.dtype), 4):
             for row in range(first, first + height, _SIDE):
                 words.append(unique("a" if height == ROWS else "b"))
                 offset = row * panel.apart + term * panel.terms_apart

@@ -22,6 +22,7 @@ from functrans.emit.cuda.rotations import Rotations
 from functrans.emit.cuda.rows import registers_of, stored_as
 from functrans.emit.cuda.superwords import WIDEST, Group, groups, in_any_order
 from functrans.emit.printer import Printer, computed
+from functrans.loop.fragments import ROWS
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import BOOL, Scalar, const, postorder
@@ -59,7 +60,7 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
             row: Scalar("mul", (place, const(row.count, INDEX)), INDEX)
             for row in shared_rows(kernel)
         }
-    return _Printer(flattened(kernel, starts), shape, grid.warp, place).function(name)
+    return _Printer(flattened(kernel, starts), shape, grid, place).function(name)
 
 
 class _Printer(Printer):
@@ -70,18 +71,18 @@ class _Printer(Printer):
     kernel : Kernel
         On flat memory.
     shape : Launch
-    warp : int
-        The number of threads that execute in lockstep.
+    grid : Grid
     place : Scalar
         The index of the team in its block.
     """
 
     root, ratio = "sqrt({})", "ratio({}, {})"
 
-    def __init__(self, kernel: Kernel, shape: Launch, warp: int, place: Scalar) -> None:
+    def __init__(self, kernel: Kernel, shape: Launch, grid: Grid, place: Scalar) -> None:
         super().__init__(kernel, NAMES)
         self.shape = shape
-        self.warp = warp
+        self.warp = grid.warp
+        self.double_rows = grid.double_rows
         self.team = kernel.team
         self.together = kernel.team > 1
         """Whether all threads of a team execute the statement that is being printed."""
@@ -374,7 +375,10 @@ class _Printer(Printer):
         (first,) = statement.sums.indices
         numbers = range(int(first.attribute), int(first.attribute) + statement.count)
         sums = [self.place(statement.sums.target, [str(number)]) for number in numbers]
-        for line in multiplied(statement, tiles, places, sums, self.lane, self.unique):
+        function = f"mma_{statement.dtype}"
+        if statement.dtype == np.float64 and self.double_rows < ROWS:
+            function += "_by_rows"
+        for line in multiplied(statement, function, tiles, places, sums, self.lane, self.unique):
             self.line(line)
 
     def call(self, statement: Call) -> None:

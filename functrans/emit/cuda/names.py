@@ -16,6 +16,7 @@ import numpy as np
 from functrans.caches import once
 from functrans.emit.cuda import asynchronous, memory, numbers, teams, tensor_cores
 from functrans.emit.cuda.site import Site, numba_type
+from functrans.loop.fragments import SUMS
 
 FLOATS = ("float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -129,14 +130,15 @@ def _matrices(pointer: str, position: str) -> str | None:
     return "uint32 x 4" if (pointer, position) == ("uint16*", "int64") else None
 
 
-def _mma(dtype: str) -> Rule:
-    register = tensor_cores.SHAPES[dtype].register
+def _mma(shape: tensor_cores.Shape) -> Name:
+    """A product of fragments: a thread's accumulators, and its elements of the operands."""
 
     def rule(*kinds: str) -> str | None:
-        fine = kinds == ("float32",) * 4 + (register,) * 6
-        return "float32 x 4" if fine else None
+        return f"{shape.sums} x {SUMS}" if kinds == shape.operands else None
 
-    return rule
+    letters = (("c", SUMS), ("a", shape.left), ("b", shape.right))
+    parameters = [f"{letter}{i}" for letter, count in letters for i in range(count)]
+    return Name(" ".join(parameters), rule, tensor_cores.mma(shape))
 
 
 def _space(dtype: Any, count: Any) -> str | None:
@@ -226,10 +228,7 @@ TABLE: dict[str, Name] = {
     "shuffle_xor": Name("value count", _shuffle, teams.shuffle(teams.XOR)),
     "matrices": Name("x position", _matrices, tensor_cores.matrices(transposed=False)),
     "matrices_transposed": Name("x position", _matrices, tensor_cores.matrices(transposed=True)),
-    **{
-        f"mma_{dtype}": Name("c0 c1 c2 c3 a0 a1 a2 a3 b0 b1", _mma(dtype), tensor_cores.mma(dtype))
-        for dtype in tensor_cores.SHAPES
-    },
+    **{f"mma_{kind}": _mma(shape) for kind, shape in tensor_cores.SHAPES.items()},
 }
 
 NAMES = frozenset(TABLE)

@@ -11,32 +11,53 @@ from typing import Any, NamedTuple
 
 from functrans.emit.cuda.numbers import Code
 from functrans.emit.cuda.site import SHARED, Site
+from functrans.loop.fragments import SUMS
 
 
 class Shape(NamedTuple):
-    """A product of fragments: 16 rows, 8 columns and ``terms`` terms.
+    """A product of fragments of 16 rows and 8 columns.
 
     Parameters
     ----------
-    terms : int
+    instruction : str
+        PTX's name of its shape: the rows, columns and terms of one instruction.
     kind : str
         PTX's name of the operands' type.
     register : str
-        The LLVM type of an operand register, which holds one element or several narrow ones.
+        The type of an operand register, which holds one element or several narrow ones.
+    left, right : int
+        The operand registers of a thread.
+    sums : str
+        The type of its four accumulators.
     """
 
-    terms: int
+    instruction: str
     kind: str
     register: str
+    left: int = 4
+    right: int = 2
+    sums: str = "float32"
+
+    @property
+    def turns(self) -> int:
+        """The number of instructions: two if one multiplies only 8 rows."""
+        return 2 if self.instruction.startswith("m8") else 1
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The types of all registers."""
+        return (self.sums,) * SUMS + (self.register,) * (self.left + self.right)
 
 
 SHAPES = {
-    "float16": Shape(16, "f16", "uint32"),
-    "bfloat16": Shape(16, "bf16", "uint32"),
-    "float32": Shape(8, "tf32", "float32"),
+    "float16": Shape("m16n8k16", "f16", "uint32"),
+    "bfloat16": Shape("m16n8k16", "bf16", "uint32"),
+    "float32": Shape("m16n8k8", "tf32", "float32"),
+    "float64": Shape("m16n8k4", "f64", "float64", 2, 1, "float64"),
+    "float64_by_rows": Shape("m8n8k4", "f64", "float64", 2, 1, "float64"),
 }
-"""By the dtype of the operands; those of float32 are rounded to tf32, with zeros in the other
-bits."""
+"""By the dtype of the operands; those of float32 are rounded to tf32, with zeros in the other bits.
+Instructions multiply 16 rows of float64 from compute capability 9.0 on, and 8 rows before."""
 
 
 def matrices(transposed: bool) -> Code:
@@ -73,25 +94,40 @@ def as_tf32(site: Site, x: Any) -> Any:
     return build.bitcast(found, x.type)
 
 
-def mma(dtype: str) -> Code:
+def mma(shape: Shape) -> Code:
     """The product of two fragments, added to a third one, of which a thread holds four elements."""
-    terms, kind, _ = SHAPES[dtype]
-    name = f"mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32"
-    text = f"{name} {{$0, $1, $2, $3}}, {{$8, $9, $10, $11}}, {{$12, $13}}, {{$4, $5, $6, $7}};"
-    constraints = ",".join(["=f"] * 4 + ["f"] * 4 + ["r"] * 6)
+    count, left = SUMS // shape.turns, shape.left // shape.turns
+    result = {"float32": "f32", "float64": "f64"}[shape.sums]
+    name = f"mma.sync.aligned.{shape.instruction}.row.col.{result}.{shape.kind}.{shape.kind}"
+    registers = iter(range(2 * count + left + shape.right))
+    results, *operands, sums = (
+        f"{{{', '.join(f'${next(registers)}' for _ in range(n))}}}"
+        for n in (count, left, shape.right, count)
+    )
+    text = f"{name}.{result} {results}, {', '.join(operands)}, {sums};"
+    is_double = shape.sums == "float64"
+    own, other = "dd" if is_double else "fr"
+    constraints = [f"={own}"] * count + [other] * (left + shape.right) + [own] * count
 
     def code(site: Site, *values: Any) -> Any:
         build, word = site.builder, site.integer(32)
-        sums, operands = values[:4], values[4:]
-        operands = tuple(x if x.type == word else build.bitcast(x, word) for x in operands)
-        single = sums[0].type
-        shape = site.ir.FunctionType(
-            site.ir.LiteralStructType([single] * 4), [single] * 4 + [word] * 6
-        )
-        # (marked as having side effects, so that it is not moved to where only some threads get)
-        found = build.asm(shape, text, constraints, [*sums, *operands], True)
-        # unrolling loops around it would need more registers than there are
-        found.attributes = site.ir.values.FunctionAttributes(["noduplicate"])
-        return site.several([build.extract_value(found, i) for i in range(4)])
+        sums, factors = values[:SUMS], values[SUMS:]
+        if not is_double:
+            factors = tuple(x if x.type == word else build.bitcast(x, word) for x in factors)
+        several = site.ir.LiteralStructType([sums[0].type] * count)
+        results = []
+        for turn in range(shape.turns):
+            operands = (
+                *factors[turn * left : (turn + 1) * left],
+                *factors[shape.left :],
+                *sums[turn * count : (turn + 1) * count],
+            )
+            kinds = site.ir.FunctionType(several, [each.type for each in operands])
+            # (with side effects, so that it is not moved to where only some threads get)
+            found = build.asm(kinds, text, ",".join(constraints), operands, True)
+            # unrolling loops around it would need more registers than there are
+            found.attributes = site.ir.values.FunctionAttributes(["noduplicate"])
+            results += [build.extract_value(found, i) for i in range(count)]
+        return site.several(results)
 
     return code

@@ -73,9 +73,9 @@ def ends(rows: Sequence[Buffer]) -> Iterator[int]:
     return accumulate(-(-row.nbytes // WIDEST) * WIDEST for row in rows)
 
 
-_MANY_SUMS = 64
-"""The accumulators of a thread beyond which a multiprocessor has registers for only one block of
-256 threads."""
+_MANY_SUMS = 256
+"""The bytes of a thread's accumulators beyond which a multiprocessor has registers for only one
+block of 256 threads."""
 
 
 def least_blocks(kernel: Kernel) -> int:
@@ -85,8 +85,12 @@ def least_blocks(kernel: Kernel) -> int:
     there are many accumulators: it has asynchronous copies in flight, and other warps to execute
     meanwhile.
     """
-    products = [each for each in walk(kernel.body) if isinstance(each, MatrixMultiply)]
-    return 2 if products and max(each.count for each in products) <= _MANY_SUMS else 1
+    sums = [
+        each.count * each.sums.target.dtype.itemsize
+        for each in walk(kernel.body)
+        if isinstance(each, MatrixMultiply)
+    ]
+    return 2 if sums and max(sums) <= _MANY_SUMS else 1
 
 
 def narrowed(step: Step) -> Step:

@@ -80,11 +80,15 @@ def _machine(
 ) -> Target:
     assert base.grid is not None
     known = MULTIPROCESSORS.get(architecture)
-    room = known.shared_of_a_block if known is not None else LEAST_SHARED_OF_A_BLOCK
-    grid = base.grid._replace(largest_shared=room)
+    grid = base.grid
+    if known is not None:
+        rows, room = known.double_rows, known.shared_of_a_block
+        grid = grid._replace(largest_shared=room, double_rows=rows)
+    else:
+        grid = grid._replace(largest_shared=LEAST_SHARED_OF_A_BLOCK, double_tiles=())
     if capability(architecture) < (8, 0):
         # older tensor cores support fewer dtypes and other tiles, without asynchronous copies
-        grid = grid._replace(warp_tiles=(), copied_tiles=(), long_rows=0)
+        grid = grid._replace(warp_tiles=(), copied_tiles=(), double_tiles=(), long_rows=0)
     return replace(base, grid=grid, libraries=libraries, deterministic=deterministic, tf32=tf32)
 
 

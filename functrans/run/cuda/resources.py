@@ -63,14 +63,17 @@ class Multiprocessor(NamedTuple):
     """The allocation unit of shared memory for a block, in bytes."""
     reserved: int = 1024
     """Bytes of shared memory that the system reserves in each block."""
+    double_rows: int = 16
+    """The rows of float64 that an instruction of the tensor cores multiplies."""
 
 
 MULTIPROCESSORS = {
-    "sm_80": Multiprocessor(shared=164 * 1024, shared_of_a_block=163 * 1024),
+    "sm_80": Multiprocessor(shared=164 * 1024, shared_of_a_block=163 * 1024, double_rows=8),
     "sm_90": Multiprocessor(),
     "sm_100": Multiprocessor(),
 }
-"""The known architectures, by name."""
+"""The known architectures, by name: those of data centres, whose tensor cores are fast in float64.
+(sm_86, sm_89, sm_103 and sm_120 have these instructions, but few units of float64.)"""
 
 LEAST_SHARED_OF_A_BLOCK = 99 * 1024
 """Bytes of shared memory available to a block on all architectures with tensor cores."""

@@ -330,11 +330,27 @@ def mma_float32(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
     return _with_sums(registers[:4], a @ b)
 
 
+def mma_float64(*registers: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """PTX ISA, "Matrix fragments for mma.m16n8k4", of ``.f64``.
+
+    The row of ``a0`` is the group, that of ``a1`` is 8 further down; the column is ``lane % 4``.
+    The row of ``b0`` is ``lane % 4``. (Two products of "mma.m8n8k4" have ``a0`` and ``a1``.) The
+    machine's additions are fused with the multiplications, in an order that is not specified.
+    """
+    a, b = np.empty((16, 4)), np.empty((4, 8))
+    for lane in range(32):
+        group, within = lane >> 2, lane % 4
+        a[group, within], a[group + 8, within], b[within, group] = (
+            each[lane] for each in registers[4:]
+        )
+    return _with_sums(registers[:4], a @ b)
+
+
 def _with_sums(sums: Sequence[Any], products: Any) -> list[tuple[Any, ...]]:
     """The four sums of each thread: ``c0`` and ``c1`` are in a row, ``c2`` and ``c3`` 8 below."""
     return [
         tuple(
-            np.float32(
+            sums[i][lane].dtype.type(
                 np.float64(sums[i][lane])
                 + products[(lane >> 2) + (0 if i < 2 else 8), 2 * (lane % 4) + (i & 1)]
             )
@@ -394,6 +410,8 @@ EXCHANGES = {
     "mma_float16": mma_float16,
     "mma_bfloat16": mma_bfloat16,
     "mma_float32": mma_float32,
+    "mma_float64": mma_float64,
+    "mma_float64_by_rows": mma_float64,
 }
 """Functions from the operands of all threads of a warp to the results of each."""
 

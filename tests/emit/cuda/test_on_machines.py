@@ -7,6 +7,7 @@ import pytest
 
 from functrans.emit.cuda.fragments import multiplied
 from functrans.emit.cuda.names import FLOATS, INTEGERS, NUMBERS, TABLE
+from functrans.emit.cuda.tensor_cores import SHAPES
 from functrans.loop.fragments import own_columns, own_rows, own_sums, terms
 from functrans.loop.nodes import ZERO
 from functrans.loop.statements import Address, MatrixMultiply, Panel, buffer
@@ -253,20 +254,22 @@ def test_matrices_are_dealt_to_a_warp(run, name):
             np.testing.assert_array_equal(words[thread, number], own[row, first : first + 2])
 
 
-def product_of_a_warp(dtype, near, rounded=False):
+def product_of_a_warp(dtype, near, rounded=False, function=None):
     """The text of a product of 16 rows and 16 columns, which lie along terms, or across them."""
-    count, kind = terms(dtype), "float32" if dtype.itemsize == 4 else "uint16"
+    count, kind = terms(dtype), "uint16" if dtype.itemsize == 2 else str(dtype)
+    total = "float64" if dtype == np.float64 else "float32"
     lines = (16, count) if near else (count, 16)
     pitch = lines[1] + 8
     strides = (pitch, 1) if near else (1, pitch)
     tiles = [buffer(name, dtype, (lines[0] * pitch,)) for name in ("left", "right")]
     panels = (Panel(Address(tile, (ZERO,)), 16, *strides) for tile in tiles)
-    sums = Address(buffer("sums", np.float32, (8,)), (ZERO,))
+    sums = Address(buffer("sums", total, (8,)), (ZERO,))
     statement = MatrixMultiply(sums, *panels, rounded)
     names = iter(f"r{i}" for i in range(100))
     sums = [f"s{i}" for i in range(statement.count)]
+    function = function or f"mma_{dtype}"
     text = multiplied(
-        statement, ("left", "right"), ("0", "0"), sums, "lane", lambda label: next(names)
+        statement, function, ("left", "right"), ("0", "0"), sums, "lane", lambda label: next(names)
     )
     place = f"idiv(i, {count}) * {strides[0]} + irem(i, {count}) * {strides[1]}"
     return "\n    ".join([
@@ -278,23 +281,22 @@ def product_of_a_warp(dtype, near, rounded=False):
         f"    left[{place}] = x[i]",
         f"    right[{place}] = y[i]",
         "barrier()",
-        *(f"{name} = np.float32(0.0)" for name in sums),
+        *(f"{name} = np.{total}(0.0)" for name in sums),
         *text,
         *(f"out[lane * 8 + {i}] = {name}" for i, name in enumerate(sums)),
     ]) + "\n"  # fmt: skip
 
 
 @pytest.mark.parametrize("near", [True, False])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_a_warp_multiplies_matrices(run, dtype, near):
-    if dtype == "bfloat16":
-        dtype = pytest.importorskip("ml_dtypes").bfloat16
-    dtype = np.dtype(dtype)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_warp_multiplies_matrices(run, kind, near):
+    name = kind.partition("_")[0]
+    dtype = np.dtype(pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else name)
     x, y = np.random.default_rng(0).integers(-99, 99, (2, 16, terms(dtype))).astype(dtype)
-    stored = np.float32 if dtype.itemsize == 4 else np.uint16
-    out = np.zeros(256, np.float32)
+    stored = np.uint16 if dtype.itemsize == 2 else dtype
+    out = np.zeros(256, SHAPES[kind].sums)
     given = [flag(), x.view(stored).reshape(-1), y.view(stored).reshape(-1), out]
-    run(product_of_a_warp(dtype, near), given, 1, 32)
+    run(product_of_a_warp(dtype, near, function=f"mma_{kind}"), given, 1, 32)
     expected = x.astype(np.float32) @ y.astype(np.float32).T
     for lane in range(32):
         rows, columns = own_rows(lane // 4, 16), own_columns(lane % 4, 16)

@@ -5,8 +5,11 @@ import re
 import pytest
 
 from functrans import jit
+from functrans.lower.grid.target import CUDA
+from functrans.run.cuda import launches
 from tests.emit.cuda.special import needs_compiler
 from tests.run.cuda import registers
+from tests.targets import target
 
 pytestmark = needs_compiler
 
@@ -16,7 +19,7 @@ ROOM = {
     "`x.sum(axis=0)`, 2^20 x 16": 1.0,
     "layer norm, rows of 1024": 1.0,
     "product, 4096, float32": 0.25,
-    "product, 2048, float64": 0.375,
+    "product, 2048, float64": 0.125,
     "attention, 64 heads, 1024 x 64": 0.375,
     "LSTM, 32 sequences, 64 units": 0.5,
 }
@@ -27,7 +30,8 @@ def test_kernels_take_no_registers_for_callers(name):
     assert registers.largest(name, "sm_90").occupancy >= ROOM[name]
 
 
-def test_where_few_registers_are_too_many_for_another_block_they_are_saved():
+def test_where_few_registers_are_too_many_for_another_block_they_are_saved(monkeypatch):
+    monkeypatch.setattr(launches, "CUDA", target(CUDA, grid={"double_tiles": ()}))
     found = registers.largest("product, 2048, float64", "sm_100")
     assert found.occupancy >= 0.5
     assert found.spills == 0

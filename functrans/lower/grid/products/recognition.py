@@ -27,7 +27,7 @@ from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.products.copying import is_copied
 from functrans.lower.select.root import Elements, Root, extent_of
 
-HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+HALF, SINGLE, DOUBLE = (np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 
 Tile = TypeVar("Tile", ProductTile, WarpTile)
 
@@ -153,34 +153,40 @@ def _on_tensor_cores(
     counters = fold.attribute[1]
     # float32 elements are copied before they are rounded
     plain = (left[0], right[0]) if factors[0].dtype == SINGLE else factors
-    fitting: list[WarpTile] = []
-    if fold.args[1].op == "const" and all(
+    copied = fold.args[1].op == "const" and all(
         is_copied(each, loops, counters)
         for each, loops in zip(plain, (sides.rows, sides.columns), strict=True)
-    ):
-        tiles = [tile.of(size) for tile in grid.copied_tiles]
-        fitting = [tile for tile in tiles if tile.bytes(size) <= grid.largest_shared]
-    if not fitting:
-        tiles = [tile.of(size) for tile in grid.warp_tiles]
-        fitting = [tile for tile in tiles if tile.bytes(size) <= grid.shared]
-    tile = _largest(fitting, sides, grid)
+    )
+    tile = _largest(_warp_tiles(size, copied, grid), sides, grid)
     if tile is None:
         return None
     factors = plain if tile.is_copied else factors
-    x, y = (convert(each, SINGLE) for each in factors)
-    term = Scalar("mul", (x, y), SINGLE)
+    x, y = (convert(each, fold.dtype) for each in factors)
+    term = Scalar("mul", (x, y), fold.dtype)
     return Product(fold, *sides, factors[:1], factors[1:], term, True, tile)
+
+
+def _warp_tiles(itemsize: int, copied: bool, grid: Grid) -> Sequence[WarpTile]:
+    """The tiles for operands of an item size: for asynchronous copies, if these are possible."""
+    tiles: Sequence[WarpTile] = grid.double_tiles
+    if itemsize < DOUBLE.itemsize:
+        tiles = [tile.of(itemsize) for tile in (*grid.copied_tiles, *grid.warp_tiles)]
+    fitting = [tile for tile in tiles if tile.bytes(itemsize) <= grid.largest_shared]
+    for_copies = [tile for tile in fitting if tile.is_copied and copied]
+    return for_copies or [tile for tile in fitting if not tile.is_copied]
 
 
 def _for_fragments(
     fold: Scalar, left: Scalar, right: Scalar, target: Target
 ) -> tuple[Scalar, Scalar] | None:
-    """Factors of one dtype, whose products tensor cores add in float32; None if they cannot.
+    """Factors of one dtype, whose products tensor cores add in the sum's; None if they cannot.
 
     Half floats of either kind are used directly, even if they have been widened to float32, since
     their products are the same. Other float32 numbers would lose bits, and are used only if the
     target permits it.
     """
+    if fold.dtype == DOUBLE:
+        return left, right
     if fold.dtype != SINGLE:
         return None
     half, other = before_widening(left), before_widening(right)

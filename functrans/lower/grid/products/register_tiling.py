@@ -18,7 +18,8 @@ epilogue is computed in registers. Beyond the edges, operands are zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product as pairs
 from typing import NamedTuple
 
 from functrans.loop.affine import lies_along
@@ -314,6 +315,12 @@ class Tiling:
             self._groups(column, tile.thread_columns, across, tile.together),
         )
 
+    def _order(self) -> Iterator[tuple[int, int]]:
+        """For each accumulator of a thread, its row and column among those of the thread."""
+        tile = self.tile
+        assert isinstance(tile, ProductTile)
+        return pairs(range(tile.thread_rows), range(tile.thread_columns))
+
     def _groups(self, own: Scalar, count: int, threads: int, each: int) -> list[Scalar]:
         return [
             self.simplify(own * each + (group * threads * each + within))
@@ -384,7 +391,8 @@ class Tiling:
             for side, places in zip(self.sides, self._places(thread), strict=True)
         )
         elements = []
-        for number, (row, column) in enumerate((row, column) for row in rows for column in columns):
+        for number, (down, across) in enumerate(self._order()):
+            row, column = rows[down], columns[across]
             total = load(self.sums, (thread, const(number, INDEX)))
             total = convert(total, self.product.fold.dtype)
             known = {**row.known, **column.known}

@@ -49,7 +49,7 @@ from functrans.loop.statements import (
 )
 from functrans.lower.grid.contiguity import WIDEST
 from functrans.lower.grid.dealing import deal
-from functrans.lower.grid.products.recognition import Product
+from functrans.lower.grid.products.recognition import SINGLE, Product
 from functrans.lower.grid.products.register_tiling import Side, Tiling, where_inside
 from functrans.lower.nest.linearisation import delinearised
 from functrans.lower.select.root import Elements, extent_of
@@ -58,10 +58,6 @@ from functrans.lower.select.root import Elements, extent_of
 def _bits(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype as which elements are loaded unchanged: the bits of half floats."""
     return np.dtype(np.uint16) if dtype.itemsize == 2 else dtype
-
-
-_TOGETHER = 4
-"""The number of accumulators that a thread reads from shared memory at once: 16 bytes."""
 
 
 class _WarpSide(Side):
@@ -108,6 +104,8 @@ class WarpTiling(Tiling):
         self.tile: WarpTile = product.tile
         self.blocks = self._blocks()
         self.strip = buffer("strip", self.sums.dtype, self.tile.strip)
+        self.at_once = WIDEST // self.sums.dtype.itemsize
+        """The number of accumulators that a thread reads from shared memory at once."""
 
     def _in_turn(self) -> Buffer | None:
         # the accumulators are transferred to shared memory in strips, whatever the epilogue is
@@ -129,7 +127,7 @@ class WarpTiling(Tiling):
         return group, self.right.block, own
 
     def _scratch(self) -> tuple[Buffer, ...]:
-        return (*super()._scratch(), self.strip)
+        return (*super()._scratch(), self.strip) if self.kept else super()._scratch()
 
     # -- loading ----------------------------------------------------------------------------------
 
@@ -272,7 +270,7 @@ class WarpTiling(Tiling):
         lengths = self.tile.warp_rows, self.tile.warp_columns
         sums = Address(self.sums, (thread, ZERO))
         # copied elements have not been rounded
-        rounded = self.tile.is_copied and self.left.rows[0].dtype.itemsize > 2
+        rounded = self.tile.is_copied and self.left.rows[0].dtype == SINGLE
 
         def product(term: int) -> MatrixMultiply:
             left, right = (
@@ -296,6 +294,22 @@ class WarpTiling(Tiling):
             self.simplify(across * self.tile.warp_columns),
         )
 
+    def _places(self, thread: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+        """The rows and columns of the tile of which a thread has accumulators."""
+        _, lane = self._divided(thread, fragments.WARP)
+        quotient, rest = self._divided(lane, 4)
+        row, column = self._corner(thread)
+        return (
+            [self.simplify(row + x) for x in fragments.own_rows(quotient, self.tile.warp_rows)],
+            [
+                self.simplify(column + x)
+                for x in fragments.own_columns(rest, self.tile.warp_columns)
+            ],
+        )
+
+    def _order(self) -> Iterator[tuple[int, int]]:
+        return fragments.own_sums(self.tile.warp_rows, self.tile.warp_columns)
+
     # -- results ----------------------------------------------------------------------------------
 
     def _results(self) -> tuple[Statement, ...]:
@@ -308,18 +322,17 @@ class WarpTiling(Tiling):
         """A strip of accumulators, stored in shared memory."""
         thread = index("thread", self.tile.threads)
         _, lane = self._divided(thread, fragments.WARP)
-        quotient, rest = self._divided(lane, 4)
+        quotient, _ = self._divided(lane, 4)
         warp, _ = self._divided(thread, fragments.WARP)
         down, _ = self._divided(warp, self.tile.warps[1])
-        _, first = self._corner(thread)
         rows = fragments.own_rows(quotient + down * fragments.ROWS, fragments.ROWS)
-        columns = fragments.own_columns(rest, self.tile.warp_columns)
+        _, columns = self._places(thread)
         own = fragments.own_sums(fragments.ROWS, self.tile.warp_columns)
         start = strip * self.tile.sums // self.tile.copies
         body = [
             Store(
                 self.strip,
-                (self.simplify(rows[row]), self.simplify(first + columns[column])),
+                (self.simplify(rows[row]), columns[column]),
                 load(self.sums, (thread, const(start + number, INDEX))),
             )
             for number, (row, column) in enumerate(own)
@@ -362,10 +375,10 @@ class WarpTiling(Tiling):
         Their code is unrolled; that of a long epilogue is generated once for a strip.
         """
         nodes = sum(root.node_count for root in self.roots[1:])
-        if len(self.right.loops) > 1 or self.right.extent % _TOGETHER:
+        if len(self.right.loops) > 1 or self.right.extent % self.at_once:
             return 1
-        written = nodes * _TOGETHER * self.tile.copies
-        return _TOGETHER if written <= self.grid.largest_epilogue else 1
+        written = nodes * self.at_once * self.tile.copies
+        return self.at_once if written <= self.grid.largest_epilogue else 1
 
 
 def _stores_last(elements: Sequence[Sequence[Statement]]) -> list[Statement]:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functrans.loop.grid import ProductTile
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
@@ -68,7 +67,7 @@ def tile_sums(
         found.append(root)
         product = product_of(root, target)
         if product is not None and not root.output and len(readers.get(root.target, ())) == 1:
-            if isinstance(product.tile, ProductTile) and product.parts(grid) == 1:
+            if product.parts(grid) == 1:
                 products[root.target] = root, product
     return found
 

@@ -25,6 +25,7 @@ SMALL = target(
         "shortest": 3,
         "tiles": (ProductTile(8, 8, 2, 4, 4), ProductTile(4, 4, 2, 2, 2)),
         "warp_tiles": (),
+        "double_tiles": (),
         "narrowest_product": 3,
         "blocks": 4,
         "least_part": 8,
@@ -152,7 +153,8 @@ def test_one_barrier_a_stretch_of_terms():
 
 def test_a_kernel_serves_many_sizes():
     def text(m, n, k):
-        (kernel,) = tiled(plan(lambda x, y: x @ y, drawn(m, k), drawn(k, n), machine=CUDA))
+        x, y = (drawn(*shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        (kernel,) = tiled(plan(lambda x, y: x @ y, x, y, machine=CUDA))
         return emit(kernel, CUDA.grid)
 
     assert text(500, 600, 700) == text(501, 602, 703)
