@@ -34,7 +34,7 @@ from functrans.loop.terms import from_terms
 from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
 from functrans.lower.nest.fusion import Fusion, Loop
-from functrans.lower.nest.index_splitting import pieces, row_extent
+from functrans.lower.nest.index_splitting import phases, pieces, row_extent
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
@@ -269,7 +269,7 @@ class NestBuilder:
 
     def _parts(self, loop: Loop, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """A piece of a loop in parts of fewer and fewer vectors at once."""
-        if self._row_extent(loop, start, stop - start):
+        if self._row_extent(loop, start, stop - start) or self._phases(loop, stop - start):
             return iter([(start, stop)])
         return pairwise(accumulate(parts_of(loop, stop - start, self.target), initial=start))
 
@@ -277,6 +277,10 @@ class NestBuilder:
         """The iterations ``start <= index < stop`` of a loop."""
         assert loop.index is not None
         extent = stop - start
+        count = self._phases(loop, extent)
+        if count is not None:
+            yield from self._in_phases(loop, start, extent, count, outermost)
+            return
         counter = loop.index
         length = self._row_extent(loop, start, extent)
         rows = index("row", extent // length) if length else None
@@ -289,13 +293,8 @@ class NestBuilder:
             counter = index(loop.index.attribute[0], extent)
             self._index_values[loop.index] = from_terms({counter: 1}, start)
         lanes = lanes_of(loop, extent, self.target) if loop.vectorisable and extent > 1 else 1
-        body: list[Statement] = []
-        for child in loop.children:
-            if isinstance(child, Elements):
-                body.extend(self._root(child, lanes))
-            elif isinstance(child, Loop):
-                # a loop of a single iteration vanishes: the loops inside become outermost
-                body.extend(self._loop(child, outermost and extent == 1))
+        # a loop of a single iteration vanishes: the loops inside become outermost
+        body = list(self._children(loop, lanes, outermost and extent == 1))
         self._index_values.pop(loop.index, None)
         if extent == 1:
             yield from body
@@ -317,6 +316,47 @@ class NestBuilder:
             # on a grid, all loops may be divided among threads
             inner = _mark_parallel(inner, self.target.parallel_loops)
         yield inner
+
+    def _phases(self, loop: Loop, extent: int) -> int | None:
+        """The number of iterations that become one, if conditions repeat after as many."""
+        assert loop.index is not None
+        roots = list(loop.roots)
+        nodes = (node for root in roots for node in root.nodes)
+        count = phases(loop.index, nodes, self.target, self.simplify)
+        if count is None or extent < 2 * count or any(root.folds for root in roots):
+            return None
+        size = sum(root.node_count for root in roots)
+        return count if size * count <= self.limits.largest_copied else None
+
+    def _in_phases(
+        self, loop: Loop, start: int, extent: int, count: int, outermost: bool
+    ) -> Iterator[Statement]:
+        """A loop whose iterations execute ``count`` of the old ones, and the old ones left over."""
+        assert loop.index is not None
+        steps = extent // count
+        step = index(loop.index.attribute[0], steps)
+        lanes = lanes_of(loop, steps, self.target) if loop.vectorisable else 1
+        body: list[Statement] = []
+        for k in range(count):
+            self._index_values[loop.index] = from_terms({step: count}, start + k)
+            body.extend(self._children(loop, lanes, False))
+        del self._index_values[loop.index]
+        whole = steps % lanes == 0 and not outermost
+        repeatable = lanes > 1
+        inner = For(
+            step, ZERO, const(steps, INDEX), tuple(body), lanes, repeatable=repeatable, whole=whole
+        )
+        yield _mark_parallel(inner, self.target.parallel_loops) if outermost else inner
+        for at in range(start + steps * count, start + extent):
+            yield from self._piece(loop, at, at + 1, outermost)
+
+    def _children(self, loop: Loop, lanes: int, outermost: bool) -> Iterator[Statement]:
+        """The statements of an iteration."""
+        for child in loop.children:
+            if isinstance(child, Elements):
+                yield from self._root(child, lanes)
+            elif isinstance(child, Loop):
+                yield from self._loop(child, outermost)
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
         """The extent of the inner loop, if a vector loop is delinearised into two."""

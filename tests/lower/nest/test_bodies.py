@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import config, jacfwd, jit, lax, vmap
+from functrans import config, grad, jacfwd, jit, lax, vmap
 from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.verify import verify
@@ -49,6 +49,29 @@ def test_a_batch_of_one():
     x = RNG.standard_normal((1, LONG))
     got = jit(vmap(lambda row: MOVED["concatenate"](row, 0)))(x)
     np.testing.assert_allclose(got, MOVED["concatenate"](x, 1), rtol=1e-13)
+
+
+STRIDED = {
+    "even elements": (lambda x: np.sum(x[..., ::2] ** 2), (LONG,)),
+    "of an odd number": (lambda x: np.sum(x[..., ::2] ** 2), (LONG + 1,)),
+    "pairs": (lambda x: np.sum(x[:-1:2] * x[1::2]), (LONG + 1,)),
+    "threes": (lambda x: np.sum(x[1::3] ** 2), (LONG + 2,)),
+    "twos and fours": (lambda x: np.sum(x[::2] ** 2) + np.sum(np.sin(x[3::4])), (LONG,)),
+    "backwards": (lambda x: np.sum(x[::-2] ** 3), (LONG + 1,)),
+    "rows": (lambda x: np.sum(x[::2] ** 2), (33, 50)),
+    "rows and columns": (lambda x: np.sum(x[1::2, ::3] ** 2), (33, 50)),
+    "both": (lambda x: np.sum(x[::2, 1::2] * x[1::2, ::2]), (32, 50)),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_what_is_scattered_with_a_step_is_written_without_conditions(name):
+    function, shape = STRIDED[name]
+    x = RNG.standard_normal(shape)
+    found = jit(grad(function))
+    np.testing.assert_allclose(found(x), grad(function)(x), rtol=1e-13)
+    source = found.lower(x).source()
+    assert "irem" not in source and "idiv" not in source
 
 
 def test_threads_share_the_only_row():
