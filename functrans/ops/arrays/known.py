@@ -57,7 +57,9 @@ def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def with_known_arrays(graph: Graph, captures: Sequence[Any]) -> tuple[Graph, Sequence[Any]]:
-    """Replace captured arrays of equal elements or a few integers, a graph's last inputs, by constants.
+    """Replace captured arrays of equal elements or of a few integers by constants.
+
+    The captures are the last inputs of the graph.
 
     Returns the graph and the remaining captures. 0-d integers are literals since they were traced.
     """
