@@ -56,7 +56,7 @@ STRIDED = {
     "of an odd number": (lambda x: np.sum(x[..., ::2] ** 2), (LONG + 1,)),
     "pairs": (lambda x: np.sum(x[:-1:2] * x[1::2]), (LONG + 1,)),
     "threes": (lambda x: np.sum(x[1::3] ** 2), (LONG + 2,)),
-    "twos and fours": (lambda x: np.sum(x[::2] ** 2) + np.sum(np.sin(x[3::4])), (LONG,)),
+    "twos and fours": (lambda x: np.sum(x[::2] ** 2) + np.sum(x[1::4] ** 3), (LONG,)),
     "backwards": (lambda x: np.sum(x[::-2] ** 3), (LONG + 1,)),
     "rows": (lambda x: np.sum(x[::2] ** 2), (33, 50)),
     "rows and columns": (lambda x: np.sum(x[1::2, ::3] ** 2), (33, 50)),
