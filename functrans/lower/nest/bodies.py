@@ -6,7 +6,7 @@ A value that only its nest needs is contracted to locals (scalar replacement), o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -17,11 +17,9 @@ from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
-    Assign,
     Buffer,
     For,
     Let,
-    Reduce,
     Statement,
     Store,
     buffer,
@@ -31,8 +29,14 @@ from functrans.loop.statements import (
 )
 from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
-from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
+from functrans.loop.walk import stored, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
+from functrans.lower.nest.fission import (
+    distribute,
+    is_worth_sharing,
+    iterations,
+    mark_parallel,
+)
 from functrans.lower.nest.fusion import Fusion, Loop
 from functrans.lower.nest.index_splitting import phases, pieces, row_extent
 from functrans.lower.nest.tiling import tiled
@@ -158,9 +162,9 @@ class NestBuilder:
         scratch = tuple(row for row, _ in self._rows.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
-        is_shared = partial(_is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
-        bodies = _distribute(units, set(scratch), is_shared, self.target)
-        total = sum(map(_iterations, filter(is_shared, bodies))) or 1
+        is_shared = partial(is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
+        bodies = distribute(units, set(scratch), is_shared, self.target)
+        total = sum(map(iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
             part = any(root.part for root in nest.roots)
             largest = max(
@@ -168,7 +172,7 @@ class NestBuilder:
             )
             return [Nest(bodies[0], scratch, work, part, largest_constant=largest)]
         return [
-            Nest(body, scratch, work * _iterations(body) // total if is_shared(body) else len(body))
+            Nest(body, scratch, work * iterations(body) // total if is_shared(body) else len(body))
             for body in bodies
         ]
 
@@ -314,7 +318,7 @@ class NestBuilder:
             inner = tiled(inner, self.target)
         if outermost or self.target.lanes_are_threads:
             # on a grid, all loops may be divided among threads
-            inner = _mark_parallel(inner, self.target.parallel_loops)
+            inner = mark_parallel(inner, self.target.parallel_loops)
         yield inner
 
     def _phases(self, loop: Loop, extent: int) -> int | None:
@@ -346,7 +350,7 @@ class NestBuilder:
         inner = For(
             step, ZERO, const(steps, INDEX), tuple(body), lanes, repeatable=repeatable, whole=whole
         )
-        yield _mark_parallel(inner, self.target.parallel_loops) if outermost else inner
+        yield mark_parallel(inner, self.target.parallel_loops) if outermost else inner
         for at in range(start + steps * count, start + extent):
             yield from self._piece(loop, at, at + 1, outermost)
 
@@ -409,88 +413,3 @@ class NestBuilder:
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
-
-
-def _mark_parallel(loop: For, count: int) -> For:
-    """Mark the loops of a band as parallel down to a depth, since they carry no dependence.
-
-    Rows and locals are private to an iteration of the innermost loop around all of their uses.
-    """
-    body = loop.body
-    if count > 1 and len(body) == 1 and isinstance(body[0], For):
-        body = (_mark_parallel(body[0], count - 1),)
-    return replace(loop, body=body, parallel=True)
-
-
-def _distribute(
-    units: Sequence[tuple[Statement, ...]],
-    scratch: set[Buffer],
-    is_shared: Callable[[Sequence[Statement]], bool],
-    target: Target,
-) -> list[tuple[Statement, ...]]:
-    """Loop fission: a kernel for each long loop, which threads may share, and one for the rest.
-
-    Units do not depend on each other, so the short ones may come last. The statements of one unit
-    keep their order.
-    """
-    long: list[tuple[Statement, ...]] = []
-    short: list[Statement] = []
-    for unit in units:
-        parts = groups(unit, scratch, is_shared)
-        if any(map(is_shared, parts)):
-            long += parts
-        else:
-            short += unit
-    bodies = [body for body in (*long, tuple(short)) if body]
-    if len(bodies) > 1 and not target.lanes_are_threads:
-        bodies = [body if is_shared(body) else tuple(map(_serial, body)) for body in bodies]
-    return bodies
-
-
-def groups(
-    unit: Sequence[Statement],
-    scratch: set[Buffer],
-    is_shared: Callable[[Sequence[Statement]], bool],
-) -> list[tuple[Statement, ...]]:
-    """Group statements into kernels: a long loop has its own unless locals or rows live across."""
-    cuts = {0, len(unit)}
-    for number, each in enumerate(unit):
-        if is_shared((each,)):
-            cuts.update((number, number + 1))
-    legal = [cut for cut in sorted(cuts) if not carries_values(unit[:cut], unit[cut:], scratch)]
-    return [tuple(unit[start:stop]) for start, stop in pairwise(legal)]
-
-
-def carries_values(
-    before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
-) -> bool:
-    """Whether locals, or rows on the stack, are live between statements and later ones."""
-    if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
-        return True
-    made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
-    if not made:
-        return False
-    needed = {x for each in walk(after) if isinstance(each, Assign) for x in each.targets}
-    needed.update(scalars(after))
-    return not made.isdisjoint(needed)
-
-
-def _is_worth_sharing(body: Sequence[Statement], least: int) -> bool:
-    """Whether statements are a single parallel loop with enough work for threads."""
-    (first, *rest) = body
-    return isinstance(first, For) and first.parallel and not rest and _iterations(body) >= least
-
-
-def _iterations(body: Sequence[Statement]) -> int:
-    """The iterations of the single loop of statements."""
-    (loop,) = body
-    assert isinstance(loop, For)
-    return int(loop.stop.attribute)
-
-
-def _serial(statement: Statement) -> Statement:
-    """A serial copy of a statement that shares its kernel with others."""
-    if not isinstance(statement, For) or not statement.parallel:
-        return statement
-    whole = int(statement.stop.attribute) % statement.lanes == 0
-    return serial(replace(statement, whole=whole))

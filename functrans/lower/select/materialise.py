@@ -14,8 +14,8 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
-from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.arrays.slicing import embed_p
+from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
 from functrans.optimise.machine.contraction_layout import is_summed_with_larger
