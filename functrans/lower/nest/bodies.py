@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import attrgetter
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -43,6 +43,9 @@ from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
+
+MOST_TOGETHER = 4
+"""The most sums that share a loop along a row: each has several vector registers."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,7 @@ class NestBuilder:
                 yield from child.statements
             else:
                 assert isinstance(child, Elements)
-                yield from self._root(child)
+                yield from self._roots([child])
 
     def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
         for start, stop in self._pieces(loop, outermost):
@@ -356,11 +359,33 @@ class NestBuilder:
 
     def _children(self, loop: Loop, lanes: int, outermost: bool) -> Iterator[Statement]:
         """The statements of an iteration."""
+        together: list[Elements] = []
         for child in loop.children:
             if isinstance(child, Elements):
-                yield from self._root(child, lanes)
-            elif isinstance(child, Loop):
+                if not self._may_join(together, child, lanes):
+                    yield from self._roots(together, lanes)
+                    together = []
+                together.append(child)
+                continue
+            yield from self._roots(together, lanes)
+            together = []
+            if isinstance(child, Loop):
                 yield from self._loop(child, outermost)
+        yield from self._roots(together, lanes)
+
+    def _may_join(self, before: Sequence[Elements], root: Elements, lanes: int) -> bool:
+        """Whether the folds of a root may share a loop with those of the roots before it.
+
+        They read a row once then, but not in a vector loop, where each has several registers.
+        """
+        if not before:
+            return True
+        if lanes > 1 or len(before) == MOST_TOGETHER or not (root.folds and before[0].folds):
+            return False
+        made = {each.target for each in before}
+        return before[0].target.dtype == root.target.dtype and made.isdisjoint(
+            node.attribute for node in root.nodes if node.op == "load"
+        )
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
         """The extent of the inner loop, if a vector loop is delinearised into two."""
@@ -371,18 +396,32 @@ class NestBuilder:
         length = row_extent(loop.index, extent, nodes, self.target)
         return length if length and start % length == 0 else None
 
-    def _root(self, root: Elements, lanes: int = 1) -> Iterator[Statement]:
-        """Compute a root at the current indices, or at a vector of them in a vector loop."""
-        values = self._replace_loads(root)
-        values = self.simplify.substitute(values, self._index_values)
-        if root.folds:
-            register = self._vector_length(values, root)
-            if lanes > 1 and "accumulators" in self.target.stages:
-                count = self._accumulators(root, lanes // register)
-                values = with_accumulators(values, count, self.target, self.simplify)
-            along = register if lanes == 1 else 1
-            statements, values = lower_folds(values, along, self.simplify, self.target)
+    def _roots(self, roots: Sequence[Elements], lanes: int = 1) -> Iterator[Statement]:
+        """Compute roots at the current indices, or at a vector of them in a vector loop.
+
+        The roots do not depend on each other.
+        """
+        found = [self._values(root, lanes) for root in roots]
+        if any(root.folds for root in roots):
+            along = min(map(self._vector_length, found, roots)) if lanes == 1 else 1
+            flat = [value for values in found for value in values]
+            statements, flat = lower_folds(flat, along, self.simplify, self.target)
             yield from statements
+            rest = iter(flat)
+            found = [list(islice(rest, len(values))) for values in found]
+        for root, values in zip(roots, found, strict=True):
+            yield from self._results(root, values)
+
+    def _values(self, root: Elements, lanes: int) -> list[Scalar]:
+        """The expressions of a root's elements."""
+        values = self.simplify.substitute(self._replace_loads(root), self._index_values)
+        if root.folds and lanes > 1 and "accumulators" in self.target.stages:
+            count = self._accumulators(root, lanes // self._vector_length(values, root))
+            values = with_accumulators(values, count, self.target, self.simplify)
+        return values
+
+    def _results(self, root: Elements, values: Sequence[Scalar]) -> Iterator[Statement]:
+        """Name or store the elements of a root."""
         if root in self._contracted:
             names: list[Scalar] = []
             named: list[Scalar] = []
