@@ -109,9 +109,9 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     element, count = memory_type(target.dtype), len(run)
     whole = memory_type(target.dtype, lanes)
     if count & (count - 1) or count == 2 or count > lanes:
-        rows = _interleaved(ex, vectors, whole, target, lanes)
+        joined = _interleaved(ex, vectors, whole, target, lanes)
         kind = memory_type(target.dtype, count * lanes)
-        ex.writer.line(f"store {kind} {rows}, ptr {first}, align {target.dtype.itemsize}")
+        ex.writer.line(f"store {kind} {joined}, ptr {first}, align {target.dtype.itemsize}")
         if target in ex.changing:
             ex.forget_changing()
         return

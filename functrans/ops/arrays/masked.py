@@ -18,8 +18,7 @@ from functrans.ops.arrays.structural import broadcast_to, cast, sum_to
 class Masked(NamedTuple):
     """A cotangent that is ``value`` where ``mask`` holds, and 0 elsewhere whatever ``value`` is.
 
-    ``zero_outside(mask, value)`` applies the mask. ``complement`` is the inverse of the mask if that
-    is known.
+    ``zero_outside(mask, value)`` applies the mask. ``complement`` is its inverse, if that is known.
     """
 
     mask: Any
