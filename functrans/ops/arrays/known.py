@@ -1,6 +1,7 @@
 """known_integers: a small constant array of integers, such as indices, as a parameter.
 
-Constant arrays of equal elements become a `full`, whatever their size and dtype.
+Long constant arrays of equal elements become a `full`. (Of short ones, such as the taps of a moving
+average, products with equal numbers are shared, so that too much would be recomputed.)
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ known_integers = primitive(
 """A constant array that needs no memory: each element is a constant where it is used."""
 
 FEW_INTEGERS = 256
-"""The most integers of a constant array."""
+"""The most elements of a constant array of different integers, and fewer than of equal numbers."""
 
 
 def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
@@ -76,10 +77,10 @@ def with_known_arrays(graph: Graph, captures: Sequence[Any]) -> tuple[Graph, Seq
 
 def _made(x: Any) -> tuple[Primitive, dict[str, Any]] | None:
     """The primitive that makes a constant array, and its parameters; None if there is none."""
-    if type(x) is not np.ndarray or x.size < 2 or x.dtype.kind not in "biufc":
+    if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
         return None
-    if x.dtype == INDEX and x.size <= FEW_INTEGERS:
-        return known_integers, as_known(x)
+    if x.size <= FEW_INTEGERS:
+        return (known_integers, as_known(x)) if x.dtype == INDEX else None
     if not all(map(_is_uniform, (x.real, x.imag) if x.dtype.kind == "c" else (x,))):
         return None
     return full_p, {"shape": x.shape, "value": x.flat[0].item(), "dtype": x.dtype}

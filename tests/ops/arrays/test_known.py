@@ -11,7 +11,7 @@ from functrans.ops.arrays.known import with_known_arrays
 EQUAL = {
     "ones": np.ones((3, 700)),
     "zeros": np.zeros(700, np.float32),
-    "infinities": np.full((2, 2), np.inf),
+    "infinities": np.full((20, 20), np.inf),
     "integers": np.full(700, 7, np.int8),
     "bools": np.full(700, True),
     "complex numbers": np.full(700, 1 - 2j),
@@ -24,7 +24,7 @@ OTHER = {
     "negative zeros": np.full(700, -0.0),
     "a negative imaginary part": np.where(np.arange(700) == 650, 1 - 0.0j, 1 + 0.0j).conj(),
     "NaN": np.full(700, np.nan),
-    "one element": np.ones(1),
+    "few": np.ones(256),
     "none": np.ones(0),
 }
 
