@@ -51,6 +51,23 @@ def test_a_batch_of_one():
     np.testing.assert_allclose(got, MOVED["concatenate"](x, 1), rtol=1e-13)
 
 
+def test_independent_sums_along_a_row_share_a_loop():
+    def moments(x):
+        return np.sum(x, axis=1), np.sum(x * np.roll(x, 1), axis=1), np.max(x, axis=1)
+
+    x = RNG.standard_normal((33, LONG))
+    for one, other in zip(jit(moments)(x), moments(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+
+    def of_two(x, m):
+        above, below = np.where(m, np.exp(x), 0).sum(1), np.where(m, 0, np.exp(x)).sum(1)
+        return above / (above + below)
+
+    m = x > 0
+    assert jit(of_two).lower(x, m).schedule().count("add over") == 1
+    np.testing.assert_allclose(jit(of_two)(x, m), of_two(x, m), rtol=1e-12)
+
+
 STRIDED = {
     "even elements": (lambda x: np.sum(x[..., ::2] ** 2), (LONG,)),
     "of an odd number": (lambda x: np.sum(x[..., ::2] ** 2), (LONG + 1,)),
