@@ -21,7 +21,8 @@ LONGEST = 16
 """The largest number of vectors that are transposed together."""
 
 LONGEST_ROW = 8
-"""The most elements of a row that a loop writes whole, so that its vectors are interleaved."""
+"""The most elements of a row that a loop writes whole, so that its vectors are interleaved. Vectors
+have at least twice as many lanes: shorter ones take more shuffles than they save stores."""
 
 
 def stores_together(
@@ -81,13 +82,13 @@ def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> 
     stride = vector.factors.of_element(first.target, first.indices)
     if stride is None or stride < 2:
         return 1
-    most = min(stride, len(run), max(vector.lanes, LONGEST_ROW), LONGEST)
+    most = min(stride, len(run), vector.lanes, LONGEST)
     found = 1
     while found < most and _gap(first, run[found], simplify) == found:
         found += 1
-    if found == stride <= LONGEST_ROW:
+    if found == stride <= min(LONGEST_ROW, vector.lanes // 2):
         return found
-    count = 1 << (min(found, vector.lanes).bit_length() - 1)
+    count = 1 << (found.bit_length() - 1)
     return count if count >= 4 else 1  # pairs are profitable only if they leave no gaps
 
 
@@ -108,7 +109,7 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     first = ex.first_place(target, run[0].indices)
     element, count = memory_type(target.dtype), len(run)
     whole = memory_type(target.dtype, lanes)
-    if count & (count - 1) or count == 2 or count > lanes:
+    if count & (count - 1) or count == 2:
         joined = _interleaved(ex, vectors, whole, target, lanes)
         kind = memory_type(target.dtype, count * lanes)
         ex.writer.line(f"store {kind} {joined}, ptr {first}, align {target.dtype.itemsize}")
