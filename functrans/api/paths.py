@@ -25,7 +25,7 @@ from functrans.ir.observe import observer
 from functrans.ir.primitive import current
 from functrans.lazily import lazy
 from functrans.locks import lock
-from functrans.ops.arrays.known import with_known_integers
+from functrans.ops.arrays.known import with_known_arrays
 from functrans.run.call.failures import COMPILED_CODES, by_numpy, explained
 from functrans.run.call.jitted import runnable
 from functrans.trace.source import located
@@ -112,7 +112,7 @@ class Path:
         self.made = Made()
         self.backend = backend
         self.donated = () if decisions else donated
-        self.graph, self.captures = with_known_integers(graph, captures)
+        self.graph, self.captures = with_known_arrays(graph, captures)
         self.structure = structure
         self.decisions = decisions
         self.outcomes = tuple(decision.outcome for decision in decisions)

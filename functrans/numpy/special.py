@@ -78,9 +78,17 @@ def logsumexp(
     raw = max(exponents, axes, keepdims=True, initial=-np.inf)
     top = stop_gradient(select(isfinite(raw), raw, 0))
     terms = exp(x - top) if b is None else b * exp(x - top)
-    total = sum(terms, axes, keepdims=True)
-    size = absolute(total) if return_sign else total
-    out = log(size) + _lost(total, terms, equal(exponents, raw), axes) + top
+    highest = equal(exponents, raw)
+    if b is None and not is_complex(x.dtype):
+        # the highest terms are ones: what the others add is lost in the sum, but not in log1p
+        above = sum(select(highest, terms, 0), axes, keepdims=True)
+        rest = sum(select(highest, 0, terms), axes, keepdims=True)
+        total = above + rest
+        out = log1p((above - 1) + rest) + top
+    else:
+        total = sum(terms, axes, keepdims=True)
+        size = absolute(total) if return_sign else total
+        out = log(size) + _lost(total, terms, highest, axes) + top
     if not return_sign:
         return restored(sum(out, axes), axes, keepdims)
     out = real(out) if is_complex(out.dtype) else out

@@ -97,7 +97,8 @@ _NAMES = {
         "spherical_yn"
     ),
     "elementwise.trigonometric": (
-        "arccos arcsin arctan arctan2 cos deg2rad degrees rad2deg radians sin tan"
+        "arccos arcsin arctan arctan2 arctan2_derivative cos deg2rad degrees rad2deg radians sin "
+        "tan"
     ),
     "linalg.products": "matmul matvec vecdot vecmat",
 }

@@ -238,6 +238,18 @@ def _last_of_chain(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | 
     return None if source is inputs[0] else _again(eqn, source, eqn.params)
 
 
+def _reshape(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
+    """An array of equal elements is made in its last shape; else as for all chains."""
+    maker, shape = out.producers.get(inputs[0]), eqn.outputs[0].aval.shape
+    if maker is not None and maker.primitive is full_p:
+        return Eqn(full_p, (), eqn.outputs, {**maker.params, "shape": shape}, eqn.source)
+    if maker is not None and maker.primitive is broadcast_to_p:
+        (source,) = maker.inputs
+        if source.aval.size == 1 and source.aval.ndim <= len(shape):
+            return Eqn(broadcast_to_p, (source,), eqn.outputs, {"shape": shape}, eqn.source)
+    return _last_of_chain(eqn, inputs, out)
+
+
 def _transpose(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> Atom | Eqn | None:
     """Two consecutive transposes become one."""
     permutation = eqn.params["permutation"]
@@ -283,7 +295,7 @@ RULES: dict[Primitive, Rule] = {
     reduce_prod: _reduction,
     reduce_max: _reduction,
     reduce_min: _reduction,
-    reshape_p: _last_of_chain,
+    reshape_p: _reshape,
     transpose_p: _transpose,
     broadcast_to_p: _last_of_chain,
 }

@@ -55,6 +55,7 @@ acos = lazy("functrans.vecmath.inverse_trigonometric:acos")
 asin = lazy("functrans.vecmath.inverse_trigonometric:asin")
 atan = lazy("functrans.vecmath.inverse_trigonometric:atan")
 atan2 = lazy("functrans.vecmath.inverse_trigonometric:atan2")
+atan2_derivative = lazy("functrans.vecmath.inverse_trigonometric:atan2_derivative")
 log = lazy("functrans.vecmath.logarithm:log")
 log1p = lazy("functrans.vecmath.logarithm:log1p")
 log2 = lazy("functrans.vecmath.logarithm:log2")
@@ -102,6 +103,7 @@ __all__ = [
     "asinh",
     "atan",
     "atan2",
+    "atan2_derivative",
     "atanh",
     "bessel_i",
     "bessel_j",

@@ -1,4 +1,4 @@
-"""asin, acos, atan and atan2.
+"""asin, acos, atan and atan2, and the derivatives of atan2.
 
 An arctangent beyond 1 is pi/2 less that of the inverse. (To halve the interval once more would
 shorten the polynomial, and cost two selects, and digits.) The arcsine beyond 1/2 is
@@ -13,7 +13,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.loop.scalar import Scalar, bitcast, const, copysign, eq, fma, sqrt, where
+from functrans.loop.scalar import (
+    Scalar,
+    bitcast,
+    const,
+    copysign,
+    eq,
+    fma,
+    maximum,
+    sqrt,
+    unlikely,
+    where,
+)
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -22,6 +33,7 @@ from functrans.vecmath.polynomial import (
     format_of,
     polynomial,
 )
+from functrans.vecmath.roots import unit_of_square
 
 
 class _Table(NamedTuple):
@@ -102,6 +114,27 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
     half_turn = where(left, const(4.0, x.dtype), 0.0)
     result = _eighths(where(steep, 2.0, half_turn), where(steep ^ left, -angle, angle), form)
     return copysign(result, y)
+
+
+@floating
+def atan2_derivative(y: Scalar, x: Scalar, n: int) -> Scalar:
+    """The derivative of `atan2` with respect to its first (0) or second (1) operand; 0 at 0.
+
+    It is ``x / (x**2 + y**2)`` or ``-y / (x**2 + y**2)``. Both are products with the same
+    reciprocal, so that both together need one division.
+    """
+    form = format_of(x)
+    part = -y if n else x
+    square = fma(x, x, y * y)
+    # beyond these bounds, a square or the reciprocal may underflow or overflow
+    largest = 2.0 ** (form.bias - 2)
+    smallest = 2.0 ** (2 * form.fraction_bits - form.bias)
+    ordinary = (square > smallest) & (square < largest)
+    _, inverse = unit_of_square(maximum(abs(x), abs(y)))
+    p, q = x * inverse, y * inverse
+    scaled = fma(p, p, q * q)
+    rare = part * inverse * (1.0 / where(eq(scaled, 0.0), 1.0, scaled)) * inverse
+    return unlikely(~ordinary, rare, part * (1.0 / square))
 
 
 def _asin_parts(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:

@@ -56,14 +56,14 @@ def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
     """Let a function of float32 or float64 scalars take float16 (by way of float32) too."""
 
     @wraps(function)
-    def checked(*args: Scalar) -> Scalar:
+    def checked(*args: Scalar, **params: int) -> Scalar:
         dtype = args[0].dtype
         if dtype == np.float16:
-            return convert(function(*(convert(x, np.float32) for x in args)), dtype)
+            return convert(function(*(convert(x, np.float32) for x in args), **params), dtype)
         if any(x.dtype != dtype for x in args) or dtype not in (np.float32, np.float64):
             names = ", ".join(str(x.dtype) for x in args)
             raise TypeError(f"{function.__name__} takes floats of one dtype, and got {names}")
-        return function(*args)
+        return function(*args, **params)
 
     return checked
 

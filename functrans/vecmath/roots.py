@@ -85,20 +85,23 @@ def cbrt(x: Scalar) -> Scalar:
     return unlikely(~is_ordinary(a), rare, _cbrt_of_ordinary(x))
 
 
-@floating
-def hypot(x: Scalar, y: Scalar) -> Scalar:
-    """``sqrt(x**2 + y**2)`` without overflow on the way."""
-    form = format_of(x)
-    a, b = abs(x), abs(y)
-    large = where(a > b, a, b)
-    small = where(a > b, b, a)
-    # powers of two that keep the square of the larger a normal number
-    third = form.bias // 3
-    one = const(1.0, x.dtype)
+def unit_of_square(large: Scalar) -> tuple[Scalar, Scalar]:
+    """A power of two that makes the square of a positive number a normal one, and its inverse."""
+    third = format_of(large).bias // 3
+    one = const(1.0, large.dtype)
     huge, tiny = large > 2.0**third, large < 2.0**-third
     up, down = one * 2.0 ** (2 * third), one * 2.0 ** (-2 * third)
     unit = where(huge, up, where(tiny, down, one))
-    inverse = where(huge, down, where(tiny, up, one))
+    return unit, where(huge, down, where(tiny, up, one))
+
+
+@floating
+def hypot(x: Scalar, y: Scalar) -> Scalar:
+    """``sqrt(x**2 + y**2)`` without overflow on the way."""
+    a, b = abs(x), abs(y)
+    large = where(a > b, a, b)
+    small = where(a > b, b, a)
+    unit, inverse = unit_of_square(large)
     p, q = large * inverse, small * inverse
     result = sqrt(fma(p, p, q * q)) * unit
     return where(eq(a, np.inf) | eq(b, np.inf), np.inf, result)

@@ -37,7 +37,12 @@ LOW = {
         "least_together": (1, 20),
         "largest_together": (0, 1500),
     },
-    "pieces": {"shortest_row": (2, 16), "most_pieces": (2, 5), "long_piece": (0.0, 0.5)},
+    "pieces": {
+        "shortest_row": (2, 16),
+        "most_pieces": (2, 5),
+        "long_piece": (0.0, 0.5),
+        "most_phases": (0, 8),
+    },
     "tiling": {
         "block": (2, 16),
         "long_block": (4, 32),
@@ -74,6 +79,7 @@ LOW = {
         "smallest_side": (2, 8),
         "smallest_work": (1, 8192),
         "worth_splitting": (64, 1 << 20),
+        "least_half_bytes": (0, 192),
     },
     "forms": {
         "fewest_rows": (1, 4, 2),

@@ -93,6 +93,14 @@ def test_what_stays(body):
             "a = broadcast_to[shape=(4, 2, 3)] x\n y = broadcast_to[shape=(5, 4, 2, 3)] a",
             "y = broadcast_to[shape=(5, 4, 2, 3)] x",
         ),
+        (
+            "a = full[shape=(2, 3), value=2.0, dtype=float64]\n y = reshape[shape=(6,)] a",
+            "y = full[shape=(6,), value=2.0, dtype=float64]",
+        ),
+        (
+            "a = broadcast_to[shape=(4, 3)] 2.0\n y = reshape[shape=(6, 2)] a",
+            "y = broadcast_to[shape=(6, 2)] 2.0",
+        ),
         # adding to 0.0 tells in the sign of a zero
         ("y = reduce_sum[axes=()] x", "y = add x 0.0:f64"),
     ],

@@ -121,6 +121,25 @@ def test_a_log_sum_knows_what_the_small_terms_add():
         np.testing.assert_array_equal(jit(special.softmax)(x), sc.softmax(x))
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        [0.0, 0.0, 0.0], [-np.inf, -np.inf], [np.inf, 1.0], [np.inf, -np.inf], [np.nan, 1.0], [3.0],
+        [1000.0, 1000.0, -1000.0], [-1000.0, -1037.0], [0.0, -37.0, -37.0], [-np.inf, 2.0],
+    ],
+)  # fmt: skip
+def test_a_log_sum_of_equal_and_of_infinite_terms(x):
+    expected = sc.logsumexp(x)
+    with np.errstate(all="ignore"):
+        for found in (special.logsumexp(np.array(x)), jit(special.logsumexp)(np.array(x))):
+            np.testing.assert_allclose(found, expected, rtol=3e-16)
+        value, sign = jit(lambda x: special.logsumexp(x, return_sign=True))(np.array(x))
+    np.testing.assert_allclose(value, expected, rtol=3e-16)
+    np.testing.assert_array_equal(sign, sc.logsumexp(x, return_sign=True)[1])
+    if np.isfinite(expected):
+        np.testing.assert_allclose(jit(grad(special.logsumexp))(np.array(x)), sc.softmax(x))
+
+
 _NO_ORDER = (
     "the derivative of a Bessel function in its order has no closed form; hold the order fixed"
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import functrans
+from functrans import grad, jit
 from functrans.errors import NotDifferentiableError
 from functrans.ir.evaluate import evaluate
 from functrans.transform.transpose import check_linear, transpose_graph
@@ -143,3 +144,18 @@ def test_a_mask_is_not_repeated():
 
     text = str(functrans.jit(functrans.grad(total)).lower(np.ones((3, 60, 60))).graph())
     assert "bool[60,60]" in text and "bool[3,60,60]" not in text
+
+
+def test_cotangents_of_both_branches_need_no_mask():
+    """One value, whatever the mask."""
+
+    def parts(x, mask):
+        y = np.exp(x)
+        return np.sum(np.where(mask, y, 0.0) + np.where(mask, 0.0, y))
+
+    x, mask = np.array([1.0, -2.0, 3.0]), np.array([True, False, True])
+    np.testing.assert_allclose(grad(parts)(x, mask), np.exp(x))
+    assert "select" not in str(jit(grad(parts)).lower(x, mask).graph())
+    # two values do
+    weighted = grad(lambda x, m: np.sum(2 * np.where(m, x, 0.0) + 3 * np.where(m, 0.0, x)))
+    np.testing.assert_array_equal(jit(weighted)(x, mask), [2.0, 3.0, 2.0])

@@ -136,6 +136,14 @@ CASES = (
     Case("lgamma", _lgamma, ((-30.5, -0.1),), _below(0), bound=8, absolute=True),
     Case("digamma", mp.digamma, ((-30.5, -0.1),), _below(0), bound=8, absolute=True),
     Case("atan2", mp.atan2, ((-1, 1), (-30, 30)), _always, bound=2, arity=2),
+    Case(
+        "atan2_derivative", lambda y, x: x / (x * x + y * y), ((-1, 1), (-30, 30)),
+        lambda y, x: np.isfinite(y) & ((x != 0) | (y != 0)), bound=2.5, arity=2, params={"n": 0},
+    ),
+    Case(
+        "atan2_derivative", lambda y, x: -y / (x * x + y * y), ((-1, 1), (-30, 30)),
+        lambda y, x: np.isfinite(y) & ((x != 0) | (y != 0)), bound=2.5, arity=2, params={"n": 1},
+    ),
     Case("hypot", lambda x, y: mp.sqrt(x * x + y * y), ((-1, 1), (-30, 30)), _always, arity=2),
     Case(
         "power", _power, ((0.01, 10),),

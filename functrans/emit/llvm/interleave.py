@@ -20,6 +20,10 @@ from functrans.loop.statements import Buffer, Statement, Store
 LONGEST = 16
 """The largest number of vectors that are transposed together."""
 
+LONGEST_ROW = 8
+"""The most elements of a row that a loop writes whole, so that its vectors are interleaved. Vectors
+have at least twice as many lanes: shorter ones take more shuffles than they save stores."""
+
 
 def stores_together(
     statements: Sequence[Statement], changing: Container[Buffer]
@@ -68,7 +72,10 @@ def store_all(ex: Expressions, run: Sequence[Store]) -> None:
 
 
 def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> int:
-    """The number of stores at the start that write to adjacent elements: one, or a power of two."""
+    """The number of stores at the start that write to adjacent elements, and are emitted together.
+
+    One, or a power of two, or as many as there are elements between two iterations.
+    """
     vector, first = ex.vector, run[0]
     if vector is None or ex.mask is not None:
         return 1
@@ -79,9 +86,10 @@ def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> 
     found = 1
     while found < most and _gap(first, run[found], simplify) == found:
         found += 1
+    if found == stride <= min(LONGEST_ROW, vector.lanes // 2):
+        return found
     count = 1 << (found.bit_length() - 1)
-    # pairs are profitable only if they leave no gaps
-    return count if count >= 4 or count == stride else 1
+    return count if count >= 4 else 1  # pairs are profitable only if they leave no gaps
 
 
 def _gap(first: Store, other: Store, simplify: Simplifier) -> int | None:
@@ -101,11 +109,10 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     first = ex.first_place(target, run[0].indices)
     element, count = memory_type(target.dtype), len(run)
     whole = memory_type(target.dtype, lanes)
-    if count == 2:
-        pairs = [lane for i in range(lanes) for lane in (i, lanes + i)]
-        both = chosen(ex.writer, (vectors[0], vectors[1]), whole, pairs)
-        kind = memory_type(target.dtype, 2 * lanes)
-        ex.writer.line(f"store {kind} {both}, ptr {first}, align {target.dtype.itemsize}")
+    if count & (count - 1) or count == 2:
+        joined = _interleaved(ex, vectors, whole, target, lanes)
+        kind = memory_type(target.dtype, count * lanes)
+        ex.writer.line(f"store {kind} {joined}, ptr {first}, align {target.dtype.itemsize}")
         if target in ex.changing:
             ex.forget_changing()
         return
@@ -122,3 +129,18 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
             ex.writer.line(f"store {row_type} {row}, ptr {here}, align {target.dtype.itemsize}")
     if target in ex.changing:
         ex.forget_changing()
+
+
+def _interleaved(
+    ex: Expressions, vectors: Sequence[str], kind: str, target: Buffer, lanes: int
+) -> str:
+    """One long vector of the first lanes of some vectors, then of their second lanes, and so on."""
+    count, length, joined = len(vectors), lanes, list(vectors)
+    while len(joined) > 2:
+        joined += ["poison"] * (len(joined) % 2)
+        pairs = zip(joined[::2], joined[1::2], strict=True)
+        joined = [chosen(ex.writer, pair, kind, range(2 * length)) for pair in pairs]
+        length *= 2
+        kind = memory_type(target.dtype, length)
+    order = [lanes * n + lane for lane in range(lanes) for n in range(count)]
+    return chosen(ex.writer, (joined[0], joined[1]), kind, order)

@@ -28,7 +28,8 @@ from functrans.lower.grid.dealing import extent, is_independent
 from functrans.lower.grid.expansion import Arm, Around, Piece, expanded, nested
 from functrans.lower.grid.library_steps import with_calls_apart
 from functrans.lower.grid.thread_mapping import team_of
-from functrans.lower.nest.bodies import Nest, groups
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fission import groups
 from functrans.lower.nest.fusion import Fusion
 
 Body = tuple[Statement, ...]

@@ -18,7 +18,8 @@ from functrans.loop.operations import operations_of
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.statements import Buffer, Call, For, Statement, Store
 from functrans.loop.walk import loaded, stored, walk
-from functrans.lower.nest.bodies import Nest, carries_values
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fission import carries_values
 
 Body = tuple[Statement, ...]
 

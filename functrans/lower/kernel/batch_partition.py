@@ -60,11 +60,19 @@ def partition_batch(nest: Nest, target: Target) -> Nest:
     if nest.in_phases or nest.work < limits.least_work or not _is_scan(nest.body):
         return nest
     for extent in _row_extents(nest.body):
-        if extent >= 2 * limits.least_rows:
+        # a block of fewer rows than a vector of them has lanes would be a masked vector
+        least = limits._replace(least_rows=max(limits.least_rows, _lanes(nest.body, extent)))
+        if extent >= 2 * least.least_rows:
             found = _RowDependences(nest, extent)
             if found.are_independent():
-                return replace(nest, body=(_blocked(nest, extent, found.groups, limits),))
+                return replace(nest, body=(_blocked(nest, extent, found.groups, least),))
     return nest
+
+
+def _lanes(body: Sequence[Statement], extent: int) -> int:
+    """The number of rows in a vector, if all loops over as many iterations are vector loops."""
+    loops = (each for each in walk(body) if isinstance(each, For) and _is_over_rows(each, extent))
+    return min((loop.lanes for loop in loops), default=1)
 
 
 def _is_scan(body: Sequence[Statement]) -> bool:

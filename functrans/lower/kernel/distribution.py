@@ -24,7 +24,8 @@ from functrans.loop.statements import Assign, Buffer, Call, For, Let, Reduce, St
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored, walk
 from functrans.lower.kernel.loop_exits import ProgramLoop, program_loops
-from functrans.lower.nest.bodies import Nest, groups
+from functrans.lower.nest.bodies import Nest
+from functrans.lower.nest.fission import groups
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import extent_of
 

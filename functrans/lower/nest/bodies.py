@@ -6,10 +6,10 @@ A value that only its nest needs is contracted to locals (scalar replacement), o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import attrgetter
 
 from functrans.loop.nodes import INDEX, ZERO, index
@@ -17,11 +17,9 @@ from functrans.loop.reductions import Reductions, lower_folds
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import (
-    Assign,
     Buffer,
     For,
     Let,
-    Reduce,
     Statement,
     Store,
     buffer,
@@ -31,14 +29,23 @@ from functrans.loop.statements import (
 )
 from functrans.loop.target import Target
 from functrans.loop.terms import from_terms
-from functrans.loop.walk import loaded, scalars, stored, walk, with_bodies
+from functrans.loop.walk import stored, with_bodies
 from functrans.lower.nest.accumulators import with_accumulators
+from functrans.lower.nest.fission import (
+    distribute,
+    is_worth_sharing,
+    iterations,
+    mark_parallel,
+)
 from functrans.lower.nest.fusion import Fusion, Loop
-from functrans.lower.nest.index_splitting import pieces, row_extent
+from functrans.lower.nest.index_splitting import phases, pieces, row_extent
 from functrans.lower.nest.tiling import tiled
 from functrans.lower.nest.vectors import Vectors, lanes_of, parts_of, widths
 from functrans.lower.plan import Exit
 from functrans.lower.select.root import Elements, Emitted, Root, TeamKernel, extent_of
+
+MOST_TOGETHER = 4
+"""The most sums that share a loop along a row: each has several vector registers."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +165,9 @@ class NestBuilder:
         scratch = tuple(row for row, _ in self._rows.values())
         scratch += tuple(row for root in nest.roots for row in root.scratch)
         work = sum(root.work for root in nest.roots)
-        is_shared = partial(_is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
-        bodies = _distribute(units, set(scratch), is_shared, self.target)
-        total = sum(map(_iterations, filter(is_shared, bodies))) or 1
+        is_shared = partial(is_worth_sharing, least=self.target[Fusion].worth_a_kernel)
+        bodies = distribute(units, set(scratch), is_shared, self.target)
+        total = sum(map(iterations, filter(is_shared, bodies))) or 1
         if len(bodies) == 1:
             part = any(root.part for root in nest.roots)
             largest = max(
@@ -168,7 +175,7 @@ class NestBuilder:
             )
             return [Nest(bodies[0], scratch, work, part, largest_constant=largest)]
         return [
-            Nest(body, scratch, work * _iterations(body) // total if is_shared(body) else len(body))
+            Nest(body, scratch, work * iterations(body) // total if is_shared(body) else len(body))
             for body in bodies
         ]
 
@@ -240,7 +247,7 @@ class NestBuilder:
                 yield from child.statements
             else:
                 assert isinstance(child, Elements)
-                yield from self._root(child)
+                yield from self._roots([child])
 
     def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
         for start, stop in self._pieces(loop, outermost):
@@ -269,7 +276,7 @@ class NestBuilder:
 
     def _parts(self, loop: Loop, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """A piece of a loop in parts of fewer and fewer vectors at once."""
-        if self._row_extent(loop, start, stop - start):
+        if self._row_extent(loop, start, stop - start) or self._phases(loop, stop - start):
             return iter([(start, stop)])
         return pairwise(accumulate(parts_of(loop, stop - start, self.target), initial=start))
 
@@ -277,6 +284,10 @@ class NestBuilder:
         """The iterations ``start <= index < stop`` of a loop."""
         assert loop.index is not None
         extent = stop - start
+        count = self._phases(loop, extent)
+        if count is not None:
+            yield from self._in_phases(loop, start, extent, count, outermost)
+            return
         counter = loop.index
         length = self._row_extent(loop, start, extent)
         rows = index("row", extent // length) if length else None
@@ -289,13 +300,8 @@ class NestBuilder:
             counter = index(loop.index.attribute[0], extent)
             self._index_values[loop.index] = from_terms({counter: 1}, start)
         lanes = lanes_of(loop, extent, self.target) if loop.vectorisable and extent > 1 else 1
-        body: list[Statement] = []
-        for child in loop.children:
-            if isinstance(child, Elements):
-                body.extend(self._root(child, lanes))
-            elif isinstance(child, Loop):
-                # a loop of a single iteration vanishes: the loops inside become outermost
-                body.extend(self._loop(child, outermost and extent == 1))
+        # a loop of a single iteration vanishes: the loops inside become outermost
+        body = list(self._children(loop, lanes, outermost and extent == 1))
         self._index_values.pop(loop.index, None)
         if extent == 1:
             yield from body
@@ -315,8 +321,71 @@ class NestBuilder:
             inner = tiled(inner, self.target)
         if outermost or self.target.lanes_are_threads:
             # on a grid, all loops may be divided among threads
-            inner = _mark_parallel(inner, self.target.parallel_loops)
+            inner = mark_parallel(inner, self.target.parallel_loops)
         yield inner
+
+    def _phases(self, loop: Loop, extent: int) -> int | None:
+        """The number of iterations that become one, if conditions repeat after as many."""
+        assert loop.index is not None
+        roots = list(loop.roots)
+        nodes = (node for root in roots for node in root.nodes)
+        count = phases(loop.index, nodes, self.target, self.simplify)
+        if count is None or extent < 2 * count or any(root.folds for root in roots):
+            return None
+        size = sum(root.node_count for root in roots)
+        return count if size * count <= self.limits.largest_copied else None
+
+    def _in_phases(
+        self, loop: Loop, start: int, extent: int, count: int, outermost: bool
+    ) -> Iterator[Statement]:
+        """A loop whose iterations execute ``count`` of the old ones, and the old ones left over."""
+        assert loop.index is not None
+        steps = extent // count
+        step = index(loop.index.attribute[0], steps)
+        lanes = lanes_of(loop, steps, self.target) if loop.vectorisable else 1
+        body: list[Statement] = []
+        for k in range(count):
+            self._index_values[loop.index] = from_terms({step: count}, start + k)
+            body.extend(self._children(loop, lanes, False))
+        del self._index_values[loop.index]
+        whole = steps % lanes == 0 and not outermost
+        repeatable = lanes > 1
+        inner = For(
+            step, ZERO, const(steps, INDEX), tuple(body), lanes, repeatable=repeatable, whole=whole
+        )
+        yield mark_parallel(inner, self.target.parallel_loops) if outermost else inner
+        for at in range(start + steps * count, start + extent):
+            yield from self._piece(loop, at, at + 1, outermost)
+
+    def _children(self, loop: Loop, lanes: int, outermost: bool) -> Iterator[Statement]:
+        """The statements of an iteration."""
+        together: list[Elements] = []
+        for child in loop.children:
+            if isinstance(child, Elements):
+                if not self._may_join(together, child, lanes):
+                    yield from self._roots(together, lanes)
+                    together = []
+                together.append(child)
+                continue
+            yield from self._roots(together, lanes)
+            together = []
+            if isinstance(child, Loop):
+                yield from self._loop(child, outermost)
+        yield from self._roots(together, lanes)
+
+    def _may_join(self, before: Sequence[Elements], root: Elements, lanes: int) -> bool:
+        """Whether the folds of a root may share a loop with those of the roots before it.
+
+        They read a row once then, but not in a vector loop, where each has several registers.
+        """
+        if not before:
+            return True
+        if lanes > 1 or len(before) == MOST_TOGETHER or not (root.folds and before[0].folds):
+            return False
+        made = {each.target for each in before}
+        return before[0].target.dtype == root.target.dtype and made.isdisjoint(
+            node.attribute for node in root.nodes if node.op == "load"
+        )
 
     def _row_extent(self, loop: Loop, start: int, extent: int) -> int | None:
         """The extent of the inner loop, if a vector loop is delinearised into two."""
@@ -327,18 +396,32 @@ class NestBuilder:
         length = row_extent(loop.index, extent, nodes, self.target)
         return length if length and start % length == 0 else None
 
-    def _root(self, root: Elements, lanes: int = 1) -> Iterator[Statement]:
-        """Compute a root at the current indices, or at a vector of them in a vector loop."""
-        values = self._replace_loads(root)
-        values = self.simplify.substitute(values, self._index_values)
-        if root.folds:
-            register = self._vector_length(values, root)
-            if lanes > 1 and "accumulators" in self.target.stages:
-                count = self._accumulators(root, lanes // register)
-                values = with_accumulators(values, count, self.target, self.simplify)
-            along = register if lanes == 1 else 1
-            statements, values = lower_folds(values, along, self.simplify, self.target)
+    def _roots(self, roots: Sequence[Elements], lanes: int = 1) -> Iterator[Statement]:
+        """Compute roots at the current indices, or at a vector of them in a vector loop.
+
+        The roots do not depend on each other.
+        """
+        found = [self._values(root, lanes) for root in roots]
+        if any(root.folds for root in roots):
+            along = min(map(self._vector_length, found, roots)) if lanes == 1 else 1
+            flat = [value for values in found for value in values]
+            statements, flat = lower_folds(flat, along, self.simplify, self.target)
             yield from statements
+            rest = iter(flat)
+            found = [list(islice(rest, len(values))) for values in found]
+        for root, values in zip(roots, found, strict=True):
+            yield from self._results(root, values)
+
+    def _values(self, root: Elements, lanes: int) -> list[Scalar]:
+        """The expressions of a root's elements."""
+        values = self.simplify.substitute(self._replace_loads(root), self._index_values)
+        if root.folds and lanes > 1 and "accumulators" in self.target.stages:
+            count = self._accumulators(root, lanes // self._vector_length(values, root))
+            values = with_accumulators(values, count, self.target, self.simplify)
+        return values
+
+    def _results(self, root: Elements, values: Sequence[Scalar]) -> Iterator[Statement]:
+        """Name or store the elements of a root."""
         if root in self._contracted:
             names: list[Scalar] = []
             named: list[Scalar] = []
@@ -369,88 +452,3 @@ class NestBuilder:
         if root.node_count > self.limits.narrow_body:
             return 1
         return self.target[Reductions].accumulators // (max(registers, 1) * len(root.folds))
-
-
-def _mark_parallel(loop: For, count: int) -> For:
-    """Mark the loops of a band as parallel down to a depth, since they carry no dependence.
-
-    Rows and locals are private to an iteration of the innermost loop around all of their uses.
-    """
-    body = loop.body
-    if count > 1 and len(body) == 1 and isinstance(body[0], For):
-        body = (_mark_parallel(body[0], count - 1),)
-    return replace(loop, body=body, parallel=True)
-
-
-def _distribute(
-    units: Sequence[tuple[Statement, ...]],
-    scratch: set[Buffer],
-    is_shared: Callable[[Sequence[Statement]], bool],
-    target: Target,
-) -> list[tuple[Statement, ...]]:
-    """Loop fission: a kernel for each long loop, which threads may share, and one for the rest.
-
-    Units do not depend on each other, so the short ones may come last. The statements of one unit
-    keep their order.
-    """
-    long: list[tuple[Statement, ...]] = []
-    short: list[Statement] = []
-    for unit in units:
-        parts = groups(unit, scratch, is_shared)
-        if any(map(is_shared, parts)):
-            long += parts
-        else:
-            short += unit
-    bodies = [body for body in (*long, tuple(short)) if body]
-    if len(bodies) > 1 and not target.lanes_are_threads:
-        bodies = [body if is_shared(body) else tuple(map(_serial, body)) for body in bodies]
-    return bodies
-
-
-def groups(
-    unit: Sequence[Statement],
-    scratch: set[Buffer],
-    is_shared: Callable[[Sequence[Statement]], bool],
-) -> list[tuple[Statement, ...]]:
-    """Group statements into kernels: a long loop has its own unless locals or rows live across."""
-    cuts = {0, len(unit)}
-    for number, each in enumerate(unit):
-        if is_shared((each,)):
-            cuts.update((number, number + 1))
-    legal = [cut for cut in sorted(cuts) if not carries_values(unit[:cut], unit[cut:], scratch)]
-    return [tuple(unit[start:stop]) for start, stop in pairwise(legal)]
-
-
-def carries_values(
-    before: Sequence[Statement], after: Sequence[Statement], scratch: set[Buffer]
-) -> bool:
-    """Whether locals, or rows on the stack, are live between statements and later ones."""
-    if not scratch.isdisjoint(stored(before)) and not scratch.isdisjoint(loaded(after)):
-        return True
-    made = {x for each in before if isinstance(each, (Let, Reduce)) for x in each.targets}
-    if not made:
-        return False
-    needed = {x for each in walk(after) if isinstance(each, Assign) for x in each.targets}
-    needed.update(scalars(after))
-    return not made.isdisjoint(needed)
-
-
-def _is_worth_sharing(body: Sequence[Statement], least: int) -> bool:
-    """Whether statements are a single parallel loop with enough work for threads."""
-    (first, *rest) = body
-    return isinstance(first, For) and first.parallel and not rest and _iterations(body) >= least
-
-
-def _iterations(body: Sequence[Statement]) -> int:
-    """The iterations of the single loop of statements."""
-    (loop,) = body
-    assert isinstance(loop, For)
-    return int(loop.stop.attribute)
-
-
-def _serial(statement: Statement) -> Statement:
-    """A serial copy of a statement that shares its kernel with others."""
-    if not isinstance(statement, For) or not statement.parallel:
-        return statement
-    whole = int(statement.stop.attribute) % statement.lanes == 0
-    return serial(replace(statement, whole=whole))

@@ -26,6 +26,8 @@ class Pieces(NamedTuple):
     """The most pieces of a loop in which every condition is constant."""
     long_piece: float = 0.5
     """If there are more, the fraction of a loop that justifies a piece without conditions."""
+    most_phases: int = 8
+    """The most iterations of a loop that become one, if conditions repeat after as many."""
 
 
 def pieces(
@@ -76,6 +78,28 @@ def _cuts(condition: Scalar, index: Scalar, simplify: Simplifier) -> list[int]:
         case _:
             edges = [edge, edge + 1]
     return [each * divisor for each in edges]
+
+
+def phases(
+    index: Scalar, nodes: Iterable[Scalar], target: Target, simplify: Simplifier
+) -> int | None:
+    """Strip-mining: the number of iterations after which conditions on a loop index repeat.
+
+    Such conditions come from slices with a step that are written to. If one iteration executes as
+    many of the old ones, every condition is constant. None if there are no such conditions.
+    """
+    if target.lanes_are_threads:
+        return None
+    found = set()
+    for node in nodes:
+        if node.op == "irem" and node.dtype == INDEX and node.args[1].op == "const":
+            terms, _ = simplify.terms(node.args[0])
+            if set(terms) == {index} and terms[index] in (1, -1):
+                found.add(int(node.args[1].attribute))
+    longest = max(found, default=0)
+    if not 2 <= longest <= target[Pieces].most_phases or any(longest % each for each in found):
+        return None
+    return longest
 
 
 def divisor_of(node: Scalar, index: Scalar) -> int | None:

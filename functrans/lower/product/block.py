@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -15,6 +15,9 @@ from functrans.loop.statements import For, Store
 from functrans.loop.walk import Body
 from functrans.lower.nest.linearisation import Values
 from functrans.lower.select.root import extent_of
+
+MIRRORED = 16
+"""The most columns of a block that are mirrored at once."""
 
 Bounds = tuple[Scalar, Scalar]
 """The first index, and the one after the last."""
@@ -49,17 +52,42 @@ class Block(NamedTuple):
         return number, simplify(self.rows[0] + number), (ZERO, const(self.height, INDEX))
 
     def half_stored(
-        self, row: Scalar, column: Scalar, store: Store, width: int, simplify: Simplifier
+        self,
+        row: Scalar,
+        column: Scalar,
+        store: Callable[[Scalar, Scalar], Store],
+        lanes: int,
+        simplify: Simplifier,
     ) -> Body:
-        """Loops that store the elements up to the diagonal, and mirror those below it."""
+        """Loops that store the elements up to the diagonal, and mirror those below it.
+
+        Several columns are mirrored at once: their elements, which are adjacent in each row of the
+        block, are then loaded as vectors, and transposed in registers. That also mirrors some
+        elements above the diagonal, to places that the other elements are stored in afterwards.
+        """
         start, end = self.columns
+
+        def mirrored(first: Scalar, count: int) -> For:
+            stores = []
+            for k in range(count):
+                to = store(row, simplify(first + k))
+                *matrix, i, j = to.indices
+                stores.append(replace(to, indices=(*matrix, j, i)))
+            begin = simplify(maximum(self.rows[0], first + 1))
+            return For(row, begin, self.rows[1], tuple(stores), lanes if count > 1 else 1)
+
+        count = min(lanes, MIRRORED)
+        group = index("group", extent_of(column) // count)
+        together = simplify(start + group * count)
+        groups = simplify(idiv(end - start, count))
+        rest = simplify(start + groups * count)
         stop = simplify(maximum(minimum(end, row + 1), start))
-        below = For(column, start, stop, (store,), width)
-        *matrix, i, j = store.indices
-        mirror = replace(store, indices=(*matrix, j, i))
-        first = simplify(maximum(self.rows[0], column + 1))
-        above = For(row, first, self.rows[1], (mirror,))
-        return (For(row, *self.rows, (below,)), For(column, *self.columns, (above,)))
+        below = For(column, start, stop, (store(row, column),), lanes)
+        return (
+            For(group, ZERO, groups, (mirrored(together, count),)),
+            For(column, rest, end, (mirrored(column, 1),)),
+            For(row, *self.rows, (below,)),
+        )
 
 
 def loop_of(index: Scalar, stop: Scalar, body: Body, start: Scalar = ZERO) -> Body:

@@ -165,11 +165,16 @@ class Product(Storage):
         """Loops that store a value in each element of the result in a block."""
         _, _, (column,) = self.root.sides
         number, row, bounds = block.over_rows(index("row", self.size.rows), self.simplify)
-        store = Store(self.root.target, self._position(block, row, column), value(row, column))
         lanes = self.copied_lanes
+
+        def store(row: Scalar, column: Scalar) -> Store:
+            return Store(self.root.target, self._position(block, row, column), value(row, column))
+
         if self.root.symmetric:
-            return block.half_stored(row, column, store, lanes, self.simplify)
-        inner = For(column, *block.columns, (store,), lanes, whole=self.size.columns % lanes == 0)
+            one = min(lanes, self.target.lanes(self.root.target.dtype.itemsize))
+            return block.half_stored(row, column, store, one, self.simplify)
+        body = (store(row, column),)
+        inner = For(column, *block.columns, body, lanes, whole=self.size.columns % lanes == 0)
         return (For(number, *bounds, (inner,)),)
 
     def place(self, block: Block) -> Callable[[Position], tuple[Buffer, Position]]:

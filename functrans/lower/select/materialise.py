@@ -14,7 +14,8 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
-from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.arrays.slicing import embed_p
+from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
 from functrans.optimise.machine.contraction_layout import is_summed_with_larger
@@ -94,8 +95,8 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
-                narrow = None if outputs[var] else _narrower(eqn, used, patterns, target)
-                kept = var if narrow is None else narrow
+                small = None if outputs[var] else _smaller(eqn, used, patterns, target)
+                kept = var if small is None else small
                 costs[var], depths[var] = own.cost, 0
                 slow -= {kept, var}
                 if kept in costs:  # (inputs are in memory)
@@ -107,16 +108,28 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     return chosen
 
 
-def _narrower(
+def _smaller(
     eqn: Eqn, uses: list[tuple[Eqn, int]], patterns: dict[Eqn, Pattern], target: Target
 ) -> Var | None:
-    """The narrower float to be stored instead of a conversion's result; or None."""
+    """The operand to be stored instead of a result that needs more memory; or None.
+
+    It is the operand of a broadcast or of a padding, so that values of one shape are computed
+    together, wherever they are padded to; or the narrower float of a conversion.
+    """
+    if any(patterns[each] is OPAQUE or patterns[each].by_data[i] for each, i in uses):
+        return None
+    if eqn.primitive in (broadcast_to_p, embed_p):
+        x = eqn.inputs[0]
+        return x if isinstance(x, Var) and x.aval.size < eqn.outputs[0].aval.size else None
+    return _narrower(eqn, target)
+
+
+def _narrower(eqn: Eqn, target: Target) -> Var | None:
+    """The narrower float that a conversion has as its operand; or None."""
     if not target[Materialisation].narrower or len(eqn.inputs) != 1 or eqn.primitive.scalar is None:
         return None
     (x,), (out,) = eqn.inputs, eqn.outputs
     if not isinstance(x, Var) or not is_float(x.aval.dtype) or not is_float(out.aval.dtype):
-        return None
-    if any(patterns[each] is OPAQUE or patterns[each].by_data[i] for each, i in uses):
         return None
     return x if x.aval.dtype.itemsize < out.aval.dtype.itemsize else None
 

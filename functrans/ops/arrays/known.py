@@ -1,4 +1,8 @@
-"""known_integers: a small constant array of integers, such as indices, as a parameter."""
+"""known_integers: a small constant array of integers, such as indices, as a parameter.
+
+Long constant arrays of equal elements become a `full`. (Of short ones, such as the taps of a moving
+average, products with equal numbers are shared, so that too much would be recomputed.)
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn, Graph
-from functrans.ir.primitive import ZERO_DERIVATIVE
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import entry, linear
 from functrans.loop.scalar import Scalar
+from functrans.ops.arrays.structural import full_p
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 
@@ -44,7 +49,7 @@ known_integers = primitive(
 """A constant array that needs no memory: each element is a constant where it is used."""
 
 FEW_INTEGERS = 256
-"""The most integers of a constant array."""
+"""The most elements of a constant array of different integers, and fewer than of equal numbers."""
 
 
 def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
@@ -52,20 +57,39 @@ def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:
     return {"shape": array.shape, "entries": tuple(array.ravel().tolist())}
 
 
-def with_known_integers(graph: Graph, captures: Sequence[Any]) -> tuple[Graph, Sequence[Any]]:
-    """Replace captured arrays of a few integers, the last inputs of a graph, by constants.
+def with_known_arrays(graph: Graph, captures: Sequence[Any]) -> tuple[Graph, Sequence[Any]]:
+    """Replace captured arrays of equal elements or of a few integers by constants.
+
+    The captures are the last inputs of the graph.
 
     Returns the graph and the remaining captures. 0-d integers are literals since they were traced.
     """
-    if not any(map(_is_known, captures)):
+    made = [_made(x) for x in captures]
+    if not any(made):
         return graph, captures
     first = len(graph.inputs) - len(captures)
-    given = list(zip(graph.inputs[first:], captures, strict=True))
-    eqns = [Eqn(known_integers, (), (var,), as_known(x)) for var, x in given if _is_known(x)]
-    left = [(var, x) for var, x in given if not _is_known(x)]
+    given = list(zip(graph.inputs[first:], captures, made, strict=True))
+    eqns = [Eqn(how[0], (), (var,), how[1]) for var, _, how in given if how is not None]
+    left = [(var, x) for var, x, how in given if how is None]
     inputs = [*graph.inputs[:first], *(var for var, _ in left)]
     return Graph(inputs, [*eqns, *graph.eqns], graph.outputs), [x for _, x in left]
 
 
-def _is_known(x: Any) -> bool:
-    return type(x) is np.ndarray and x.dtype == INDEX and x.size <= FEW_INTEGERS
+def _made(x: Any) -> tuple[Primitive, dict[str, Any]] | None:
+    """The primitive that makes a constant array, and its parameters; None if there is none."""
+    if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
+        return None
+    if x.size <= FEW_INTEGERS:
+        return (known_integers, as_known(x)) if x.dtype == INDEX else None
+    if not all(map(_is_uniform, (x.real, x.imag) if x.dtype.kind == "c" else (x,))):
+        return None
+    return full_p, {"shape": x.shape, "value": x.flat[0].item(), "dtype": x.dtype}
+
+
+def _is_uniform(x: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements are one number, other than NaN and -0, which equals 0 as a parameter."""
+    first = x.flat[0]
+    # most arrays differ in their first elements
+    if not (x.flat[:16] == first).all() or not (x == first).all():
+        return False
+    return first != 0 or x.dtype.kind != "f" or not np.signbit(x).any()

@@ -18,12 +18,13 @@ from functrans.ops.arrays.structural import broadcast_to, cast, sum_to
 class Masked(NamedTuple):
     """A cotangent that is ``value`` where ``mask`` holds, and 0 elsewhere whatever ``value`` is.
 
-    ``zero_outside(mask, value)`` applies the mask.
+    ``zero_outside(mask, value)`` applies the mask. ``complement`` is its inverse, if that is known.
     """
 
     mask: Any
     value: Any
     zero_outside: Any
+    complement: Any = None
 
     def apply(self) -> Any:
         return self.zero_outside(self.mask, self.value)
@@ -35,7 +36,7 @@ class Masked(NamedTuple):
     def over(self, value: Any) -> Masked:
         """The same mask applied to another value; masks combine if that value is masked itself."""
         if isinstance(value, Masked):
-            return value._replace(mask=self.mask & value.mask)
+            return value._replace(mask=self.mask & value.mask, complement=None)
         return self._replace(value=value)
 
 
@@ -51,7 +52,7 @@ def masked_sum_to(cotangent: Masked, shape: Shape) -> Masked:
         return cotangent
     mask = cotangent.whole_mask()
     total = sum_to(cotangent._replace(mask=mask).apply(), shape)
-    return cotangent._replace(mask=_any_to(mask, shape), value=total)
+    return cotangent._replace(mask=_any_to(mask, shape), value=total, complement=None)
 
 
 def _any_to(mask: Any, shape: Shape) -> Any:
@@ -61,9 +62,12 @@ def _any_to(mask: Any, shape: Shape) -> Any:
 
 
 def added(x: Any, y: Any) -> Any:
-    """The sum of two cotangents, masked if both are."""
+    """The sum of two cotangents, masked if both are, but not by masks that complete each other."""
     if isinstance(x, Masked) and isinstance(y, Masked):
         if x.mask is y.mask:
             return x.over(x.value + y.value)
-        return x._replace(mask=x.mask | y.mask, value=x.apply() + y.apply())
+        if x.value is y.value and (x.complement is y.mask or y.complement is x.mask):
+            return x.value
+        value = x.apply() + y.apply()
+        return x._replace(mask=x.mask | y.mask, value=value, complement=None)
     return applied(x) + applied(y)

@@ -42,9 +42,15 @@ multiply = elementwise(
     samples=[any_real, any_real],
 )  # fmt: skip
 
+
+def _by_divisor(x: Any, y: Any, out: Any, dy: Any) -> Any:
+    """``-x / y**2 dy``, where a divisor of many elements is divided by only once."""
+    return -(out / y) * dy if y.shape == out.shape else -out * (dy / y)
+
+
 divide = elementwise(
     "divide", numpy=np.divide, scalar=lambda x, y: x / y,
-    jvp=[lambda x, y, out, dx: dx / y, lambda x, y, out, dy: -(out / y) * dy],
+    jvp=[lambda x, y, out, dx: dx / y, _by_divisor],
     linear=LINEAR, quotient=1,
     parts=on_parts("complex_arithmetic:divide"),
     steep=True, samples=[any_real, nonzero],

@@ -61,7 +61,7 @@ select = elementwise(
     transpose=[
         None,
         lambda ct, mask, x, y: Masked(mask, ct, masked),
-        lambda ct, mask, x, y: Masked(~mask, ct, masked),
+        lambda ct, mask, x, y: Masked(~mask, ct, masked, mask),
     ],
     samples=[booleans(), reals(-3, 3), reals(-3, 3)],
 )  # fmt: skip

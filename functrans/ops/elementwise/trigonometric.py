@@ -9,10 +9,10 @@ import numpy as np
 
 from functrans import vecmath
 from functrans.ir.primitive import LINEAR, Primitive
+from functrans.ops.arrays.promotion import floating
 from functrans.ops.define import on_parts
-from functrans.ops.elementwise.choice import or_one
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.elementwise.power import hypot, sqrt
+from functrans.ops.elementwise.power import sqrt
 from functrans.ops.samples import reals
 from functrans.trace import protocols
 
@@ -60,17 +60,40 @@ arctan = elementwise(
 )  # fmt: skip
 
 
-def _over_squared_radius(x: Any, y: Any) -> Any:
-    """``x / (x**2 + y**2)`` without overflow, and 0 at the origin."""
-    radius = or_one(hypot(x, y))
-    return x / radius / radius
+def _arctan2_derivative(y: Any, x: Any, n: int) -> Any:
+    """``x / (x**2 + y**2)``, or ``-y / (x**2 + y**2)``, without overflow, and 0 at the origin."""
+    radius = np.hypot(x, y)
+    radius = np.where(radius == 0, radius.dtype.type(1), radius)
+    return (-y if n else x) / radius / radius
+
+
+arctan2_derivative: Primitive = elementwise(
+    "arctan2_derivative", numpy=_arctan2_derivative, scalar=vecmath.atan2_derivative,
+    # u = x / r**2 and v = -y / r**2 satisfy the equations of Cauchy and Riemann
+    jvp=[
+        lambda y, x, out, dy, n: dy * (_slope if n else _shear)(y, x),
+        lambda y, x, out, dx, n: dx * (-_shear(y, x) if n else _slope(y, x)),
+    ],
+    promotion=floating, samples=[reals(-3, 3), reals(0.5, 3)], params={"n": 1},
+)  # fmt: skip
+
+
+def _shear(y: Any, x: Any) -> Any:
+    """``-2 x y / (x**2 + y**2)**2``."""
+    return 2 * arctan2_derivative(y, x, n=0) * arctan2_derivative(y, x, n=1)
+
+
+def _slope(y: Any, x: Any) -> Any:
+    """``(y**2 - x**2) / (x**2 + y**2)**2``."""
+    u, v = arctan2_derivative(y, x, n=0), arctan2_derivative(y, x, n=1)
+    return (v - u) * (v + u)
 
 
 arctan2 = elementwise(
     "arctan2", numpy=np.arctan2, scalar=vecmath.atan2,
     jvp=[
-        lambda y, x, out, dy: dy * _over_squared_radius(x, y),
-        lambda y, x, out, dx: dx * -_over_squared_radius(y, x),
+        lambda y, x, out, dy: dy * arctan2_derivative(y, x, n=0),
+        lambda y, x, out, dx: dx * arctan2_derivative(y, x, n=1),
     ],
     samples=[reals(-3, 3), reals(0.5, 3)],
 )  # fmt: skip

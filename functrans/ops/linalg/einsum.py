@@ -84,12 +84,31 @@ def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         import opt_einsum
 
     _, path = opt_einsum.contract_path(text, *shapes, shapes=True, einsum_call=True)
+    waiting, extents = _labelled(path[0], shapes)
     steps = []
     for contraction in path:
-        positions, subscripts = contraction[0], contraction[2]
-        inputs, output = subscripts.split("->")
-        steps.append(Step(tuple(positions), tuple(inputs.split(",")), output))
+        positions, output = sorted(contraction[0]), contraction[2].split("->")[1]
+        if len(waiting) > len(positions):
+            # an operand of a later step, whose axes may have any order: that of the larger operand
+            # first, so that its rows are those of the product, and need not be transposed
+            positions.sort(key=lambda i: -prod(extents[label] for label in waiting[i]))
+            labels = "".join(waiting[i] for i in positions)
+            output = "".join(label for label in dict.fromkeys(labels) if label in output)
+        steps.append(Step(tuple(positions), tuple(waiting[i] for i in positions), output))
+        waiting = [x for i, x in enumerate(waiting) if i not in positions] + [output]
     return tuple(steps)
+
+
+def _labelled(first: Any, shapes: tuple[Shape, ...]) -> tuple[list[str], dict[str, int]]:
+    """The letters of each operand before the first contraction of a path, and their extents."""
+    inputs = dict(zip(first[0], first[2].split("->")[0].split(","), strict=True))
+    others = iter(first[3])
+    labels = [inputs[i] if i in inputs else next(others) for i in range(len(shapes))]
+    extents: dict[str, int] = {}
+    for own, shape in zip(labels, shapes, strict=True):
+        for label, extent in zip(own, shape, strict=True):
+            extents[label] = max(extent, extents.get(label, 1))
+    return labels, extents
 
 
 def _wanted(step: Step, shapes: Sequence[Shape]) -> list[set[str]]:

@@ -339,7 +339,10 @@ def _is_half_enough(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> 
         return False
     if x.batch and not is_blocked(eqn, target):
         return False
-    if blocks(shape[-1]) == 1 or counts(eqn).multiplications < target[Products].worth_splitting:
+    size, limits = counts(eqn), target[Products]
+    if blocks(shape[-1]) == 1 or size.multiplications < limits.worth_splitting:
+        return False
+    if size.summed * eqn.outputs[0].aval.dtype.itemsize < limits.least_half_bytes:
         return False
     named = [
         (operand, _named(operand.aval.ndim, axes, own))

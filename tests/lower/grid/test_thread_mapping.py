@@ -76,7 +76,7 @@ def test_a_perfect_nest_inside_is_one_loop():
 
     def steps(x):
         def step(carry, _):
-            return np.tanh(carry @ np.ones((20, 20), x.dtype) + carry[::-1]), None
+            return np.tanh(carry @ np.identity(20, x.dtype) + carry[::-1]), None
 
         return lax.scan(step, x, None, 3)[0]
 

@@ -53,6 +53,22 @@ def test_parts_give_what_the_whole_gives(batch, hidden, dtype):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol / 10)
 
 
+def test_no_part_is_less_than_a_vector():
+    """The columns of a table to which rows are added."""
+
+    def table(x, i):
+        made = np.zeros((50, x.shape[1]), x.dtype)
+        np.add.at(made, i, x)
+        return made
+
+    i = RNG.integers(0, 50, 70_000)
+    for columns, parts in ((16, 0), (32, 1)):
+        x = RNG.standard_normal((len(i), columns)).astype(np.float32)
+        compiled = jit(table)
+        assert compiled.lower(x, i).schedule().count(PARTS) == parts
+        np.testing.assert_allclose(compiled(x, i), table(x, i), rtol=1e-3)
+
+
 @pytest.mark.dear
 def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(config, "parallel_threshold", 0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import config, jacfwd, jit, lax, vmap
+from functrans import config, grad, jacfwd, jit, lax, vmap
 from functrans.loop.target import CPU
 from functrans.lower import pipeline
 from functrans.lower.verify import verify
@@ -49,6 +49,46 @@ def test_a_batch_of_one():
     x = RNG.standard_normal((1, LONG))
     got = jit(vmap(lambda row: MOVED["concatenate"](row, 0)))(x)
     np.testing.assert_allclose(got, MOVED["concatenate"](x, 1), rtol=1e-13)
+
+
+def test_independent_sums_along_a_row_share_a_loop():
+    def moments(x):
+        return np.sum(x, axis=1), np.sum(x * np.roll(x, 1), axis=1), np.max(x, axis=1)
+
+    x = RNG.standard_normal((33, LONG))
+    for one, other in zip(jit(moments)(x), moments(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+
+    def of_two(x, m):
+        above, below = np.where(m, np.exp(x), 0).sum(1), np.where(m, 0, np.exp(x)).sum(1)
+        return above / (above + below)
+
+    m = x > 0
+    assert jit(of_two).lower(x, m).schedule().count("add over") == 1
+    np.testing.assert_allclose(jit(of_two)(x, m), of_two(x, m), rtol=1e-12)
+
+
+STRIDED = {
+    "even elements": (lambda x: np.sum(x[..., ::2] ** 2), (LONG,)),
+    "of an odd number": (lambda x: np.sum(x[..., ::2] ** 2), (LONG + 1,)),
+    "pairs": (lambda x: np.sum(x[:-1:2] * x[1::2]), (LONG + 1,)),
+    "threes": (lambda x: np.sum(x[1::3] ** 2), (LONG + 2,)),
+    "twos and fours": (lambda x: np.sum(x[::2] ** 2) + np.sum(x[1::4] ** 3), (LONG,)),
+    "backwards": (lambda x: np.sum(x[::-2] ** 3), (LONG + 1,)),
+    "rows": (lambda x: np.sum(x[::2] ** 2), (33, 50)),
+    "rows and columns": (lambda x: np.sum(x[1::2, ::3] ** 2), (33, 50)),
+    "both": (lambda x: np.sum(x[::2, 1::2] * x[1::2, ::2]), (32, 50)),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_what_is_scattered_with_a_step_is_written_without_conditions(name):
+    function, shape = STRIDED[name]
+    x = RNG.standard_normal(shape)
+    found = jit(grad(function))
+    np.testing.assert_allclose(found(x), grad(function)(x), rtol=1e-13)
+    source = found.lower(x).source()
+    assert "irem" not in source and "idiv" not in source
 
 
 def test_threads_share_the_only_row():

@@ -8,7 +8,7 @@ import pytest
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const, eq, evaluate, idiv, irem, ne, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.lower.nest.index_splitting import divisor_of, pieces, row_extent
+from functrans.lower.nest.index_splitting import divisor_of, phases, pieces, row_extent
 from tests.lower.by_hand import done_by
 
 EXTENT = 100
@@ -100,3 +100,21 @@ def test_divisors():
 def test_rows(divisors, length):
     nodes = postorder([each for d in divisors for each in (idiv(P, number(d)), irem(P, number(d)))])
     assert done_by(row_extent, index=P, extent=EXTENT, nodes=nodes) == length
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        ([irem(P, number(2))], 2),
+        ([irem(P + 1, number(4)), irem(P, number(2))], 4),
+        ([irem(number(99) - P, number(3))], 3),
+        ([irem(P, number(2)), irem(P, number(3))], None),
+        ([irem(P, number(9))], None),
+        ([irem(Q, number(2))], None),
+        ([irem(P * 2, number(3))], None),
+        ([irem(P, Q)], None),
+        ([P < 3], None),
+    ],
+)
+def test_after_how_many_iterations_conditions_repeat(found, count):
+    assert done_by(phases, index=P, nodes=postorder(found), simplify=Simplifier()) == count

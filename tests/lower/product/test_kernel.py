@@ -280,6 +280,12 @@ def test_no_block_above_the_diagonal_is_computed():
     assert "if (" not in whole
 
 
+def test_several_columns_are_mirrored_at_once():
+    x = array(300, 300)
+    (symmetric,) = [text for text in kernels(lambda x: x @ x.T, x) if "sum0" in text]
+    assert "for group in" in symmetric  # of columns, whose vectors are transposed in registers
+
+
 def test_bits_of_symmetric_products_do_not_depend_on_the_number_of_threads(monkeypatch):
     x = array(517, 300)
     found = []

@@ -68,6 +68,19 @@ def test_what_is_kept(equations, how):
     assert "a" in kept(*equations, **how)
 
 
+@pytest.mark.parametrize(
+    "larger",
+    [
+        "b = embed[index=((1, 1000, 1),), shape=(1002,)] a",
+        "b = broadcast_to[shape=(2, 1000)] a",
+    ],
+)
+def test_of_what_is_padded_or_repeated_the_operand_is_kept(larger):
+    """So that values of one shape are computed together."""
+    assert kept("a = exp x", larger, "c = sin b", "d = cos b", returns="c, d") == {"a"}
+    assert kept("a = exp x", larger, "c = sin b", returns="b, c") == {"b"}
+
+
 def test_long_expressions_are_cut():
     chain = [f"a{n + 1} = exp {'x' if n == 0 else f'a{n}'}" for n in range(60)]
     found = kept(*chain)

@@ -143,6 +143,14 @@ def test_the_whole_of_other_matrices_is_computed(name):
     np.testing.assert_allclose(jit(function)(X, D), function(X, D), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(("dtype", "terms"), [(np.float32, 48), (np.float64, 24)])
+def test_sums_of_few_terms_are_not_mirrored(dtype, terms):
+    """Mirroring an element takes longer than adding them up."""
+    x = RNG.standard_normal((300, terms)).astype(dtype)
+    assert is_halved(schedule(lambda x: x @ x.T, x))
+    assert not is_halved(schedule(lambda x: x @ x.T, x[:, 1:].copy()))
+
+
 STACK = RNG.standard_normal((5, 120, 130))
 WEIGHTS = RNG.standard_normal((5, 120))
 

@@ -26,7 +26,10 @@ from functrans.ops.compiled.statements import nest
 
 
 class Products(NamedTuple):
-    """Thresholds for BLAS calls, and for sharing them among threads. Not measured."""
+    """Thresholds for BLAS calls, and for sharing them among threads.
+
+    Measured: `least_half_bytes` (products of 4 to 200 terms with their own transposes).
+    """
 
     smallest_side: int = 8
     """The shortest side of a contraction for BLAS; shorter ones use loops."""
@@ -34,6 +37,9 @@ class Products(NamedTuple):
     """The fewest multiplications for which calling BLAS pays."""
     worth_splitting: int = 1 << 20
     """The fewest multiplications of a contraction that threads share."""
+    least_half_bytes: int = 192
+    """The fewest bytes of the terms of an element of a symmetric product, of which one half is then
+    computed, and mirrored; mirroring an element takes longer than adding up fewer."""
 
 
 ONE = const(1, INDEX)

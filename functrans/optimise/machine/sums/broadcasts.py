@@ -1,11 +1,12 @@
 """Sums of broadcast arrays: a sum over a repeated axis is a product with its extent.
 
-That rounds once, and a sum of equal terms many times.
+That rounds once, and a sum of equal terms many times. In products of matrices, equal rows or
+columns are multiplied once: the cotangent of a sum of products has equal elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -13,9 +14,17 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.ir.types import Shape
 from functrans.loop.target import Target
-from functrans.ops.arrays.structural import broadcast_to, broadcast_to_p, reduce_sum, reshape
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    broadcast_to_p,
+    full_p,
+    reduce_sum,
+    reshape,
+)
 from functrans.ops.elementwise.arithmetic import add, multiply
+from functrans.ops.linalg.contraction import dot_general, free_axes
 from functrans.optimise.rewrite import Rule
 from functrans.trace.stage import Environment
 
@@ -27,15 +36,53 @@ sum does, but would have to be converted for that.)"""
 def of_broadcasts(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     """How sums of broadcast arrays are computed of what is repeated."""
     makers: dict[Atom, Eqn] = {
-        eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive is broadcast_to_p
+        eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive in (broadcast_to_p, full_p)
     }
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
         if eqn.primitive is reduce_sum and eqn.inputs[0] in makers:
-            source, aval = makers[eqn.inputs[0]].inputs[0], eqn.inputs[0].aval
+            aval = eqn.inputs[0].aval
+            if not makers[eqn.inputs[0]].inputs:
+                continue
+            (source,) = makers[eqn.inputs[0]].inputs
             if aval.dtype in DTYPES and aval.size and eqn.params["axes"]:
                 rules[eqn] = partial(_summed_once, eqn, source)
+        elif eqn.primitive is dot_general:
+            for side, x in enumerate(eqn.inputs):
+                if x in makers and (repeated := _equal_lines(eqn, side, makers[x])):
+                    rules[eqn] = partial(_multiplied_once, eqn, side, makers[x], repeated)
     return rules
+
+
+def _source_shape(maker: Eqn) -> Shape:
+    """The shape of what is repeated, with as many axes as the repeated array."""
+    ndim = maker.outputs[0].aval.ndim
+    source = maker.inputs[0].aval.shape if maker.inputs else ()
+    return (1,) * (ndim - len(source)) + source
+
+
+def _equal_lines(eqn: Eqn, side: int, maker: Eqn) -> list[int]:
+    """The axes of an operand along which a product is the same everywhere."""
+    aval, source = maker.outputs[0].aval, _source_shape(maker)
+    contract, batch = (eqn.params[key][side] for key in ("contract", "batch"))
+    return [i for i in free_axes(aval.ndim, contract, batch) if source[i] < aval.shape[i]]
+
+
+def _multiplied_once(
+    eqn: Eqn, side: int, maker: Eqn, repeated: Sequence[int], values: Environment
+) -> list[Any]:
+    """The product with one of the equal rows or columns, broadcast."""
+    operands = [values.read(x) for x in eqn.inputs]
+    shape = tuple(
+        1 if i in repeated else extent for i, extent in enumerate(maker.outputs[0].aval.shape)
+    )
+    if maker.inputs:
+        source = reshape(values.read(maker.inputs[0]), shape=_source_shape(maker))
+        operands[side] = broadcast_to(source, shape=shape)
+    else:
+        operands[side] = full_p(**{**maker.params, "shape": shape})
+    product = dot_general(*operands, **eqn.params)
+    return [broadcast_to(product, shape=eqn.outputs[0].aval.shape)]
 
 
 def _summed_once(eqn: Eqn, source: Atom, values: Environment) -> list[Any]:

@@ -2,7 +2,8 @@
 
 A product that sums over the taps of windows, or over their positions, is a convolution of the array
 from which the windows are taken. A product whose elements are added where windows overlap is the
-transpose of such a convolution, which is a convolution, too.
+transpose of such a convolution, which is a convolution, too. If all taps of a window have the same
+number, as in the derivative of a moving average, the overlap-add is a sum over windows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.target import Target
-from functrans.ops.arrays.structural import transpose_p
+from functrans.ops.arrays.structural import (
+    broadcast_to,
+    broadcast_to_p,
+    reduce_sum,
+    reshape,
+    transpose_p,
+)
 from functrans.ops.convolution.compiled.selection import is_large
 from functrans.ops.convolution.convolution import (
     Labels,
@@ -28,6 +35,7 @@ from functrans.ops.convolution.windows import (
     from_elements,
     from_taps,
     overlap_add_p,
+    windows_of,
     windows_p,
 )
 from functrans.ops.linalg.contraction import dot_general, free_axes
@@ -59,6 +67,9 @@ def of_windows(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
     uses = Counter(x for eqn in graph.eqns for x in eqn.inputs) + Counter(graph.outputs)
     rules: dict[Eqn, Rule] = {}
     for eqn in graph.eqns:
+        if eqn.primitive is overlap_add_p and _repeats(eqn, producers):
+            rules[eqn] = partial(_sum_of_windows, producers[eqn.inputs[0]].inputs[0], eqn)
+            continue
         found: _Convolution | None = None
         if eqn.primitive is dot_general:
             found = _of_product(eqn, 0, producers) or _of_product(eqn, 1, producers)
@@ -67,6 +78,27 @@ def of_windows(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
         if found is not None and _is_worth_it(found, eqn, target):
             rules[eqn] = partial(_convolved, found)
     return rules
+
+
+def _repeats(eqn: Eqn, producers: Producers) -> bool:
+    """Whether an overlap-add adds the same number at all taps of a position."""
+    (x,) = eqn.inputs
+    maker, taps = producers.get(x), len(eqn.params["axes"])
+    if maker is None or maker.primitive is not broadcast_to_p:
+        return False
+    source = maker.inputs[0].aval.shape
+    return len(source) == x.aval.ndim and set(source[x.aval.ndim - taps :]) == {1}
+
+
+def _sum_of_windows(source: Atom, eqn: Eqn, values: Environment) -> list[Any]:
+    """The sums over all positions that see an element: each number is then stored only once."""
+    axes, windows, shape = (eqn.params[name] for name in ("axes", "windows", "shape"))
+    positions = eqn.inputs[0].aval.shape[: len(shape)]
+    x = values.read(source)
+    x = broadcast_to(reshape(x, shape=x.shape[: len(shape)]), shape=positions)
+    seen = tuple(from_elements(w, shape[axis]) for axis, w in zip(axes, windows, strict=True))
+    taps = tuple(range(len(shape), len(shape) + len(axes)))
+    return [reduce_sum(windows_of(x, axes=axes, windows=seen), axes=taps)]
 
 
 def _convolved(of: _Convolution, values: Environment) -> list[Any]:

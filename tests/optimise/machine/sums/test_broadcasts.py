@@ -106,3 +106,28 @@ def test_the_gradient_of_a_grid_is_linear_work():
         by_x, by_y = jit(grad(loss, argnums=(0, 1)))(x, y)
         np.testing.assert_allclose(by_x, np.cos(x) * y.sum() + 2 * x * m, atol=1e-12)
         np.testing.assert_allclose(by_y, np.full(m, np.sin(x).sum()), atol=1e-12)
+
+
+PRODUCTS = {
+    "a row": ("b = broadcast_to[shape=(30, 40)] r", "r:f64[1,40]", (20, 40)),
+    "columns": ("b = broadcast_to[shape=(30, 40)] r", "r:f64[30,1]", (20, 1)),
+    "one number": ("b = full[shape=(30, 40), value=1.0, dtype=float64]", "r:f64[1]", (20, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_equal_columns_of_a_product_are_computed_once(name):
+    operand, given, shape = PRODUCTS[name]
+    product = "c = dot_general[contract=((1,), (0,)), batch=((), ())] x b"
+    made = graph(f"{{ x:f64[20,30], {given} ->\n {operand}\n {product}\n return c }}")
+    if name == "a row":
+        stays(distribute_sums, str(made))
+    else:
+        assert avals(rewritten(distribute_sums, made), "dot_general") == [shape]
+
+
+def test_gradients_of_sums_of_outer_products():
+    a, b = np.arange(1.0, 301.0), np.arange(2.0, 402.0)
+    found = jit(grad(lambda a, b: np.sum(np.outer(a, b)), argnums=(0, 1)))(a, b)
+    np.testing.assert_allclose(found[0], np.full(300, b.sum()))
+    np.testing.assert_allclose(found[1], np.full(400, a.sum()))

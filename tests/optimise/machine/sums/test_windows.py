@@ -70,3 +70,28 @@ def test_windows_are_not_in_memory(form):
         assert "overlap_add" not in lowered.stages()
         # those of all places have 25 times the size of the images
         assert lowered.cost().temporary_bytes < 12 * x.nbytes
+
+
+MEANS = {
+    "of one axis": (lambda x: sliding_window_view(x, 9).mean(-1), (300,)),
+    "of few positions": (lambda x: sliding_window_view(x, 20).mean(-1), (25,)),
+    "every third": (lambda x: sliding_window_view(x, 9)[::3].mean(-1), (301,)),
+    "of the first axis": (lambda x: sliding_window_view(x, 5, axis=0).mean(-1), (40, 30)),
+    "of two axes": (lambda x: sliding_window_view(x, (3, 4)).mean((-1, -2)), (40, 30)),
+    "with steps": (lambda x: sliding_window_view(x, (3, 4))[::2, ::3].mean((-1, -2)), (40, 30)),
+    "of one of two": (lambda x: sliding_window_view(x, (3, 4)).mean(-1), (40, 30)),
+}
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_derivatives_of_means_of_windows(name):
+    means, shape = MEANS[name]
+    x = rng.standard_normal(shape)
+    pulled = grad(lambda x: np.sum(means(x) ** 2))
+    np.testing.assert_allclose(jit(pulled)(x), pulled(x), rtol=1e-12, atol=1e-14)
+
+
+def test_what_all_taps_share_is_stored_once():
+    means, _ = MEANS["of one axis"]
+    schedule = jit(grad(lambda x: np.sum(means(x) ** 2))).lower(np.zeros(3000)).schedule()
+    assert "t0: float64[2992] in the arena" in schedule
