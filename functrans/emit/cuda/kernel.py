@@ -49,17 +49,14 @@ INT32 = np.dtype(np.int32)
 def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
     """The source of a kernel as a function of a thread.
 
-    Its arguments are the error flag (a pointer to int64), the buffers (pointers), and the sizes
-    (int64).
+    Its arguments are the error flag (int64*), the buffers (pointers), and the sizes (int64).
     """
     shape = launch(kernel, grid)
     place = index("team", shape.teams)
     starts: dict[Buffer, Scalar] = {}
     if kernel.team > 1 and shape.teams > 1:
-        starts = {
-            row: Scalar("mul", (place, const(row.count, INDEX)), INDEX)
-            for row in shared_rows(kernel)
-        }
+        for row in shared_rows(kernel):
+            starts[row] = Scalar("mul", (place, const(row.count, INDEX)), INDEX)
     return _Printer(flattened(kernel, starts), shape, grid, place).function(name)
 
 

@@ -76,7 +76,7 @@ def check(function, *given, tolerance=1e-10):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("sizes", [(17, 18), (9, 21), (22, 17)])
+@pytest.mark.parametrize("sizes", [(17, 18), (18, 21), (22, 17)])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("function", [by_softmax, by_hand])
 def test_masks(function, mask, sizes):
