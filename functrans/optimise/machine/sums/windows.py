@@ -92,7 +92,7 @@ def _repeats(eqn: Eqn, producers: Producers) -> bool:
 
 def _sum_of_windows(source: Atom, eqn: Eqn, values: Environment) -> list[Any]:
     """The sums over all positions that see an element: each number is then stored only once."""
-    axes, windows, shape = (eqn.params[name] for name in ("axes", "windows", "shape"))
+    axes, windows, shape = eqn.params["axes"], eqn.params["windows"], eqn.params["shape"]
     positions = eqn.inputs[0].aval.shape[: len(shape)]
     x = values.read(source)
     x = broadcast_to(reshape(x, shape=x.shape[: len(shape)]), shape=positions)
