@@ -53,7 +53,7 @@ _BY_LETTERS: Mapping[tuple[str, ...], tuple[Routine, ...]] = {
     ("h", "b", "sh", "sb"): _PRODUCTS,
     ("s", "d"): (
         *_PRODUCTS,
-        triangles.syrk, triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
+        triangles.trsm, triangles.trsv, moves.lacpy, moves.laset,
         factors.potrf, factors.getrf, factors.getrs, factors.getri,
         factors.geqrf, factors.orgqr, factors.gelqf, factors.orglq,
         spectra.syevd, spectra.gesdd, fourier.rfft, fourier.irfft,

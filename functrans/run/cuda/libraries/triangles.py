@@ -1,4 +1,4 @@
-"""Triangular solves and symmetric products of BLAS, by cuBLAS."""
+"""Triangular solves of BLAS, by cuBLAS."""
 
 from __future__ import annotations
 
@@ -39,21 +39,6 @@ def trsv(
     solve(
         handles.blas, fill_mode(handles, uplo), operation(handles, trans),
         _diagonal(handles, diag), n, a, lda, x, step,
-    )  # fmt: skip
-
-
-def syrk(
-    numbers: Numbers, handles: Handles, workspace: Workspace, arguments: Sequence[Any]
-) -> None:
-    """A triangle of ``C = alpha A A' + beta C``, or with ``A' A``."""
-    uplo, trans, n, k, alpha, a, lda, beta, c, ldc = arguments
-    if n == 0:
-        return
-    multiply = getattr(handles.libraries.cublas, f"{numbers.letter}syrk_64")
-    scales = np.array([alpha, beta], numbers.dtype)
-    multiply(
-        handles.blas, fill_mode(handles, uplo), operation(handles, trans), n, k,
-        scales.ctypes.data, a, lda, scales[1:].ctypes.data, c, ldc,
     )  # fmt: skip
 
 

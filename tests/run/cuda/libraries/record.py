@@ -13,7 +13,7 @@ PATH = Path(__file__).parent / "signatures.json"
 FUNCTIONS = {
     "cublas": """
         create destroy set_stream set_workspace scal_ex_64 strsm_64 dtrsm_64 strsv_64 dtrsv_64
-        ssyrk_64 dsyrk_64 sgeam_64 dgeam_64 strttp dtrttp stpttr dtpttr
+        sgeam_64 dgeam_64 strttp dtrttp stpttr dtpttr
     """,
     "cublasLt": """
         create destroy matmul matmul_algo_get_heuristic matmul_desc_create matmul_desc_destroy

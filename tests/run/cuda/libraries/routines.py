@@ -182,19 +182,6 @@ class Blas(Done):
         apart(flat, whole)
         flat[...] = np.linalg.solve(part if trans.name == "N" else part.T, flat)
 
-    def _syrk_64(self, dtype, uplo, trans, n, k, alpha, a, lda, beta, c, ldc):
-        shape = (n, k) if trans.name == "N" else (k, n)
-        one, result = (
-            self.memory.matrix(a, *shape, lda, dtype),
-            self.memory.matrix(c, n, n, ldc, dtype),
-        )
-        apart(result, one)
-        one = one if trans.name == "N" else one.T
-        alpha, beta = self.number(alpha, dtype), self.number(beta, dtype)
-        whole = alpha * (one @ one.T) + (beta * result if beta != 0 else 0)
-        where = np.triu_indices(n) if uplo.name == "UPPER" else np.tril_indices(n)
-        result[where] = whole[where]
-
     def _geam_64(self, dtype, first, second, m, n, alpha, a, lda, beta, b, ldb, c, ldc):
         shape = (m, n) if first.name == "N" else (n, m)
         one, result = (

@@ -77,16 +77,6 @@ def test_trsv(letter):
         agree(f"{letter}trsv", (uplo, trans, diag, n, a, lda, x, step))
 
 
-@letters
-def test_syrk(letter):
-    for (n, k), uplo, trans, scales in itertools.product(
-        [(0, 3), (1, 1), (5, 3), (3, 17)], (b"U", b"L"), (b"N", b"T"), [(1.0, 0.0), (2.0, 0.5)]
-    ):
-        a, lda = matrix(letter, *((n, k) if trans == b"N" else (k, n)), 1, 3)
-        c, ldc = matrix(letter, n, n, 2)
-        agree(f"{letter}syrk", (uplo, trans, n, k, scales[0], a, lda, scales[1], c, ldc))
-
-
 # ---- moves ---------------------------------------------------------------------------------------
 
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 4), (4, 1), (5, 5), (3, 7), (7, 3)]

@@ -24,7 +24,6 @@ RUNS = {
     test_products.test_a_batch_of_products: [("s",), ("d",), ("sh",), ("sb",)],
     test_linear_algebra.test_trsm: itertools.product("sd", (b"L", b"R")),
     test_linear_algebra.test_trsv: [("s",), ("d",)],
-    test_linear_algebra.test_syrk: [("s",), ("d",)],
     test_linear_algebra.test_lacpy: itertools.product("sd", (b"A", *UPLO)),
     test_linear_algebra.test_laset: itertools.product("sd", (b"A", *UPLO)),
     test_linear_algebra.test_potrf: itertools.product("sd", UPLO),
