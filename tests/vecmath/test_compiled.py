@@ -12,10 +12,11 @@ from functrans.loop.statements import For, Kernel, Store, buffer, load
 from functrans.run.code import loading, native
 from tests.vecmath.reference import DTYPES, apply, random_bits
 
-BINARY = ("atan2", "hypot", "logaddexp", "logaddexp2", "power", "xlogy")
+BINARY = ("atan2", "atan2_derivative", "hypot", "logaddexp", "logaddexp2", "power", "xlogy")
 BINARY += ("beta", "betaln", "boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "kl_div")
 BINARY += ("lgamma_difference", "polygamma_difference", "powm1", "pseudo_huber", "rel_entr")
 FAMILIES = {
+    "atan2_derivative": {"n": 1},
     "bessel_i": {"n": 2, "scaled": True},
     "bessel_j": {"n": 2},
     "bessel_k": {"n": 2, "scaled": True},

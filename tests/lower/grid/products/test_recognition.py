@@ -83,7 +83,7 @@ def test_axes_of_both_operands_are_a_batch():
     ("rows", "columns", "dtype", "side"),
     [
         (4096, 4096, np.float32, 128),
-        (4096, 4096, np.float64, 64),
+        (4096, 4096, np.float64, 128),
         (1000, 700, np.float32, 64),
         (300, 300, np.float32, 32),
         (100_000, 20, np.float32, 32),
