@@ -61,7 +61,7 @@ ROUGH = {"betainc", "betaincinv", "betainccinv"}
 
 
 ROUGHER = {"expm": 1e-12, "expm_frechet": 1e-12}
-"""What SciPy gives in float64 is up to 5e-13 of the largest element off (ours 2e-15), against mpmath."""
+"""What SciPy gives in float64 is up to 5e-13 of the largest element off (ours 2e-15)."""
 
 
 def check(group, backend="native"):
