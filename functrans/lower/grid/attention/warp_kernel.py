@@ -333,9 +333,13 @@ class _Kernel:
 
     def _hand_over(self, thread: Scalar) -> list[Statement]:
         """A thread's sums of weights, for the threads that share its queries."""
+        # (no copy is under way when a block ends)
         return [
-            self._shared_part(thread, row, load(self.own_totals, (thread, as_index(number))))
-            for number, row in enumerate(self.tiles.own_rows(thread))
+            *([Await(0)] if self.ahead else []),
+            *(
+                self._shared_part(thread, row, load(self.own_totals, (thread, as_index(number))))
+                for number, row in enumerate(self.tiles.own_rows(thread))
+            ),
         ]
 
     def _result(self, thread: Scalar) -> list[Statement]:
