@@ -144,9 +144,9 @@ def test_operands_in_pieces_of_16_bytes_are_copied(m, n, k, dtype):
 COPIED_FORMS = {
     "transposed left": (lambda x, y: x.T @ y, (48, 16), (48, 8)),
     "transposed right": (lambda x, y: x @ y.T, (9, 48), (18, 48)),
-    "both transposed": (lambda x, y: x.T @ y.T, (32, 16), (18, 32)),
+    "both transposed": (lambda x, y: x.T @ y.T, (32, 16), (24, 32)),
     "transposed result": (lambda x, y: (x @ y).T, (9, 24), (24, 40)),
-    "batch": (lambda x, y: np.einsum("bij,bjk->bik", x, y), (2, 9, 24), (2, 24, 16)),
+    "batch": (lambda x, y: x @ y, (2, 9, 24), (2, 24, 16)),
     "common operand": (lambda x, y: x @ y, (2, 9, 24), (24, 16)),
     "part of an array": (lambda x, y: x[1:, 8:32] @ y[:, 16:40], (10, 40), (24, 56)),
     "in the other order": (lambda x, y: x[::-1] @ y, (10, 48), (48, 16)),
@@ -367,7 +367,7 @@ def test_sizes_that_are_multiples_share_a_kernel():
 
     assert text(4099, 6003, 8003) == text(4103, 6007, 8007)
     wide = text(4096, 6144, 8000)
-    assert wide == text(4224, 6144, 8000 + 128)
+    assert wide == text(2048, 6144, 8000)  # the number of terms is a constant here
     assert "copy(" in wide
 
 
