@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -203,7 +204,10 @@ def attempt(seed: int, number: int, folder: Path) -> tuple[str, str] | None:
         words = f"{type(error).__name__}: {str(error)[:600]}"
         return words, f"# forms: {forms}\n# changes: {done}\n{text[text.index('def num') :]}"
     finally:
-        sys.modules.pop(name, None)
+        # what its changes have entered has its sizes, and must not be another module's
+        entered = [each for each in sys.modules if re.fullmatch(r"late\d+", each)]
+        for each in (name, *entered):
+            sys.modules.pop(each, None)
     return None
 
 
