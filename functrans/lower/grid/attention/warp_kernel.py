@@ -29,7 +29,7 @@ import numpy as np
 
 from functrans.loop import fragments
 from functrans.loop.fragments import ROWS, WARP
-from functrans.loop.grid import AttentionTile, Grid
+from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index, combine_pairwise
 from functrans.loop.scalar import BOOL, Scalar, const, convert, fast_exp, minimum, where
 from functrans.loop.simplify import Simplifier
@@ -67,22 +67,14 @@ def in_registers(attention: Attention, grid: Grid, simplify: Simplifier) -> Root
     if product is None or halves is None or attention.widest != SINGLE:
         return None
     values, weighted = halves
+    if product.terms % fragments.terms(weighted.dtype):
+        return None
     of = attention._replace(product=product, values=values, weighted=weighted)
-    fitting = [tile for tile in grid.warp_attention_tiles if _fits(tile, of, grid)]
-    work = product.terms + extents(values.columns)
-    tile = chosen_tile(fitting, of.pairs, work, grid)
-    return None if tile is None else _Kernel(of._replace(tile=tile), simplify).root()
-
-
-def _fits(tile: AttentionTile, of: Attention, grid: Grid) -> bool:
-    """Whether a tile has room for the operands, and a thread for its sums."""
-    terms, columns = of.product.terms, -(-extents(of.values.columns) // ROWS) * ROWS
-    more = padding(of.weighted.dtype, tile)
-    halves = (tile.queries + tile.keys) * (terms + more) + tile.keys * (columns + more)
-    halves += tile.queries * (tile.keys + more)
-    shared = 2 * halves + 4 * tile.queries * (SHARING + 2)
-    fragments_of_terms = terms % fragments.terms(of.weighted.dtype) == 0
-    return fragments_of_terms and shared <= grid.largest_shared and 2 * columns <= grid.registers
+    tiles = grid.warp_attention_tiles
+    kernels = {tile: _Kernel(of._replace(tile=tile), simplify) for tile in tiles}
+    fitting = [tile for tile, kernel in kernels.items() if kernel.fits(grid)]
+    tile = chosen_tile(fitting, of.pairs, product.terms + extents(values.columns), grid)
+    return None if tile is None else kernels[tile].root()
 
 
 class _Tiles(PairTiles):
@@ -151,6 +143,13 @@ class _Kernel:
         self.own_totals = tiles.own("totals", of.total.dtype, 2)
         self.parts = tiles.shared("parts", SINGLE, rows, SHARING)
         self.weights = tiles.shared("weights", half, rows, of.tile.keys + padding(half, of.tile))
+
+    def fits(self, grid: Grid) -> bool:
+        """Whether tiles fit into shared memory, and sums into a thread's registers."""
+        private = {*self.tiles.private}
+        shared = sum(row.nbytes for row in self.tiles.scratch if row not in private)
+        own = self.sums.nbytes // self.of.tile.threads
+        return shared <= grid.largest_shared and own <= grid.registers
 
     def root(self) -> Root:
         """The root of the kernel."""
