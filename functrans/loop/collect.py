@@ -19,7 +19,8 @@ import numpy as np
 
 from functrans.loop import panels
 from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
-from functrans.loop.dealing import check_rounds
+from functrans.loop.dealing import check_rounds, own_elements
+from functrans.loop.decisions import Decisions
 from functrans.loop.domain import (
     LARGEST,
     NONE_KNOWN,
@@ -31,6 +32,7 @@ from functrans.loop.domain import (
     aligned,
     broadcast,
     full_range,
+    is_within,
 )
 from functrans.loop.durations import LONGEST, duration, durations, extent_of
 from functrans.loop.reshaping import as_in_kernel
@@ -67,6 +69,8 @@ class Accesses:
     footprint : callable
         Returns what library routines read and write.
     scenario : Scenario
+    decisions : Decisions, optional
+        Those of the kernels before this one.
     in_memory : mapping of Buffer to int
         Known values in its buffers: the trip counts of earlier loops.
     """
@@ -79,6 +83,7 @@ class Accesses:
         footprint: Footprint,
         scenario: Scenario,
         in_memory: Mapping[Buffer, int] = NONE_KNOWN,
+        decisions: Decisions | None = None,
     ) -> None:
         self.kernel = kernel
         self.footprint = footprint
@@ -92,8 +97,8 @@ class Accesses:
         """The extents of the enclosing loops."""
         self.spans: list[int] = []
         self.clock = 0
-        self.decided: dict[Scalar, bool] = {}
-        """The values of unknown conditions, so that equal conditions have equal values."""
+        self.decisions = decisions or Decisions(scenario.branches)
+        self.arguments = dict(zip(kernel.buffers, buffers, strict=False))
         self.owners = {row: np.full(row.count, -1) for row in kernel.dealt}
         self.mask: Array | None = None
         self.thread: Array | None = None
@@ -151,8 +156,10 @@ class Accesses:
             case Let() | Assign():
                 self._read(statement.values)
                 values = [self.values(value) for value in statement.values]
-                for target, value in zip(statement.targets, values, strict=True):
-                    value = self._chosen(target, value)
+                for number, target in enumerate(statement.targets):
+                    value = self._chosen(target, values[number])
+                    if isinstance(value, Unknown):
+                        self.decisions.define(target, statement.values[number], self.arguments)
                     if isinstance(statement, Assign) and target not in self.values.bound:
                         raise Fault(f"the local {target.attribute[0]} was not declared")
                     self.values.bind(target, value)
@@ -288,9 +295,7 @@ class Accesses:
         outer, clock = self.mask, self.clock
         if isinstance(condition, Unknown):
             self.uncertain = True
-            branches = self.scenario.branches
-            guess = branches[len(self.decided) % len(branches)]
-            holds_here = self.decided.setdefault(statement.condition, guess)
+            holds_here = self.decisions(statement.condition, self.arguments)
         for body, wanted in ((statement.body, True), (statement.otherwise, False)):
             self.clock += 1
             if isinstance(condition, Unknown):
@@ -458,9 +463,9 @@ class Accesses:
                 # it may be any element
                 value = along(extra, np.arange(value.low, value.high + 1, dtype=int), extra + 1)
                 extra += 1
-            elif inside and not _is_within(value, extent):
+            elif inside and not is_within(value, extent):
                 used = value if mask is None else masked_by(value, mask)
-                if not _is_within(used, extent):
+                if not is_within(used, extent):
                     raise Fault(
                         f"index {axis} of {one} goes from {used.min()} to {used.max()}, "
                         f"and the extent is {extent}"
@@ -489,12 +494,5 @@ class Accesses:
             raise Fault(f"{one} is private to threads, and all of a team touch it")
         arrays = broadcast(elements, self.thread, np.asarray(True) if mask is None else mask)
         where, thread = (each[arrays[2]] for each in arrays[:2])
-        owners = self.owners[one]
-        unowned = owners[where] < 0
-        owners[where[unowned]] = thread[unowned]
-        if (owners[where] != thread).any():
+        if not own_elements(self.owners[one], where, thread):
             raise Fault(f"{one} is private to threads, and one touches what is another's")
-
-
-def _is_within(values: Array, extent: int) -> bool:
-    return not values.size or bool(0 <= values.min() and values.max() < extent)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from functrans.loop.domain import Fault
 from functrans.loop.statements import For, Reduce
 
@@ -16,3 +20,15 @@ def check_rounds(statement: For | Reduce, extent: int) -> None:
     rounds, lanes = statement.rounds, statement.lanes
     if rounds and not (rounds - 1) * lanes < extent <= rounds * lanes:
         raise Fault(f"{extent} iterations in {lanes} lanes are not {rounds} rounds")
+
+
+def own_elements(
+    owners: np.ndarray[Any, Any], elements: np.ndarray[Any, Any], threads: np.ndarray[Any, Any]
+) -> bool:
+    """Record which thread touches each of some elements; returns whether it is always the same.
+
+    ``owners`` has the thread of each element of a row, or -1; it is changed.
+    """
+    unowned = owners[elements] < 0
+    owners[elements[unowned]] = threads[unowned]
+    return bool((owners[elements] == threads).all())

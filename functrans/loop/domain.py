@@ -268,3 +268,8 @@ def _range_of(node: Scalar, args: Sequence[Value]) -> Unknown:
     if result is None or result[0] < whole.low or result[1] > whole.high:
         return whole
     return Unknown(*result)
+
+
+def is_within(values: np.ndarray[Any, Any], extent: int) -> bool:
+    """Whether all values are indices of an axis of some extent."""
+    return not values.size or bool(0 <= values.min() and values.max() < extent)

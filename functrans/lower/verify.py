@@ -15,6 +15,7 @@ import numpy as np
 from functrans.errors import PlanError
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses
+from functrans.loop.decisions import Decisions
 from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.durations import LONGEST
 from functrans.loop.footprints import footprint
@@ -86,6 +87,7 @@ class _Plan:
     def __init__(self, plan: Plan, scenario: Scenario) -> None:
         self.plan = plan
         self.scenario = scenario
+        self.decisions = Decisions(scenario.branches)
         self.too_large = 0
         self.temporaries = list(plan.offsets)
         self.starts = np.array(list(plan.offsets.values()), np.int64)
@@ -154,7 +156,9 @@ class _Plan:
         try:
             sizes = (*step.sizes, *turns)
             counts = {inner: self.counts[x] for inner, x in own.items() if x in self.counts}
-            accesses = Accesses(step.kernel, step.buffers, sizes, footprint, self.scenario, counts)
+            accesses = Accesses(
+                step.kernel, step.buffers, sizes, footprint, self.scenario, counts, self.decisions
+            )
             before = {inner: self.written[outer] for inner, outer in own.items()}
             after = verify_kernel(accesses, before)
             self.uncertain |= accesses.uncertain

@@ -5,6 +5,7 @@ import pytest
 
 from functrans.loop.access import Scenario
 from functrans.loop.collect import Accesses
+from functrans.loop.decisions import Decisions
 from functrans.loop.domain import Fault, TooLarge
 from functrans.loop.footprints import footprint
 from functrans.loop.nodes import INDEX, bounded, guard, index
@@ -254,6 +255,39 @@ def test_branches_that_depend_on_data():
     run([both, use], [X, Y, Z], [X], scenario=Scenario(None, (True,)))
     with pytest.raises(Fault, match="y"):
         run([both, use], [X, Y, Z], [X], scenario=Scenario(None, (False,)))
+
+
+TRUTH = local(np.dtype(bool), "truth")
+WHERE_TRUE = [
+    [If(load(X, (J,)) > 0, (Store(Z, (J,), load(Y, (J,))),))],
+    [Let((TRUTH,), (load(X, (J,)) > 0,)), If(TRUTH, (Store(Z, (J,), load(Y, (J,))),))],
+]
+"""Reading Y where X is positive, directly and by a local."""
+
+
+@pytest.mark.parametrize("where", WHERE_TRUE, ids=["directly", "by a local"])
+@pytest.mark.parametrize("branches", [(True, False), (False, True), (False,), (True,)])
+def test_a_condition_is_the_same_in_the_next_kernel(branches, where):
+    """It is the second one of the first kernel, which reads it under another index."""
+    flags, condition = buffer("flags", F8, (10,)), buffer("condition", F8, (10,))
+    one, decisions, scenario = const(1, F8), Decisions(branches), Scenario(None, branches)
+    first = loop(
+        K,
+        [
+            If(load(flags, (K,)) > 0, (Store(Z, (K,), one),)),
+            If(load(condition, (9 - K,)) > 0, (Store(Y, (K,), one),)),
+        ],
+    )
+
+    def after(body, own, given, written):
+        kernel = Kernel(tuple(own), 0, (body,), ())
+        accesses = Accesses(kernel, given, (), footprint, scenario, decisions=decisions)
+        return verify(accesses, dict(zip(own, written, strict=True)))
+
+    full, empty = np.ones(10, bool), np.zeros(10, bool)
+    given = [flags, condition, Y, Z]
+    written = after(first, given, given, [full, full, empty, empty])
+    after(loop(J, where), [X, Y, Z], [condition, Y, Z], [full, written[Y], empty])
 
 
 def test_loops_that_end_when_data_say_so():
