@@ -67,7 +67,6 @@ def test_other_products_stay(end):
 def scan_of(body, operands, inputs, n_consts, length=20, results="r"):
     n_carry = len(results.split(", "))
     params = f"body=body, length={length}, reverse=False, n_consts={n_consts}, n_carry={n_carry}"
-    params += ", unroll=1"
     text = f"{{ {inputs} ->\n {results} = scan[{params}] {operands}\n return {results} }}"
     return graph(text, body=graph(body))
 
