@@ -60,13 +60,10 @@ class Accesses:
 
     Parameters
     ----------
-    kernel : Kernel
     buffers : sequence of Buffer
         The arguments for the kernel's buffers.
-    sizes : sequence of int
     footprint : callable
         Returns what library routines read and write.
-    scenario : Scenario
     in_memory : mapping of Buffer to int
         Known values in its buffers: the trip counts of earlier loops.
     """
