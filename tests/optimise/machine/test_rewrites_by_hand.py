@@ -87,8 +87,8 @@ def test_steps_multiply_with_the_transpose():
     assert inner.params["contract"][0] == (0,)
 
 
-@pytest.mark.parametrize(("n", "length"), [(8, 20), (20, 4)])
-def test_small_matrices_and_few_steps_are_not_worth_it(n, length):
+@pytest.mark.parametrize(("n", "length"), [(8, 20), (20, 4), (256, 20)])
+def test_small_and_large_matrices_and_few_steps_are_not_worth_it(n, length):
     made = scan_of(STEP.format(n=n), "w h", f"w:f64[{n},{n}], h:f64[{n}]", 1, length)
     assert rewritten(columns_first, made) == made
 
