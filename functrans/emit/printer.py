@@ -60,7 +60,6 @@ class Printer:
 
     Parameters
     ----------
-    kernel : Kernel
     taken : iterable of str
         Names that no variable may have, besides Python's keywords.
     """

@@ -17,10 +17,8 @@ def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> st
 
     Parameters
     ----------
-    plan : Plan
     kernels : dict of Kernel to str
         The names of the kernels' functions.
-    name : str
     """
     parameters = [f"in{i}" for i in range(len(plan.inputs))]
     parameters += [f"out{i}" for i in range(len(plan.outputs))]

@@ -11,6 +11,7 @@ from functrans.api.mapping import vmap
 from functrans.api.progress import bar
 from functrans.api.recompute import checkpoint
 from functrans.errors import AxisSizeError, CarryError
+from functrans.ir.graph import Graph
 from functrans.ir.types import Aval, describe
 from functrans.lax.staging import (
     Body,
@@ -24,8 +25,11 @@ from functrans.lax.staging import (
     staged,
     steady,
 )
-from functrans.ops.arrays.shape import concatenate
+from functrans.ops.arrays.shape import concatenate, read_along, stack
+from functrans.ops.arrays.structural import reshape
+from functrans.ops.control.layout import cut
 from functrans.ops.control.scan import scan_p
+from functrans.trace.stage import replay
 from functrans.trace.tracer import Tracer
 from functrans.tracebacks import boundary
 from functrans.transform.variance import variance
@@ -68,9 +72,9 @@ def scan(
         Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
         same.
     unroll : int or bool, optional
-        The number of steps in one iteration of the compiled loop: the body is repeated, which saves
-        loop overhead but takes longer to compile. True or 0 unrolls all steps. Results are the
-        same.
+        True, 0, or the number of steps or more: the steps are written one after the other instead
+        of as a loop, which is faster for a few short steps. Smaller numbers have no effect, since
+        several steps in one iteration are no faster.
     checkpoint_every : int, optional
         For the backward pass, store only the carry of every n-th step, and recompute the steps
         between. With the square root of the number of steps, memory is proportional to that root.
@@ -170,11 +174,13 @@ def scan_for(
 
     body, start = carried(stage_with, first, what)
     (graph,), captures = closed([body], [body.graph])
-    results = scan_p(
-        *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
-        n_consts=len(captures), n_carry=len(start),
-        unroll=_steps_at_once(unroll, steps),
-    )  # fmt: skip
+    if 0 < steps and _is_whole(unroll, steps):
+        results = _one_by_one(graph, captures, start, rows.leaves, steps, reverse)
+    else:
+        results = scan_p(
+            *captures, *start, *rows.leaves, body=graph, length=steps, reverse=reverse,
+            n_consts=len(captures), n_carry=len(start),
+        )  # fmt: skip
     results = apart(results, [*captures, *start, *rows.leaves])
     return (
         first.structure.unflatten(results[: len(start)]),
@@ -193,11 +199,26 @@ def check_unroll(unroll: Any) -> None:
         )
 
 
-def _steps_at_once(unroll: int | bool, steps: int) -> int:
-    if unroll is False or (isinstance(unroll, np.bool_) and not unroll):
-        return 1
-    every = unroll is True or isinstance(unroll, np.bool_) or unroll == 0
-    return max(steps, 1) if every else int(unroll)
+def _is_whole(unroll: int | bool, steps: int) -> bool:
+    """Whether all steps are unrolled."""
+    if isinstance(unroll, (bool, np.bool_)):
+        return bool(unroll)
+    return unroll == 0 or unroll >= steps > 1
+
+
+def _one_by_one(
+    body: Graph, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], steps: int,
+    reverse: bool,
+) -> list[Any]:  # fmt: skip
+    """The results of a scan, step after step."""
+    stacks: list[Sequence[Any]] = []
+    for i in reversed(range(steps)) if reverse else range(steps):
+        row = (reshape(read_along(x, 0, i, 1), shape=x.shape[1:]) for x in xs)
+        carry, ys = cut(replay(body, [*consts, *carry, *row]), len(carry))
+        stacks.append(ys)
+    if reverse:
+        stacks.reverse()
+    return [*carry, *(stack(list(each), axis=0) for each in zip(*stacks, strict=True))]
 
 
 def _described(value: Any) -> str:

@@ -51,7 +51,6 @@ class Region(NamedTuple):
         The position of the argument of the call that is its address.
     rows, columns, leading : Array
         Its extents, and the distance of its columns in elements.
-    reads, writes : bool
     triangle : {"A", "U", "L"}
         All of it, or the diagonal and the elements above or below it.
     offset : Array
@@ -74,7 +73,6 @@ class Access:
 
     Parameters
     ----------
-    buffer : Buffer
     elements : Array
         Their offsets in the buffer; an axis for each enclosing loop.
     mask : Array or None
@@ -83,7 +81,6 @@ class Access:
         The time of the access in the first iterations.
     spans : tuple of int
         For each enclosing loop, how much later the access is in the next iteration.
-    writes : bool
     certain : bool
         Whether exactly these elements are accessed; otherwise, one of them, depending on data.
     atomic : str or None
@@ -156,10 +153,8 @@ class IndependentLoop(NamedTuple):
 
     Parameters
     ----------
-    loop : For
     extents : tuple of int
         The extents of the enclosing loops, and its own.
-    accesses : list of Access
     """
 
     loop: For

@@ -15,7 +15,6 @@ class Coefficients:
 
     Parameters
     ----------
-    index : Scalar
     varying : set of Scalar
         Locals whose values differ between the iterations.
     """
@@ -96,7 +95,6 @@ def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
 
     Parameters
     ----------
-    expression : Scalar
     sizes : sequence of int, optional
         The sizes with which a kernel is called; without them, any.
     """

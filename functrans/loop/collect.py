@@ -62,13 +62,10 @@ class Accesses:
 
     Parameters
     ----------
-    kernel : Kernel
     buffers : sequence of Buffer
         The arguments for the kernel's buffers.
-    sizes : sequence of int
     footprint : callable
         Returns what library routines read and write.
-    scenario : Scenario
     decisions : Decisions, optional
         Those of the kernels before this one.
     in_memory : mapping of Buffer to int

@@ -46,7 +46,6 @@ class Function:
 
     Parameters
     ----------
-    parameters : tuple of Scalar
     result : Scalar
         Its leaves are parameters and constants.
     name : str

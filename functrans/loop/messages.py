@@ -29,7 +29,6 @@ class Message(NamedTuple):
     ----------
     kind : str
         ``allreduce``, ``allgather``, ``reducescatter``, ``alltoall``, ``sendrecv`` or ``rank``.
-    operation : str
     code : str
         The elements' dtype in NumPy's notation: ``f8``.
     link : str

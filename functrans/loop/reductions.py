@@ -65,11 +65,8 @@ def lower_folds(
 
     Parameters
     ----------
-    expressions : sequence of Scalar
     lanes : int
         The numbers in a vector register; 1 inside of a vector loop.
-    simplify : Simplifier
-    target : Target
     """
     statements: list[Statement] = []
     current = list(expressions)

@@ -27,12 +27,7 @@ Position = tuple[Scalar, ...]
 
 
 class Relocation:
-    """Inlines the statements of an inner graph, on the buffers of the enclosing graph.
-
-    Parameters
-    ----------
-    simplify : Simplifier
-    """
+    """Inlines the statements of an inner graph, on the buffers of the enclosing graph."""
 
     def __init__(self, simplify: Simplifier) -> None:
         self.simplify = simplify

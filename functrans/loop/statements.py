@@ -129,9 +129,6 @@ class For:
 
     Parameters
     ----------
-    index : Scalar
-    start, stop : Scalar
-    body : tuple of statements
     lanes : int
         The number of iterations that are executed at once, as vectors (1: a plain loop). The
         iterations must be independent.
@@ -210,9 +207,6 @@ class While:
 
     Parameters
     ----------
-    prepare : tuple of statements
-    condition : Scalar
-    body : tuple of statements
     most : int or None
         An upper bound on the number of iterations, if it is known.
     """

@@ -33,7 +33,6 @@ def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, 
 
     Parameters
     ----------
-    accesses : Accesses
     written : mapping of Buffer to array of bool
         The elements that have been written before.
 

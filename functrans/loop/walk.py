@@ -197,7 +197,6 @@ def rebuilt(
 
     Parameters
     ----------
-    statement : Statement
     body : callable
         Rewrites the statements inside.
     values, indices : callable

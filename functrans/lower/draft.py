@@ -22,8 +22,6 @@ class Draft:
 
     Parameters
     ----------
-    target : Target
-    graph : Graph
     inputs : tuple of Buffer
         The buffers of the graph's inputs.
     lower : callable
@@ -38,16 +36,12 @@ class Draft:
         The operations of the graph if each element of each value is computed once.
     selected : RootBuilder
         The roots, before any is split.
-    roots : tuple of Root
     loops : tuple of Loop
         The loops that the roots share.
-    nests : tuple of Nest
     work : int
         The operations of all nests.
     homes : dict
         For outputs that overwrite an input, that input.
-    steps : tuple of Step
-    plan : Plan
     """
 
     target: Target

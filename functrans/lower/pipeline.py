@@ -367,7 +367,6 @@ def plan(
 
     Parameters
     ----------
-    graph : Graph
     target : Target
         The machine to compile for.
     donated : sequence of int
@@ -438,7 +437,6 @@ class _Inner:
 
     Parameters
     ----------
-    target : Target
     *known : Inner
         The results for the first ones, if they have been lowered before.
     """

@@ -44,10 +44,8 @@ class Step:
 
     Parameters
     ----------
-    kernel : Kernel
     buffers : tuple of Buffer
         The program's buffers with which it is called.
-    sizes : tuple of int
     extent : int
         The range of the kernel's parallel loop; 0 if it has none.
     work : int
@@ -109,7 +107,6 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
 
     Parameters
     ----------
-    steps : sequence of Step
     depth : int
         The number of loops around all of them.
     """
@@ -133,7 +130,6 @@ def called(
 
     Parameters
     ----------
-    steps : sequence of Step and Repeat
     holds : callable, optional
         Returns the bool in a buffer, after the step that stores it; needed for loops with an exit.
     turns : tuple of int

@@ -25,8 +25,6 @@ def equations_of_steps(
 
     Parameters
     ----------
-    graph : Graph
-    target : Target
     donated : sequence of int
         As for `functrans.lower.pipeline.plan`.
 

@@ -56,7 +56,6 @@ def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
 
     Parameters
     ----------
-    plan : Plan
     in_part : sequence of int
         The numbers of the outputs that need not be written completely.
 

@@ -39,7 +39,6 @@ class Dependent(NamedTuple):
 
     Parameters
     ----------
-    aval : Aval
     pattern : sparse matrix of bool, optional
         None if it depends on no element of the inputs.
     value : array, optional

@@ -198,7 +198,6 @@ RANGES: dict[str, Range] = {
     "type": _one_of(1, 2, 3, 4),
     "unique": _truth,
     "unit_diagonal": _truth,
-    "unroll": _at_least(1),
     "upper": lambda value, given: _whole(value, 0, given.avals[0].shape[-2]),
     "windows": _each(_window),
     "x_labels": _labels,

@@ -40,7 +40,6 @@ from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
 from functrans.optimise.machine.scan_motion import move_out_of_scans
-from functrans.optimise.machine.scan_unrolling import none_is_to_be_unrolled, unroll_scans
 from functrans.optimise.machine.sums.distribution import distribute_sums
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.triangular_factors import write_out_triangles
@@ -143,8 +142,6 @@ FOR_CORES = Passes(
         Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
         Pass(swap_products, "before layouts, which absorb the transposes"),
         Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
-        Pass(unroll_scans, "after code motion, which needs single steps as they were written",
-             none_is_to_be_unrolled),
         Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
         Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),
         Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),

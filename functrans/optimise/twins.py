@@ -117,13 +117,7 @@ class _Numbering:
 
 
 class _Comparison:
-    """Whether a large loop computes everything that a small one does.
-
-    Parameters
-    ----------
-    numbering : _Numbering
-    small, large : Loop
-    """
+    """Whether a large loop computes everything that a small one does."""
 
     def __init__(self, numbering: _Numbering, small: Loop, large: Loop) -> None:
         self.numbering = numbering

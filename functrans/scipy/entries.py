@@ -20,6 +20,7 @@ from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
 from functrans.trace.asking import Condition, let_ask
+from functrans.trace.patch import enter_late
 from functrans.trace.source import is_installed
 
 Function = Callable[..., Any]
@@ -55,6 +56,8 @@ def of_scipys(module: str, name: str) -> Any:
         return found
 
     def traced(*args: Any, **kwargs: Any) -> Any:
+        # what the function calls may be ours, also where NumPy is not patched
+        enter_late()
         return _by_source(found, args, kwargs)
 
     @wraps(found)

@@ -8,16 +8,17 @@ FROM_SOURCE = {
     "cluster.vq": "whiten",
     "constants": "convert_temperature lambda2nu nu2lambda",
     "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
-    "ndimage": "extrema histogram labeled_comprehension maximum maximum_position median minimum "
-    "minimum_position standard_deviation variance vectorized_filter",
+    "ndimage": "center_of_mass extrema gaussian_gradient_magnitude gaussian_laplace histogram "
+    "labeled_comprehension laplace maximum maximum_position median minimum minimum_position "
+    "standard_deviation variance vectorized_filter",
     "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "
     "ellip ellipap ellipord findfreqs firwin firwin2 freqs freqs_zpk freqz_sos freqz_zpk gammatone "
     "gauss_spline group_delay hilbert hilbert2 iircomb iirdesign iirfilter iirnotch iirpeak lp2bp "
-    "lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk minimum_phase normalize "
-    "order_filter qspline1d resample residue residuez sos2tf sos2zpk sosfreqz square ss2tf ss2zpk "
-    "tf2sos tf2ss tf2zpk vectorstrength wiener zpk2sos zpk2ss zpk2tf",
+    "lp2bp_zpk lp2bs lp2bs_zpk lp2hp lp2hp_zpk lp2lp lp2lp_zpk medfilt minimum_phase normalize "
+    "order_filter qspline1d resample residue residuez sos2tf sos2zpk sosfiltfilt sosfreqz square "
+    "ss2tf ss2zpk tf2sos tf2ss tf2zpk vectorstrength wiener zpk2sos zpk2ss zpk2tf",
     "signal.windows": "chebwin dpss general_cosine general_hamming kaiser kaiser_bessel_derived "
     "taylor",
     "sparse.csgraph": "laplacian",
@@ -29,7 +30,7 @@ FROM_SOURCE = {
     "kstat kstatvar kurtosistest levene lmoment median_test mode mood normaltest obrientransform "
     "page_trend_test percentileofscore probplot quantile ranksums relfreq scoreatpercentile "
     "sigmaclip skewtest somersd spearmanrho theilslopes tmax tmean tmin tsem tstd "
-    "ttest_ind_from_stats tvar yeojohnson_llf",
+    "ttest_ind_from_stats tvar yeojohnson_llf zscore",
     "stats.contingency": "chi2_contingency expected_freq",
     "stats.qmc": "geometric_discrepancy scale",
 }

@@ -21,7 +21,6 @@ class Axis(NamedTuple):
 
     Parameters
     ----------
-    name : str
     size : int
         The number of lanes.
     lane : Tracer

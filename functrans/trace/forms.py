@@ -33,7 +33,6 @@ class Form(NamedTuple):
 
     Parameters
     ----------
-    primitive : Primitive
     numpy : callable
         The NumPy function that computes it.
     aval : Aval

@@ -35,10 +35,7 @@ def enter(trace: Trace) -> None:
     if not config.patch_numpy:
         asking.restore()
         return
-    loaded = sys.modules
-    for name in [name for name in protocols.late if name in loaded and is_imported(name)]:
-        with importing:
-            protocols.late.pop(name, _do_nothing)()
+    enter_late()
     with _changing:
         if len(_patched) < len(protocols.replacements):
             for module in protocols.replacements.keys() - _patched.keys():
@@ -50,6 +47,14 @@ def enter(trace: Trace) -> None:
         for (owner, name), (_, ours) in protocols.replaced_methods.items():
             setattr(owner, name, ours)
         asking.exchange()
+
+
+def enter_late() -> None:
+    """Enter the replacements for modules that have been imported since this was last called."""
+    loaded = sys.modules
+    for name in [name for name in protocols.late if name in loaded and is_imported(name)]:
+        with importing:
+            protocols.late.pop(name, _do_nothing)()
 
 
 def _do_nothing() -> None:

@@ -80,7 +80,6 @@ def stage(
     ----------
     function : callable
         Takes one tracer for each aval; returns a flat sequence of arrays and tracers.
-    avals : sequence of Aval
     kind : str
         The name of the transform, for error messages.
     values : sequence, optional

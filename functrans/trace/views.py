@@ -29,7 +29,6 @@ class View:
 
     Parameters
     ----------
-    base : Tracer
     read : callable
         Maps the base to the view.
     write : callable, None or `UNCERTAIN`

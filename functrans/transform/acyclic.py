@@ -205,7 +205,7 @@ def _one_by_one(products: Any, how: Substitution) -> Any:
     body = rewrite(_step, (Aval(products.shape, products.dtype), position, position))
     _, edges = scan_p(
         products, how.leaves, how.neighbours, body=body, length=len(how.leaves), reverse=False,
-        n_consts=0, n_carry=1, unroll=1,
+        n_consts=0, n_carry=1,
     )  # fmt: skip
     return edges
 

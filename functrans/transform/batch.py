@@ -70,7 +70,6 @@ def batch_graph(
 
     Parameters
     ----------
-    graph : Graph
     axes : tuple of int or None
         The mapped axis of each input.
     size : int

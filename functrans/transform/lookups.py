@@ -41,7 +41,6 @@ def with_offsets(
 
     Parameters
     ----------
-    graph : Graph
     tables : sequence of int
         The inputs that are tables.
     names : sequence of str

@@ -43,7 +43,6 @@ def transpose_graph(
 
     Parameters
     ----------
-    graph : Graph
     linear : tuple of bool
         For each input, whether the outputs are linear in it.
     given : tuple of bool, optional

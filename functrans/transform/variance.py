@@ -51,7 +51,6 @@ def explicit(
 
     Parameters
     ----------
-    graph : Graph
     varying : sequence of bool
         Which inputs vary.
     axis : dict

@@ -43,7 +43,7 @@ def test_several_results_of_one_equation(times):
     body = graph("{ c:f64[], x:f64[] ->\n d = add c x\n e = multiply d 2.0\n return d, e }")
     made = graph(
         """{ a:f64[], xs:f64[3] ->
-        b, s = scan[body=body, length=3, reverse=False, n_consts=0, n_carry=1, unroll=1] a xs
+        b, s = scan[body=body, length=3, reverse=False, n_consts=0, n_carry=1] a xs
         return s, b }""",
         body=body,
     )

@@ -7,12 +7,11 @@ from functrans.loop.target import CPU
 from functrans.lower.grid.target import CUDA
 from functrans.optimise import checks
 from functrans.optimise.grid.passes import PASSES
-from functrans.optimise.machine.scan_unrolling import none_is_to_be_unrolled
 from functrans.optimise.passes import FOR_CORES, SIMPLIFICATION
 from tests.ir.written import graph
 from tests.targets import target
 
-SCAN = "body=body, length=3, reverse=False, n_consts=2, n_carry=1, unroll=1"
+SCAN = "body=body, length=3, reverse=False, n_consts=2, n_carry=1"
 BODY = "{ a:f64[], b:f64[], c:f64[] ->\n d = add a b\n e = multiply c d\n return e }"
 TRANSPOSED = "dot_general[contract=((0, 2), (0, 1)), batch=((), ())]"
 
@@ -25,10 +24,6 @@ BROKEN = {
     checks.is_real: "{ x:c128[3] ->\n a = exp x\n return a }",
     checks.contractions_fit: (
         f"{{ x:f64[20,30,40], y:f64[20,40,50] ->\n z = {TRANSPOSED} x y\n return z }}"
-    ),
-    none_is_to_be_unrolled: (
-        f"{{ x:f64[], y:f64[] ->\n z = scan[{SCAN.replace('unroll=1', 'unroll=2')}] x x y\n"
-        " return z }"
     ),
 }
 

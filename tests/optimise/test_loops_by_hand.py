@@ -12,7 +12,7 @@ A, B, XS = np.float64(2.0), np.float64(-0.5), np.array([1.0, 0.5, -2.0])
 
 
 def scan(n_consts, n_carry, body="body"):
-    rest = f"length=3, reverse=False, n_consts={n_consts}, n_carry={n_carry}, unroll=1"
+    rest = f"length=3, reverse=False, n_consts={n_consts}, n_carry={n_carry}"
     return f"scan[body={body}, {rest}]"
 
 

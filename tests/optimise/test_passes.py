@@ -9,7 +9,7 @@ from functrans.optimise.simplification import fold_constants, inline, merge_equa
 from tests.ir.written import graph, is_graph
 
 X = np.array([0.5, -1.0, 2.0])
-SCAN = "body=body, length=3, reverse=False, n_consts=0, n_carry=1, unroll=1"
+SCAN = "body=body, length=3, reverse=False, n_consts=0, n_carry=1"
 
 
 # -- common subexpressions -------------------------------------------------------------------------

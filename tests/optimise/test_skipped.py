@@ -120,10 +120,6 @@ FUNCTIONS = {
         lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), None), h, xs)[0],
         *RECURRENT,
     ),
-    "unroll_scans": (
-        lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), h), h, xs, unroll=2)[1],
-        *RECURRENT,
-    ),
     "pack_before_loops": (
         lambda w, h: lax.scan(lambda h, _: (np.tanh(h @ w), None), h, None, 9)[0],
         drawn(96, 96),

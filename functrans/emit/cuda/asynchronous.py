@@ -25,7 +25,6 @@ class Copy(NamedTuple):
 
     Parameters
     ----------
-    target, source : Buffer
     place, start : Scalar
         The positions of the first element in the target and in the source.
     condition : Scalar or None

@@ -30,7 +30,6 @@ def multiplied(
 
     Parameters
     ----------
-    statement : MatrixMultiply
     function : str
         The device function that multiplies fragments.
     tiles, corners : sequence of str

@@ -67,8 +67,6 @@ class _Printer(Printer):
     ----------
     kernel : Kernel
         On flat memory.
-    shape : Launch
-    grid : Grid
     place : Scalar
         The index of the team in its block.
     """

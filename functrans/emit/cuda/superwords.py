@@ -28,7 +28,6 @@ class Group(NamedTuple):
 
     Parameters
     ----------
-    buffer : Buffer
     first : Scalar
         The position of the first element.
     members : tuple

@@ -37,10 +37,8 @@ class Expressions(Memory):
 
     Parameters
     ----------
-    writer : Writer
     buffers : dict
         The pointer to each buffer.
-    sizes : list of str
     changing : set of Buffer
         The buffers that the kernel both reads and writes: values loaded from them are forgotten at
         each store.

@@ -68,7 +68,6 @@ class Memory:
 
     Parameters
     ----------
-    writer : Writer
     buffers : dict
         The pointer to each buffer.
     changing : set of Buffer

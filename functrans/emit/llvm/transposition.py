@@ -29,7 +29,6 @@ class Neighbours(NamedTuple):
 
     Parameters
     ----------
-    loads : tuple of Scalar
     step : Scalar or None
         The stride between the elements of two lanes; None if it depends on data.
     """
@@ -115,7 +114,6 @@ def transposed(
 
     Parameters
     ----------
-    writer : Writer
     rows : sequence of str
         The vectors; their number is a power of two.
     kind : str

@@ -195,15 +195,7 @@ def _width(loop: For, sums: Sequence[Reduce], sizes: Sizes, grid: Grid) -> int:
 
 
 class _Sharing:
-    """Generates a kernel whose teams share rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    columns : Columns
-    sizes : Sizes
-    lengths : Reductions
-    """
+    """Generates a kernel whose teams share rows."""
 
     def __init__(self, kernel: Kernel, columns: Columns, sizes: Sizes, lengths: Reductions) -> None:
         self.given = kernel

@@ -46,7 +46,6 @@ class Spans:
 
     Parameters
     ----------
-    grid : Grid
     scratch : set of Buffer
         The scratch of a team.
     """

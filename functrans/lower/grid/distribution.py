@@ -83,7 +83,6 @@ class _Search:
 
     Parameters
     ----------
-    target : Target
     scratch : sequence of Buffer
         Rows that a kernel can hold, if no other kernel uses them.
     """

@@ -75,12 +75,9 @@ class _Element:
 
     Parameters
     ----------
-    row : Buffer
-    position : tuple of Scalar
     loops : mapping of Scalar to int
         The indices of loops and their extents; other parts of the position are constant in an
         iteration.
-    value : Scalar
     """
 
     def __init__(

@@ -57,7 +57,6 @@ class Rewriting:
         The replacements of leaves.
     element : callable
         Maps old indices to new ones, which are not rewritten again.
-    simplify : Simplifier
     """
 
     def __init__(

@@ -146,7 +146,6 @@ class Slicer:
 
     Parameters
     ----------
-    team : int
     lengths : Reductions
         The number of terms that are added sequentially.
     room : int

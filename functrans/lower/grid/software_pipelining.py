@@ -55,12 +55,8 @@ class _Parts(NamedTuple):
 
     Parameters
     ----------
-    copy : For
-    wait : Await
-    before : sequence of statements
     last : For
         The loop that uses the row last.
-    after : sequence of statements
     """
 
     copy: For

@@ -159,7 +159,6 @@ class _Deal:
 
     Parameters
     ----------
-    spans : Spans
     slicer : Slicer
         The slicer of the team.
     joined : mapping of Reduce to int

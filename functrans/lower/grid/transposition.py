@@ -199,15 +199,7 @@ def _pays(node: Scalar, rows: For, columns: For, sizes: Sizes, grid: Grid) -> bo
 
 
 class _Tiling:
-    """Generates a kernel of tiles.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    found : Across
-    sizes : Sizes
-    grid : Grid
-    """
+    """Generates a kernel of tiles."""
 
     def __init__(self, kernel: Kernel, found: Across, sizes: Sizes, grid: Grid) -> None:
         self.given = kernel

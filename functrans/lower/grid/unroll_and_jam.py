@@ -27,7 +27,6 @@ class Jam:
     ----------
     lanes : sequence of mapping
         For each iteration, the substitute for an index.
-    simplify : Simplifier
     """
 
     def __init__(self, lanes: Sequence[Mapping[Scalar, Scalar]], simplify: Simplifier) -> None:

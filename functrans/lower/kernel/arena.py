@@ -38,7 +38,6 @@ def allocate(
         The buffers that each step uses.
     elsewhere : set of Buffer
         The buffers that are no temporaries.
-    target : Target
 
     Returns
     -------

@@ -28,7 +28,6 @@ def linear_places(
 
     Parameters
     ----------
-    body : sequence of statements
     homes : dict
         Buffers that are stored in others; here, the others are the keys.
     scratch : collection of Buffer

@@ -118,7 +118,6 @@ class _RowDependences:
 
     Parameters
     ----------
-    nest : Nest
     extent : int
         The number of rows.
     """

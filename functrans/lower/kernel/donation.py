@@ -47,10 +47,8 @@ def donate(
 
     Parameters
     ----------
-    nests : sequence of Nest
     donated : sequence of Buffer
         Inputs.
-    outputs : sequence of Buffer
     """
     like: dict[Hashable, list[Buffer]] = {}
     for out in outputs:

@@ -46,7 +46,6 @@ class ProgramLoop:
         The beginning of an iteration of a loop with an exit: it stores whether the loop continues.
     body : tuple of statements
         The rest of an iteration.
-    exit : Exit or None
     """
 
     index: Scalar

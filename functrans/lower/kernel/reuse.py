@@ -40,12 +40,10 @@ def reuse(
 
     Parameters
     ----------
-    nests : sequence of Nest
     given, outputs : sequence of Buffer
         The inputs and the results of the program.
     homes : dict
         The inputs that results overwrite.
-    target : Target
     """
     found, homes = list(nests), dict(homes)
     writers = occurrences(stored(nest.body) for nest in nests)

@@ -25,7 +25,6 @@ class Steps:
 
     Parameters
     ----------
-    target : Target
     subprograms : dict
         The graphs and buffers of the calls among the nests.
     homes : dict

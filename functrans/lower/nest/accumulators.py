@@ -23,11 +23,8 @@ def with_accumulators(
 
     Parameters
     ----------
-    expressions : sequence of Scalar
     count : int
         The number of folds that replace each.
-    target : Target
-    simplify : Simplifier
     """
     folds = [node for node in postorder(expressions) if node.op == "fold"]
     nested = {inner for fold in folds for inner in postorder(fold.args) if inner.op == "fold"}

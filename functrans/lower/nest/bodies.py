@@ -54,7 +54,6 @@ class Nest:
 
     Parameters
     ----------
-    body : tuple of statements
     scratch : tuple of Buffer
         Rows that live only within an iteration of the outermost loop.
     work : int
@@ -130,8 +129,6 @@ class NestBuilder:
     ----------
     readers : dict
         The roots that read each buffer.
-    target : Target
-    simplify : Simplifier
     """
 
     def __init__(

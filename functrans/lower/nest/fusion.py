@@ -57,7 +57,6 @@ class Loop:
 
     Parameters
     ----------
-    index : Scalar or None
     target : Target
         The machine.
     children : list of Loop or Root
@@ -144,8 +143,6 @@ def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: 
 
     Parameters
     ----------
-    roots : sequence of Root
-    target : Target
     rule : callable
         The rule that is applied first.
     """

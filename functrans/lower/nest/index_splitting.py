@@ -37,12 +37,8 @@ def pieces(
 
     Parameters
     ----------
-    index : Scalar
-    extent : int
     nodes : iterable of Scalar
         All nodes of the expressions in the loop.
-    target : Target
-    simplify : Simplifier
     """
     cuts = {0, extent}
     for node in nodes:

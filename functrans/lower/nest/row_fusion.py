@@ -48,10 +48,8 @@ def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Ta
 
     Parameters
     ----------
-    nests : sequence of Nest
     outputs : iterable of Buffer
         The buffers that are not contracted.
-    target : Target
     """
     if not any(nest.scratch for nest in nests):
         # without rows on the stack, nests are plain elements, which have been fused

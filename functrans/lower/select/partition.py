@@ -26,8 +26,6 @@ class Segment:
         The values that it reads and computes.
     dead : tuple of Var
         The values that are not needed after it.
-    graph : Graph
-    call : Eqn or None
     """
 
     inputs: tuple[Var, ...]

@@ -57,11 +57,8 @@ class Emitted(Root):
 
     Parameters
     ----------
-    target : Buffer
-    statements : tuple of Statement
     operands : tuple of Buffer
         The buffers that they read.
-    work : int
     also_written : tuple of Buffer
         The buffers that they write besides the target.
     scratch : tuple of Buffer
@@ -70,7 +67,6 @@ class Emitted(Root):
         Whether each parallel loop in them is a kernel, even inside sequential loops.
     largest_constant : int
         Numbers up to this are sizes of tiles, and not of the program's arrays.
-    output : bool
     """
 
     target: Buffer
@@ -131,14 +127,12 @@ class Elements(Root):
 
     Parameters
     ----------
-    target : Buffer
     loops : tuple of Scalar
         One index for each axis that is not unrolled.
     axes : tuple of int
         The axes of these loops.
     elements : tuple of (indices, expression)
         One for each combination of indices along the unrolled axes.
-    output : bool
     part : bool
         Whether it is one part of a join, which has the same target as the others.
     distant : bool

@@ -56,7 +56,6 @@ class RootBuilder:
         The buffers of the graph's inputs.
     lower : callable
         Lowers an inner graph.
-    target : Target
     whole : bool
         Whether the graph is a program, and not inside another graph.
     """

@@ -28,14 +28,12 @@ def select(
 
     Parameters
     ----------
-    graph : Graph
     inputs : sequence of Buffer
         The buffers of the graph's inputs.
     lower : callable
         Lowers an inner graph.
     kept : set of Var
         The values to materialise.
-    target : Target
     whole : bool
         Whether the graph is a program, and not inside another graph.
     """

@@ -80,12 +80,8 @@ def split_reductions(
 
     Parameters
     ----------
-    root : Root
     loops : callable
         The indices of loops of given extents.
-    target : Target
-    simplify : Simplifier
-    splitting : Splitting
     """
     if not isinstance(root, Elements):
         return [root]
@@ -155,7 +151,6 @@ class Cut(NamedTuple):
 
     Parameters
     ----------
-    axis : int
     length : int
         The terms of a block; the last blocks may have fewer, or none.
     whole : int

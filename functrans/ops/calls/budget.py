@@ -14,12 +14,7 @@ from functrans.ops.control.residuals import flops_of, is_move
 
 
 class Budget(NamedTuple):
-    """A policy of `checkpoint` that keeps at most ``nbytes`` bytes of residuals.
-
-    Parameters
-    ----------
-    nbytes : int
-    """
+    """A policy of `checkpoint` that keeps at most ``nbytes`` bytes of residuals."""
 
     nbytes: int
 
@@ -28,7 +23,6 @@ class Budget(NamedTuple):
 
         Parameters
         ----------
-        eqns : sequence of Eqn
         needed : iterable of Var
             The values that the backward pass reads.
         """

@@ -114,7 +114,6 @@ class Scan(NamedTuple):
     reverse: bool
     n_consts: int
     n_carry: int
-    unroll: int
 
     @classmethod
     def of(cls, eqn: Eqn) -> Scan:

@@ -32,7 +32,6 @@ class Solver(NamedTuple):
         call.
     transposed : tuple of Graph
         The same two graphs for the transposed system; empty if no transposed solver is given.
-    n_consts : int
     """
 
     matvec: Graph

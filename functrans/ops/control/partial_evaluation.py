@@ -50,7 +50,6 @@ class DividedBody(NamedTuple):
         The stacked residuals.
     carry, ys : tuple of bool
         Which carries and ys are unknown.
-    n_unknown_consts : int
     """
 
     consts: Sequence[Var]

@@ -54,7 +54,6 @@ def choose(
 
     Parameters
     ----------
-    eqns : sequence of Eqn
     needed : sequence of Var
         The values that the backward pass reads.
     at_hand : iterable of Var

@@ -8,7 +8,7 @@ operands after that are ``consts ++ init ++ xs``, the results ``carry ++ ys``::
 
 Parameters of both: ``body``, ``length`` (the leading extent of xs and ys: the number of steps of a
 scan, an upper bound or `GROWS` for a counted one), ``reverse`` (from the last element to the
-first), ``n_consts``, ``n_carry``, ``unroll`` (a hint to the compiler).
+first), ``n_consts``, ``n_carry``.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def each_lane(
         *(interned(x.shape[1:], x.dtype) for x in lanes),
     ]
     graph = rewrite(body, avals)
-    loop = Scan(scan_p, graph, size, False, len(shared), 0, 1)
+    loop = Scan(scan_p, graph, size, False, len(shared), 0)
     results = list(loop.bind((), shared, (), lanes))
     out_axes: list[int | None] = [0] * len(results)
     for result, operand in forwarded.items():
@@ -320,9 +320,9 @@ def _define(name: str) -> Primitive:
     def rule(function: Any) -> Any:
         def slot(
             *args: Any, body: Graph, length: int, reverse: bool, n_consts: int, n_carry: int,
-            unroll: int, **more: Any,
+            **more: Any,
         ) -> Any:  # fmt: skip
-            scan = Scan(defined, body, length, reverse, n_consts, n_carry, unroll)
+            scan = Scan(defined, body, length, reverse, n_consts, n_carry)
             return function(scan, *args, **more)
 
         return slot

@@ -209,7 +209,7 @@ def _split(loop: While, unknown: Flags, *, transform: Any) -> EqnSplit:
     inputs = [*consts, *where_not(body.carry, init)]
     outputs = [Var(aval) for aval in while_p.infer_all([v.aval for v in inputs], known._asdict())]
     results, stacks = cut(outputs, len(outputs) - len(body.saved))
-    scan = Scan(counted_scan_p, body.unknown, loop.length, False, 0, 0, 1)
+    scan = Scan(counted_scan_p, body.unknown, loop.length, False, 0, 0)
     return join(
         body,
         Eqn(while_p, inputs, outputs, known._asdict()),

@@ -121,8 +121,6 @@ class _Parts:
 
     Parameters
     ----------
-    loop : Loop
-    first, second : list of Carry
     later : set of Atom
         The values that depend on the second part of the carry, or that are left to its loop.
     handed_on : list of Var

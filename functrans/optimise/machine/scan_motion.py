@@ -164,13 +164,7 @@ class Term(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A carry that only accumulates.
-
-    Parameters
-    ----------
-    carry : Carry
-    terms : list of Term
-    """
+    """A carry that only accumulates."""
 
     carry: Carry
     terms: list[Term]

@@ -96,7 +96,6 @@ def constant(
 
     Parameters
     ----------
-    array : ndarray
     copy : ndarray
         A copy of the contents.
 

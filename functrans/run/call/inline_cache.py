@@ -219,8 +219,6 @@ def entry_of(
         The structure of the positional and keyword arguments.
     leaves : sequence
         The leaves of the arguments, then the inputs that the guards find.
-    captures : sequence
-    result : Structure
     guarded : Guards, optional
         The checks of closed-over state.
     """

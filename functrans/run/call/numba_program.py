@@ -29,13 +29,7 @@ the number of arguments."""
 
 
 class NumbaProgram(ArrayProgram):
-    """A plan whose kernels Numba compiles at the first call.
-
-    Parameters
-    ----------
-    plan : Plan
-    in_avals, out_avals : sequence of Aval
-    """
+    """A plan whose kernels Numba compiles at the first call."""
 
     def __init__(self, plan: Plan, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> None:
         super().__init__(in_avals, out_avals, plan.arena)

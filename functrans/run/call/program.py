@@ -52,7 +52,6 @@ class StepListing(NamedTuple):
         The estimated number of scalar operations.
     buffers : tuple of int
         The arrays that it is called with, numbered inputs first, then outputs, then temporaries.
-    sizes : tuple of int
     turns : tuple of (int, int)
         The program's loops around it: their numbers, and their numbers of iterations.
     going : int
@@ -100,7 +99,6 @@ class Listing(NamedTuple):
 
     Parameters
     ----------
-    steps : tuple of StepListing
     offsets : tuple of int
         The offsets of its temporaries in the arena.
     arena : int
@@ -120,7 +118,6 @@ class ArrayProgram:
 
     Parameters
     ----------
-    in_avals, out_avals : sequence of Aval
     arena : int
         The bytes of its temporaries.
     """
@@ -196,10 +193,8 @@ class NativeProgram(ArrayProgram):
 
     Parameters
     ----------
-    listing : Listing
     codes : sequence of Code
         The code of each step.
-    in_avals, out_avals : sequence of Aval
     lowered : callable
         Returns the graph that was planned.
     """

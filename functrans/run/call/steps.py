@@ -156,7 +156,6 @@ def table(
         The offsets of the temporaries in the arena.
     arena : int
         The size of the arena in bytes.
-    steps : sequence of Step
     releases : bool
         Whether to release the GIL.
     threads, blas : int

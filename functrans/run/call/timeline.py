@@ -105,10 +105,8 @@ class Log(NamedTuple):
 
     Parameters
     ----------
-    events : list of Event
     lost : int
         The number of events for which there was no room.
-    spans : list of Span
     programs : dict
         The programs of the events that still exist, by number.
     """

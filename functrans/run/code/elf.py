@@ -79,7 +79,6 @@ def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
 
     Parameters
     ----------
-    image : bytes
     imports : mapping
         The addresses of functions by name; others are looked up in the process.
 

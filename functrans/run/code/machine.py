@@ -26,7 +26,6 @@ class Machine:
 
     Parameters
     ----------
-    triple : str
     cpu : str
         The CPU model, for tuning and for the features of the model.
     features : str

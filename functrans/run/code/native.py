@@ -61,7 +61,6 @@ def compile_object(text: str, target: Machine | None = None) -> bytes:
 
     Parameters
     ----------
-    text : str
     target : Machine, optional
         The machine to compile for; by default this one.
     """

@@ -32,7 +32,6 @@ def modules_by_numba(
 
     Parameters
     ----------
-    source : str
     name : str
         The name of the function that it defines.
     signature : sequence of str

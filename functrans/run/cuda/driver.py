@@ -215,7 +215,6 @@ class Driver(Protocol):
 
         Parameters
         ----------
-        record : callable
         graph : optional
             A graph to be updated to the new one, which is faster if only arguments differ. It must
             not be used afterwards.

@@ -55,7 +55,6 @@ class _Traced(NamedTuple):
 
     Parameters
     ----------
-    graph : Graph
     captures : sequence
         The values of the inputs that follow the operands.
     numbers : tuple of int

@@ -28,8 +28,6 @@ class Range(NamedTuple):
     ----------
     extent : int
         The extent of the axis.
-    length : int
-    step : int
     """
 
     extent: int

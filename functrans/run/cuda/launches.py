@@ -93,13 +93,7 @@ def _machine(
 
 
 class Compiled(NamedTuple):
-    """A compiled kernel of a plan.
-
-    Parameters
-    ----------
-    source : str
-    cubin : Cubin
-    """
+    """A compiled kernel of a plan."""
 
     source: str
     cubin: Cubin
@@ -153,11 +147,9 @@ class Launch(NamedTuple):
     ----------
     kernel : Kernel
         The loaded kernel.
-    blocks, threads : int
     addresses : callable
         From the words of a call (the address of the flag, those of inputs, outputs, temporaries) to
         those that it takes: the flag's and its buffers'.
-    sizes : tuple of int
     shared : int
         Bytes of dynamic shared memory, in addition to those that the kernel declares.
     """
@@ -175,7 +167,6 @@ class LibraryCall(NamedTuple):
 
     Parameters
     ----------
-    step : LibraryStep
     addresses : callable
         From the words of a call to the addresses of its buffers, as for `Launch`.
     """
@@ -192,14 +183,7 @@ class _Captured(NamedTuple):
 
 
 class Launches:
-    """A plan on a device.
-
-    Parameters
-    ----------
-    plan : Plan
-    grid : Grid
-    driver : Driver
-    """
+    """A plan on a device."""
 
     def __init__(self, plan: Plan, grid: Grid, driver: Driver) -> None:
         self.driver = driver
@@ -240,7 +224,6 @@ class Launches:
         ----------
         words : list of int
             0, then the addresses of the inputs and of the outputs; is changed.
-        stream : Stream
         explain : callable
 
         Returns

@@ -38,12 +38,7 @@ def brief(code: int) -> Exception:
 
 
 class Flag:
-    """The status word of a program on a stream: an int64 on the device, the same for each call.
-
-    Parameters
-    ----------
-    stream : Stream
-    """
+    """The status word of a program on a stream: an int64 on the device, the same for each call."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

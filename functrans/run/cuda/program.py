@@ -49,11 +49,8 @@ class DeviceProgram:
 
     Parameters
     ----------
-    graph : Graph
-    on : Driver
     donated : sequence of int
         The positions of the inputs that results may overwrite.
-    target : Target
     """
 
     def __init__(
@@ -257,8 +254,6 @@ class _Part:
 
     Parameters
     ----------
-    launches : Launches
-    avals : sequence of Aval
     overwritten : dict
         The numbers of the operands that are overwritten, and of the results.
     """
@@ -284,8 +279,6 @@ class _Part:
 
         Parameters
         ----------
-        operands : sequence of DeviceArray
-        stream : Stream
         waiting : sequence of Pending
             Other status words that the results depend on.
         explain : callable

@@ -100,7 +100,6 @@ def occupancy(
 
     Parameters
     ----------
-    resources : Resources
     threads : int
         Of a block.
     architecture : str

@@ -62,12 +62,7 @@ def _staging(stream: Stream) -> Staging:
 
 
 class Staging:
-    """The pinned memory of a stream, in pieces.
-
-    Parameters
-    ----------
-    stream : Stream
-    """
+    """The pinned memory of a stream, in pieces."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

@@ -1,4 +1,4 @@
-"""Differential filters of images: Sobel, Prewitt, Laplacians, gradient magnitudes."""
+"""Differential filters of images: Sobel, Prewitt, Laplacians, magnitudes of gradients."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from functrans.numpy.arrays import array, axes_of, axis_of
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import delivered, per_axis, result_dtype
 from functrans.scipy.ndimage.filters import correlate1d
-from functrans.scipy.ndimage.gaussian import gaussian_filter
 
-__all__ = [
-    "gaussian_gradient_magnitude", "gaussian_laplace", "generic_gradient_magnitude",
-    "generic_laplace", "laplace", "prewitt", "sobel",
-]  # fmt: skip
+__all__ = ["generic_gradient_magnitude", "generic_laplace", "prewitt", "sobel"]
 
 Axes = tuple[int, ...]
 
@@ -100,61 +96,6 @@ def generic_laplace(
     return delivered(x, dtype) if total is None else total
 
 
-@answers("scipy.ndimage:laplace")
-def laplace(
-    input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
-) -> Any:
-    """The Laplacian: the sum of second differences along the axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(ndimage.laplace)(np.array([1.0, 4.0, 9.0]))
-    array([ 3.,  2., -5.])
-    """
-
-    def second(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
-        return correlate1d(x, [1, -2, 1], axis, output, mode, cval, 0)
-
-    return generic_laplace(input, second, output, mode, cval, axes=axes)
-
-
-@answers("scipy.ndimage:gaussian_laplace")
-def gaussian_laplace(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
-    axes: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """The Laplacian of an array smoothed by a Gaussian filter.
-
-    The parameters are those of `gaussian_filter`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.gaussian_laplace(x, 1.0))(np.arange(9.0))[4].round(12) + 0.0
-    np.float64(0.0)
-    """
-    return generic_laplace(
-        input, _of_gaussian(input, sigma, axes, 2, kwargs), output, mode, cval, axes=axes
-    )
-
-
-def _of_gaussian(
-    input: Any, sigma: Any, axes: Any, order: int, kwargs: dict[str, Any]
-) -> Callable[..., Any]:
-    chosen = axes_of(axes, array(input).ndim)
-
-    def derivative(x: Any, axis: int, output: Any, mode: Any, cval: Any) -> Any:
-        orders = [order if i == axis else 0 for i in chosen]
-        return gaussian_filter(x, sigma, orders, output, mode, cval, axes=chosen, **kwargs)
-
-    return derivative
-
-
 @answers("scipy.ndimage:generic_gradient_magnitude")
 def generic_gradient_magnitude(
     input: Any, derivative: Callable[..., Any], output: Any = None, mode: Any = "reflect",
@@ -188,27 +129,3 @@ def generic_gradient_magnitude(
     if squares.dtype.kind == "f":
         return np.linalg.norm(squares, axis=0)
     return delivered(np.sqrt(np.sum(squares * squares, axis=0)), dtype)
-
-
-@answers("scipy.ndimage:gaussian_gradient_magnitude")
-def gaussian_gradient_magnitude(
-    input: Any, sigma: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *,
-    axes: Any = None, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """The magnitude of the gradient of an array smoothed by a Gaussian filter.
-
-    The parameters are those of `gaussian_filter`. ``axes`` selects the components of the gradient;
-    as in SciPy, the array is smoothed along all axes. Where the magnitude is 0, its derivative is
-    0, too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import ndimage
-    >>> jit(lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0))(np.arange(20.0))[10].round(3)
-    np.float64(1.0)
-    """
-    return generic_gradient_magnitude(
-        input, _of_gaussian(input, sigma, None, 1, kwargs), output, mode, cval, axes=axes
-    )

@@ -1,4 +1,4 @@
-"""Sums, means and centres of mass of labelled regions of images, with constant labels."""
+"""Sums and means of labelled regions of images, with constant labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functrans.ops.elementwise.choice import select
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
-__all__ = ["center_of_mass", "mean", "sum_labels"]
+__all__ = ["mean", "sum_labels"]
 
 
 def _counts_and_sums(input: Any, labels: Any, index: Any) -> tuple[Any, Any]:
@@ -75,36 +75,3 @@ def mean(input: Any, labels: Any = None, index: Any = None) -> Any:
     """The means of the elements that have each label; as `sum_labels`."""
     counts, sums = _counts_and_sums(input, labels, index)
     return sums / np.asarray(counts).astype(np.float64)
-
-
-@answers("scipy.ndimage:center_of_mass")
-def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
-    """The centres of mass of the parts of an image that have each label.
-
-    Parameters
-    ----------
-    input : array
-        Masses.
-    labels, index : optional
-        As for `sum_labels`.
-
-    Returns
-    -------
-    tuple, or list of tuples
-        Coordinates; a list if ``index`` is a list.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import ndimage
-    >>> grad(lambda x: ndimage.center_of_mass(x)[0])(np.array([1.0, 2.0, 1.0]))
-    array([-0.25,  0.  ,  0.25])
-    """
-    x = array(input)
-    mass = sum_labels(x, labels, index)
-    grids = np.ogrid[tuple(slice(0, size) for size in x.shape)]
-    centers = [sum_labels(x * grid.astype(float), labels, index) / mass for grid in grids]
-    if labels is None or index is None or np.isscalar(index):
-        return tuple(centers)
-    return [tuple(each[i] for each in centers) for i in range(np.size(index))]

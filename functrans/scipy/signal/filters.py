@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError, UnsupportedNumPyError
+from functrans.errors import ShapeError
 from functrans.lax.scanning import scan
 from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
 from functrans.numpy.define import refuse
@@ -20,7 +20,7 @@ from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
-__all__ = ["filtfilt", "lfilter", "lfilter_zi", "lfiltic", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
+__all__ = ["filtfilt", "lfilter", "lfilter_zi", "lfiltic", "sosfilt", "sosfilt_zi"]
 
 
 def _floats(*given: Any) -> list[Any]:
@@ -396,56 +396,3 @@ def sosfilt_zi(sos: Any) -> Any:
         states.append(scale * lfilter_zi(b, a))
         scale = scale * np.sum(b) / np.sum(a)
     return np.stack(states)
-
-
-@answers("scipy.signal:sosfiltfilt")
-def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    """Zero-phase filtering: apply second-order sections forwards and backwards.
-
-    Parameters
-    ----------
-    sos : array
-        As for `sosfilt`; the coefficients must be known while the function is traced if ``padlen``
-        is not given.
-    x : array
-    axis, padtype, padlen : optional
-        As for `filtfilt`.
-
-    Returns
-    -------
-    array
-        In the shape of ``x``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import jit
-    >>> from functrans.scipy import signal
-    >>> sos = np.array([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]])
-    >>> jit(lambda x: signal.sosfiltfilt(sos, x, padlen=1))(np.array([0.0, 4.0, 0.0]))
-    array([0., 2., 0.])
-    """
-    default = 0
-    if padlen is None and padtype is not None:
-        default = _default_margin(sos)
-    sos, x = _floats(sos, x)
-    sos = _sections(sos)
-    axis = axis_of(axis, x.ndim)
-    extended, edge = _extended(x, axis, padtype, padlen, default)
-    others = tuple(i + 1 for i in range(x.ndim) if i != axis)
-    steady = expand_axes(sosfilt_zi(sos), others)
-    return _both_ways(
-        extended, axis, edge, lambda x, first: sosfilt(sos, x, axis, steady * first)[0]
-    )
-
-
-def _default_margin(sos: Any) -> int:
-    """SciPy's default padding: three times the number of taps, not counting zeros at the origin."""
-    if not isinstance(sos, (np.ndarray, list, tuple)):
-        raise UnsupportedNumPyError(
-            f"sosfiltfilt of traced sections is not supported without padlen"
-            f"{located(user_source())}: give padlen"
-        )
-    sections = np.asarray(sos)
-    taps = 2 * len(sections) + 1
-    return 3 * int(taps - min((sections[:, 2] == 0).sum(), (sections[:, 5] == 0).sum()))

@@ -1,4 +1,4 @@
-"""Smoothing, detrending, median filters and polyphase resampling."""
+"""Smoothing, detrending and polyphase resampling."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, astype, axis_of, flat, inexact
+from functrans.numpy.arrays import astype, axis_of, flat, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.reductions import mean
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.convolution.convolution import convolve
-from functrans.ops.convolution.windows import Window, windows_of
+from functrans.ops.convolution.windows import Window
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.filters import convolve1d
 from functrans.trace.tracer import Tracer
 
-__all__ = ["detrend", "medfilt", "resample_poly", "savgol_filter", "upfirdn"]
+__all__ = ["detrend", "resample_poly", "savgol_filter", "upfirdn"]
 
 _signal = lazy("scipy:signal")
 
@@ -149,42 +149,6 @@ def savgol_filter(
         ] if half else [y],
         axis=axis,
     )  # fmt: skip
-
-
-@answers("scipy.signal:medfilt")
-def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """Median filter with zero padding.
-
-    Parameters
-    ----------
-    volume : array
-    kernel_size : int or sequence of int, optional
-        The sizes of the window, which must be odd; by default 3.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import signal
-    >>> grad(lambda x: signal.medfilt(x).sum())(np.array([1.0, 5.0, 2.0, 3.0]))
-    array([1., 0., 1., 1.])
-    """
-    x = array(volume)
-    sizes = np.broadcast_to(3 if kernel_size is None else kernel_size, (x.ndim,)).tolist()
-    if any(n % 2 != 1 for n in sizes):
-        raise ValueError("Each element of kernel_size should be odd.")
-    axes = tuple(range(x.ndim))
-    around = tuple(
-        Window(extent, n, offset=-(n // 2)) for extent, n in zip(x.shape, sizes, strict=True)
-    )
-    seen = windows_of(x, axes=axes, windows=around)
-    taps = int(np.prod(sizes))
-    seen = np.sort(reshape(seen, shape=(*x.shape, taps)), axis=-1)
-    return seen[..., taps // 2]
 
 
 @answers("scipy.signal:upfirdn")

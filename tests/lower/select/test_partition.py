@@ -122,6 +122,6 @@ def test_what_has_a_compiled_form(equation, answer):
 @pytest.mark.parametrize(("inside", "answer"), [("d = sin c", True), (f"d = {CALL} c", False)])
 def test_a_loop_is_compiled_if_all_inside_is(inside, answer):
     body = written(f"{{ c:f64[3] ->\n {inside}\n return d }}")
-    params = "body=body, length=4, reverse=False, n_consts=0, n_carry=1, unroll=1"
+    params = "body=body, length=4, reverse=False, n_consts=0, n_carry=1"
     (eqn,) = graph(f"{{ x:f64[3] ->\n y = scan[{params}] x\n return y }}", body=body).eqns
     assert done_by(compiled, eqn) is answer

@@ -67,7 +67,6 @@ def test_other_products_stay(end):
 def scan_of(body, operands, inputs, n_consts, length=20, results="r"):
     n_carry = len(results.split(", "))
     params = f"body=body, length={length}, reverse=False, n_consts={n_consts}, n_carry={n_carry}"
-    params += ", unroll=1"
     text = f"{{ {inputs} ->\n {results} = scan[{params}] {operands}\n return {results} }}"
     return graph(text, body=graph(body))
 
@@ -88,8 +87,8 @@ def test_steps_multiply_with_the_transpose():
     assert inner.params["contract"][0] == (0,)
 
 
-@pytest.mark.parametrize(("n", "length"), [(8, 20), (20, 4)])
-def test_small_matrices_and_few_steps_are_not_worth_it(n, length):
+@pytest.mark.parametrize(("n", "length"), [(8, 20), (20, 4), (256, 20)])
+def test_small_and_large_matrices_and_few_steps_are_not_worth_it(n, length):
     made = scan_of(STEP.format(n=n), "w h", f"w:f64[{n},{n}], h:f64[{n}]", 1, length)
     assert rewritten(columns_first, made) == made
 

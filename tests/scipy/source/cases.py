@@ -39,6 +39,9 @@ _SIGNAL = [
     ("signal.iircomb", (0.25, 30.0), 1),
     ("signal.gammatone", (440.0, "iir", None, None, 16000.0), 0),
     ("signal.hilbert", (X,), 0),
+    ("signal.medfilt", (X, 5), 0),
+    ("signal.sosfiltfilt", (SECTION, X, -1, "odd", 3), 1),
+    ("signal.sosfiltfilt", (SECTION, np.concatenate([X, Y])), 1),
     *(("signal.resample", (X, n), 0) for n in (5, 14)),
     ("signal.bilinear_zpk", (ZEROS, POLES, 0.7, 2.0), 3),
     *(("signal." + name, (ZEROS, POLES, 0.7, 1.5), 3) for name in ("lp2lp_zpk", "lp2hp_zpk")),
@@ -101,7 +104,7 @@ _SIGNAL = [
 _OF_ONE_SAMPLE = (
     "differential_entropy expectile gzscore kstat kstatvar kurtosistest lmoment "
     "mode normaltest obrientransform probplot relfreq sigmaclip skewtest theilslopes tmax tmean "
-    "tmin tsem tstd tvar"
+    "tmin tsem tstd tvar zscore"
 )
 _OF_TWO_SAMPLES = (
     "alexandergovern ansari bartlett brunnermunzel chatterjeexi cramervonmises_2samp "
@@ -128,7 +131,8 @@ _STATS = [
 ]
 
 _OF_LABELS = (
-    "extrema maximum maximum_position median minimum minimum_position standard_deviation variance"
+    "center_of_mass extrema maximum maximum_position median minimum minimum_position "
+    "standard_deviation variance"
 )
 _OTHERS = [
     ("cluster.vq.whiten", (ROWS,), 0),
@@ -141,6 +145,8 @@ _OTHERS = [
     *((f"optimize.{name}", (X,), 0) for name in ("rosen", "rosen_der", "rosen_hess")),
     ("optimize.rosen_hess_prod", (X, Y), 1),
     *((f"ndimage.{name}", (IMAGE, LABELS, [1, 2]), 0) for name in _OF_LABELS.split()),
+    ("ndimage.laplace", (IMAGE,), 0),
+    *((f"ndimage.gaussian_{x}", (IMAGE, 0.7), 0) for x in ("laplace", "gradient_magnitude")),
     ("ndimage.histogram", (IMAGE, -1, 1, 4), 0),
     ("ndimage.labeled_comprehension", (IMAGE, LABELS, [1, 2], np.mean, float, 0), 0),
     ("ndimage.vectorized_filter", (IMAGE, np.mean), 0),

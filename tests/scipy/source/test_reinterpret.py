@@ -1,6 +1,9 @@
 """SciPy functions run from source on traced values: SciPy's values, and correct derivatives."""
 
 import operator
+import os
+import subprocess
+import sys
 from importlib import import_module
 
 import numpy as np
@@ -97,6 +100,30 @@ def test_our_namespaces_have_them_where_numpy_is_not_patched(monkeypatch):
     up, down = (scipy.signal.butter(2, 0.3 + s)[0][0] for s in (step, -step))
     np.testing.assert_allclose(found, (up - down) / (2 * step), rtol=1e-6)
     np.testing.assert_array_equal(our_signal.butter(2, 0.3), scipy.signal.butter(2, 0.3))
+
+
+WITHOUT_PATCHES = """
+import numpy as np, scipy.ndimage, scipy.signal
+from functrans import jit
+from functrans.scipy import ndimage, signal
+
+x, y = np.sin(np.arange(30.0)), np.cos(np.arange(30.0)).reshape(5, 6)
+sections = scipy.signal.butter(2, 0.3, output="sos")
+for ours, scipys, call, at in [
+    (signal, scipy.signal, lambda of, x: of.wiener(x, 3), x),
+    (signal, scipy.signal, lambda of, x: of.order_filter(x, np.ones(3), 1), x),
+    (signal, scipy.signal, lambda of, x: of.sosfiltfilt(sections, x), x),
+    (ndimage, scipy.ndimage, lambda of, x: of.gaussian_laplace(x, 0.7), y),
+]:
+    found = jit(lambda x: call(ours, x))(at)
+    np.testing.assert_allclose(found, call(scipys, at), rtol=1e-9, atol=1e-9)
+"""
+
+
+def test_what_they_call_is_ours_where_numpy_is_never_patched():
+    """In a process of its own: once a trace has patched NumPy, the functions are known."""
+    environment = {**os.environ, "FUNCTRANS_PATCH_NUMPY": "0"}
+    subprocess.run([sys.executable, "-c", WITHOUT_PATCHES], env=environment, check=True)
 
 
 def test_what_scipy_refuses_is_refused_in_its_words():

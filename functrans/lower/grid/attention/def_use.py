@@ -31,7 +31,6 @@ class Last(NamedTuple):
 
     Parameters
     ----------
-    root : Root
     value, element : Scalar
         What is made, and the element that it is made of.
     position : tuple of Scalar
@@ -49,8 +48,6 @@ class Among:
 
     Parameters
     ----------
-    roots : sequence of Root
-    simplify : Simplifier
     cheap : int
         So few nodes are rather computed again than kept.
     """

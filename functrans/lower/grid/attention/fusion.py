@@ -46,8 +46,6 @@ class _Fusion:
 
     Parameters
     ----------
-    grid : Grid
-    simplify : Simplifier
     cheap : int
         The most nodes that are recomputed and not stored.
     """
@@ -148,12 +146,7 @@ class _Fusion:
 
 
 class _Needs:
-    """The dependences between roots.
-
-    Parameters
-    ----------
-    roots : sequence of Root
-    """
+    """The dependences between roots."""
 
     def __init__(self, roots: Sequence[Root]) -> None:
         self._makers = _makers(roots)

@@ -58,9 +58,6 @@ class _Kernel:
 
     Parameters
     ----------
-    sums : PairSums
-    tile : AttentionTile
-    simplify : Simplifier
     fewest_tiles : int
         The fewest tiles of partners for which a mask is examined.
     """

@@ -60,7 +60,6 @@ class PairSum(NamedTuple):
         The root of the sum, and that of its result, which may be an epilogue.
     partners : tuple of Scalar
         The loops of pairs over which it sums.
-    op : str
     number : Scalar
         The term of a pair.
     values : Values or None
@@ -113,11 +112,6 @@ class PairSums(NamedTuple):
 
 class PairRoots:
     """The roots with an element for each pair, around exponentials, and the sums over them.
-
-    Parameters
-    ----------
-    exponentials : Root
-    among : Among
 
     Raises
     ------

@@ -39,14 +39,7 @@ def neutral_pairs(sums: PairSums, simplify: Simplifier) -> LeftOut | None:
 
 
 class _Neutral:
-    """What sums add of pairs that a mask leaves out.
-
-    Parameters
-    ----------
-    sums : PairSums
-    mask : Mask
-    simplify : Simplifier
-    """
+    """What sums add of pairs that a mask leaves out."""
 
     def __init__(self, sums: PairSums, mask: Mask, simplify: Simplifier) -> None:
         self.of = sums

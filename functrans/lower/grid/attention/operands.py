@@ -40,7 +40,6 @@ class Loaded(NamedTuple):
         The index of the operand in the product.
     own, term : Scalar
         Its row, partner or column in the tile, and its term, or partner, in the stretch.
-    element : Scalar
     """
 
     operand: int
@@ -54,14 +53,6 @@ class Operands:
 
     Tiles of rows are loaded once for all tiles of partners. Those of partners are loaded in
     stretches of terms, one after the other into the same shared memory.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    products : sequence of PairProduct
-    values : sequence of Values
-    tile : AttentionTile
-    simplify : Simplifier
     """
 
     def __init__(

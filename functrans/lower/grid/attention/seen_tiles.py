@@ -102,7 +102,6 @@ def where_seen(
 
     Parameters
     ----------
-    tiles : PairTiles
     left_out : LeftOut or None
         None if there is no mask.
     body : sequence of statements
@@ -150,13 +149,7 @@ def where_seen(
 
 
 class _Look:
-    """The examination of a tile by the threads of a team.
-
-    Parameters
-    ----------
-    tiles : PairTiles
-    of : LeftOut
-    """
+    """The examination of a tile by the threads of a team."""
 
     def __init__(self, tiles: PairTiles, of: LeftOut) -> None:
         self.tiles = tiles

@@ -41,12 +41,10 @@ class Attention(NamedTuple):
     ----------
     roots : tuple of Root
         All roots that the kernel computes; only the last one and the statistics are stored.
-    statistics : tuple of Statistic
     pairs : Pairs
         Rows are queries, partners are keys.
     product : PairProduct
         The product from which scores are computed.
-    values : Values
     score : Scalar
         A score, in terms of the product.
     largest, shift : Scalar
@@ -61,7 +59,6 @@ class Attention(NamedTuple):
         The result, in terms of both.
     position : tuple of Scalar
         The position at which it is stored.
-    tile : AttentionTile
     on_tensor_cores : bool
         Whether tensor cores may multiply half floats: not if scores are recomputed elsewhere and
         compared with the largest.
@@ -118,10 +115,8 @@ def chosen_tile(
     ----------
     fitting : sequence of AttentionTile
         The largest first.
-    pairs : Pairs
     work : int
         The number of multiplications for each pair.
-    grid : Grid
     """
     rows, batch = extents(pairs.rows), extents(pairs.batch)
 

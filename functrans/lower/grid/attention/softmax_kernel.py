@@ -61,13 +61,7 @@ def fused_attention(attention: Attention, simplify: Simplifier) -> Root:
 
 
 class _Kernel:
-    """Generates the statements of fused attention.
-
-    Parameters
-    ----------
-    attention : Attention
-    simplify : Simplifier
-    """
+    """Generates the statements of fused attention."""
 
     def __init__(self, attention: Attention, simplify: Simplifier) -> None:
         self.of = of = attention

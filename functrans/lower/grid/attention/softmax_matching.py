@@ -48,14 +48,7 @@ def attention_of(exponentials: Root, among: Among, grid: Grid) -> Attention | No
 
 
 class _Match:
-    """Matches the roots around a root of exponentials.
-
-    Parameters
-    ----------
-    exponentials : Root
-    among : Among
-    grid : Grid
-    """
+    """Matches the roots around a root of exponentials."""
 
     def __init__(self, exponentials: Root, among: Among, grid: Grid) -> None:
         self.exponentials = exponentials

@@ -53,7 +53,6 @@ class Sums(NamedTuple):
 
     Parameters
     ----------
-    row : Buffer
     number : int
         The index of the values that are summed.
     groups : int
@@ -82,16 +81,7 @@ class Element(NamedTuple):
 
 
 class PairTiles:
-    """Generates the statements that all kernels of pairs share.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    products : sequence of PairProduct
-    values : sequence of Values
-    tile : AttentionTile
-    simplify : Simplifier
-    """
+    """Generates the statements that all kernels of pairs share."""
 
     operands_as: type[Operands] = Operands
 

@@ -121,7 +121,6 @@ class _Kernel:
     ----------
     attention : Attention
         With half floats as operands and as weights.
-    simplify : Simplifier
     """
 
     def __init__(self, attention: Attention, simplify: Simplifier) -> None:

@@ -64,7 +64,6 @@ class Side(NamedTuple):
     ----------
     tile : Buffer
         Its elements in shared memory.
-    owners, terms : int
     terms_are_near : bool
         Whether the terms of an owner are contiguous, in memory and here; else owners are.
     is_copied : bool
@@ -166,8 +165,6 @@ class WarpOperands(Operands):
 
         Parameters
         ----------
-        side : Side
-        thread : Scalar
         block : Scalar, optional
             The tile of partners, if not the current one.
         """

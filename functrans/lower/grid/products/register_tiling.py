@@ -53,13 +53,10 @@ class Side:
 
     Parameters
     ----------
-    label : str
-    loops : tuple of Scalar
     length : int
         The number of rows, or columns, of a tile.
     operands : tuple of Scalar
         The values that are loaded, as expressions of the loops.
-    product : Product
     """
 
     def __init__(
@@ -107,13 +104,10 @@ class Tiling:
 
     Parameters
     ----------
-    product : Product
     roots : sequence of Elements
         The root of the product, and those of its epilogue.
     kept : sequence of Elements
         Those that are stored.
-    simplify : Simplifier
-    grid : Grid
     """
 
     operand: type[Side] = Side

@@ -38,16 +38,12 @@ def totals_of_tile(
 
     Parameters
     ----------
-    roots : sequence of Elements
     source : Buffer
         The product, whose elements the terms read.
-    elements : sequence of Element
     declared : sequence of statements
         Declare the names of indices.
-    thread : Scalar
     place : tuple of Scalar
         The position of the tile.
-    simplify : Simplifier
     """
     summands = [root.summand for root in roots if root.summand is not None]
     loads = [x for x in postorder(summands) if x.op == "load" and x.attribute is source]

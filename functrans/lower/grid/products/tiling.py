@@ -24,11 +24,8 @@ def tiled_product(
 
     Parameters
     ----------
-    loop : Loop
     readers : dict
         All roots that read a buffer.
-    target : Target
-    simplify : Simplifier
     """
     product = product_of(next(iter(loop.roots)), target)
     # emitted statements do not join a nest

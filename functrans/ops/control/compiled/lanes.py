@@ -142,7 +142,7 @@ def _without_stacks(eqn: Eqn) -> Eqn:
 def _counting(scan: Scan, lanes: Lanes) -> Graph:
     """The scan over lanes that counts steps."""
     n_consts = sum(i < scan.n_consts for i in lanes.taken)
-    own = Scan(scan_p, lanes.counting, scan.length, False, n_consts, 0, 1)
+    own = Scan(scan_p, lanes.counting, scan.length, False, n_consts, 0)
     avals = [
         var.aval if i < n_consts else var.aval.update(shape=(scan.length, *var.aval.shape))
         for i, var in enumerate(lanes.counting.inputs)

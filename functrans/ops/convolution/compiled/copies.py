@@ -70,14 +70,12 @@ class Copy:
 
     Parameters
     ----------
-    source : Buffer
     labels : tuple of int
         The labels of its axes.
     fixed : dict
         The positions along axes that the copy lacks.
     ranges : dict
         The ranges along the other axes.
-    target : Buffer
     place : callable
         The position in the copy, from the positions along those axes.
     last : int

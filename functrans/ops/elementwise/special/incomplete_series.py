@@ -25,7 +25,6 @@ from functrans.ops.elementwise.special.taylor import Series
 
 _gammaln = lazy("scipy.special:gammaln")
 _polygamma = lazy("scipy.special:polygamma")
-_xlog1py = lazy("scipy.special:xlog1py")
 
 MOST_STEPS = 20_000
 PRECISION = 2.0**-56

@@ -62,7 +62,6 @@ class Lines(NamedTuple):
     dtype : numpy dtype
     lanes : int
         The length of vectors.
-    simplify : Simplifier
     large : int
         The distance of a butterfly's inputs, in elements of a line, from which butterflies have
         four points rather than eight.

@@ -34,7 +34,6 @@ class Spectrum(Pair):
     ----------
     half : Pair
         The stored half: along the first of the axes, up to the middle.
-    axes : tuple of int
     points : int
         The extent of the whole along the first axis.
     """

@@ -63,7 +63,6 @@ class Tile(NamedTuple):
 
     Parameters
     ----------
-    lines : Lines
     memory : tuple of Parts
         Buffers that the transform may use.
     block : Scalar

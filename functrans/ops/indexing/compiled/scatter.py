@@ -19,8 +19,6 @@ class Scatter(NamedTuple):
 
     Parameters
     ----------
-    at : Emission
-    x, updates : Aval
     axes : tuple of int
         The indexed axes of ``x``.
     shape : tuple of int

@@ -95,10 +95,6 @@ class Substitution:
         How many rows there are. What tiles have beyond the last one may be anything.
     height : int
         The rows of a tile.
-    unit_diagonal : bool
-    limits : Elimination
-    itemsize : int
-    simplify : Simplifier
     """
 
     tile: Callable[[Scalar], Tile]

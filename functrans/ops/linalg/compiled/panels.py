@@ -25,7 +25,6 @@ class Panels:
 
     Parameters
     ----------
-    memory : Buffer
     batch : tuple of Scalar
     first, count : Scalar
         The number of the first panel, and how many there are.
@@ -33,7 +32,6 @@ class Panels:
         How many there may be.
     lanes : int
         The numbers of a vector.
-    simplify : Simplifier
     """
 
     memory: Buffer
@@ -181,8 +179,6 @@ def pack_rows(
 
     Parameters
     ----------
-    panels : Panels
-    source : Buffer
     line : callable
     upper : bool
         Whether elements up to the diagonal are packed, or those from there on: behind the last row

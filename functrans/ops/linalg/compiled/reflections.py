@@ -82,7 +82,6 @@ class Reflections:
         How many there are.
     height : int
         The rows of a tile.
-    simplify : Simplifier
     """
 
     panels: Panels

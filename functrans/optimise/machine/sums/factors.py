@@ -72,8 +72,6 @@ class Product(NamedTuple):
 
     Parameters
     ----------
-    factors : tuple of Factor
-    opened : tuple of Eqn
     contracted : bool
         Whether the array is a sum of such products, over the labels that it does not have.
     """

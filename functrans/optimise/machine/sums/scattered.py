@@ -42,7 +42,6 @@ class _Tables(NamedTuple):
 
     Parameters
     ----------
-    scatter : Eqn
     scalings : tuple
         Pairs of ``multiply`` or ``divide`` and a number for each sample.
     """

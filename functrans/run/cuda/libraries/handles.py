@@ -125,7 +125,6 @@ class Handles:
 
     Parameters
     ----------
-    libraries : Bindings
     context : Context
         The stream's context.
     stream : int

@@ -36,8 +36,6 @@ class LibraryStep(NamedTuple):
 
         Parameters
         ----------
-        handles : Handles
-        workspace : Workspace
         addresses : sequence of int
             The addresses of the buffers that were given to `library_step`, in the same order.
         """

@@ -84,7 +84,6 @@ class Matrix(NamedTuple):
 
     Parameters
     ----------
-    parts : tuple of Buffer
     at : tuple of Scalar
         The position of its rows in memory.
     """

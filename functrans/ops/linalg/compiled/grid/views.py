@@ -17,7 +17,6 @@ class Triangle(NamedTuple):
     ----------
     element : callable
         The element at a row and a column.
-    lower : bool
     unit_diagonal : bool
         Whether the diagonal consists of ones, and is not read.
     """
@@ -32,7 +31,6 @@ class View(NamedTuple):
 
     Parameters
     ----------
-    memory : Buffer
     at : tuple of Scalar
         Where in memory its rows begin.
     turned : bool
@@ -58,7 +56,6 @@ class Columns(NamedTuple):
 
     Parameters
     ----------
-    memory : Buffer
     at : tuple of Scalar
         The position of the matrix's rows in memory.
     column : Scalar

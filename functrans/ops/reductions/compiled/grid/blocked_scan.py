@@ -53,12 +53,8 @@ class _Scan:
 
     Parameters
     ----------
-    at : Emission
-    grid : Grid
     op : str
         The scalar operation.
-    axis : int
-    source, target : Buffer
     reverse : bool
         Whether it runs from the end to the beginning.
     """
@@ -234,7 +230,6 @@ class _Part(NamedTuple):
 
     Parameters
     ----------
-    first, blocks : int
     whole : int
         The number of whole tiles of each block.
     rest : int
@@ -253,14 +248,12 @@ class _Tile:
 
     Parameters
     ----------
-    scan : _Scan
     loops : tuple of Scalar
         The line.
     first : Scalar
         A local with the total before the tile.
     row : Buffer
         Shared memory for the chunks, padded to an odd length.
-    chunk : int
     ends : sequence of Buffer
         Two rows for the totals of chunks.
     keeps_on : bool

@@ -96,7 +96,6 @@ class Part:
 
     Parameters
     ----------
-    runs : Runs
     begin : Scalar
         Where it begins.
     count : int

@@ -85,16 +85,7 @@ Shares = Callable[[Scalar], _Share]
 
 @dataclass(frozen=True)
 class _Sort:
-    """A sort of the lines of a buffer along an axis.
-
-    Parameters
-    ----------
-    at : Emission
-    grid : Grid
-    axis : int
-    source, target : Buffer
-    keys : Keys
-    """
+    """A sort of the lines of a buffer along an axis."""
 
     at: Emission
     grid: Grid
