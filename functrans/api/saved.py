@@ -37,7 +37,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
 FORMAT = "functrans program"
-VERSION = 1
+VERSION = 2
 _PROGRAM = "program.json"
 
 # imports the compiler
@@ -234,7 +234,7 @@ def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedPro
     Raises
     ------
     SavedProgramError
-        If the file was not written by `save`, is damaged, was written by a later version, or uses
+        If the file was not written by `save`, is damaged, has another version of the format, or uses
         operations that are not defined here.
     OSError
         If it cannot be read.

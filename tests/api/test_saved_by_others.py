@@ -94,10 +94,11 @@ def test_a_structure_without_end(tmp_path):
             load(path)
 
 
-def test_a_later_version(tmp_path):
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_version(tmp_path, version):
     save(np.sum, tmp_path / "p", X)
-    rewritten(tmp_path / "p", lambda d: d.update(version=2))
-    with pytest.raises(SavedProgramError, match="has version 2 of the format, and this"):
+    rewritten(tmp_path / "p", lambda d: d.update(version=version))
+    with pytest.raises(SavedProgramError, match=f"has version {version} of the format, and this"):
         load(tmp_path / "p")
 
 
