@@ -5,7 +5,8 @@ the gradient of a cross-entropy it is added to that of a softmax. An array of ze
 and read for a few elements. If the scatter is applied last, to the other terms, only these elements
 are written. It is carried along a chain of additions, so that nothing reads the array again behind
 it: the nests before and after it would each traverse it. Sums over some axes, of such an array or
-of what it was added to, become scatters into smaller arrays. These come first, because a scatter is not part of a nest, and separates the nests before and after it.
+of what it was added to, become scatters into smaller arrays. These come first, because a scatter is
+not part of a nest, and separates the nests before and after it.
 """
 
 from __future__ import annotations
