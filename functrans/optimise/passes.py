@@ -35,6 +35,7 @@ from functrans.optimise.machine.gathered_rows import gather_rows
 from functrans.optimise.machine.half_products import widen_half_products
 from functrans.optimise.machine.invariant_packing import pack_before_loops
 from functrans.optimise.machine.late_broadcasts import broadcast_last
+from functrans.optimise.machine.late_gathers import gather_last
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
@@ -135,6 +136,7 @@ FOR_CORES = Passes(
         Pass(send_along_first_axis, "first: the other passes then see the transpositions",
              is_required=True),
         Pass(broadcast_last, "before sums, which then see what is repeated along their axes"),
+        Pass(gather_last, "before sums, like broadcasts"),
         Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),
         Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
         Pass(compare_for_diagonals, "after sums, which detect embedded slices"),

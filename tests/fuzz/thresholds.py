@@ -47,7 +47,6 @@ LOW = {
         "block": (2, 16),
         "long_block": (4, 32),
         "long": (8, 512),
-        "tile": (2, 16),
     },
     "recomputation": {"bound": (1, 2)},
     "batch_partition": {

@@ -109,6 +109,7 @@ FUNCTIONS = {
         drawn(40),
         drawn(40),
     ),
+    "gather_last": (lambda x, i: np.exp(-x[i]), drawn(5), np.arange(30) % 5),
     "distribute_sums": (
         lambda x, y: np.sum((x[:, :, None] * y[:, None, :]) ** 2, axis=(1, 2)),
         drawn(8, 60),

@@ -35,12 +35,10 @@ class Tiling(NamedTuple):
 
     block: int = 16
     """The block length of the contiguous loop, if threads need many blocks."""
-    long_block: int = 32
+    long_block: int = 64
     """The block length of a loop of at least `long` iterations."""
     long: int = 512
     """The iterations from which on a loop has enough blocks."""
-    tile: int = 16
-    """The tile length of the vector loop, since lines a power of two apart share few cache sets."""
     near: int = 8
     """Elements up to this distance share cache lines anyway."""
     most_jammed: int = 256
@@ -71,9 +69,10 @@ def tiled(loop: For, target: Target) -> For:
     if len(nest) == 2 and _extent(along) <= 2 * jammed:
         # the inner loop is unrolled; the vector loop becomes the outermost one
         return replace(vector, body=_copies(vector.body, along, ZERO, _extent(along)), whole=False)
-    if _extent(along) < 2 * limits.block or not (far or jammed):
+    if not ((jammed and _extent(along) >= jammed) or (far and _extent(along) >= 2 * limits.block)):
         return loop
-    return _tile(nest, along, limits, far, jammed)
+    tile = max(vector.lanes, target.cache_line // _itemsize(vector)) if far else 0
+    return _tile(nest, along, limits, tile, jammed)
 
 
 def _perfect_nest(loop: For) -> list[For]:
@@ -111,18 +110,19 @@ def _is_cached(element: Scalar, step: int, count: int, target: Target) -> bool:
     return 2 * count * max(apart, target.cache_line) <= target.cache
 
 
-def _tile(nest: Sequence[For], along: For, lengths: Tiling, far: bool, jammed: int) -> For:
+def _tile(nest: Sequence[For], along: For, lengths: Tiling, length: int, jammed: int) -> For:
     """Replace a loop by its blocks, with a block's iterations around a tile of the vector loop.
 
-    ``jammed`` iterations are combined; the vector loop is tiled only if it reads ``far`` away.
+    ``jammed`` iterations are combined. The vector loop is cut into tiles of a ``length``, if it is
+    not 0: of the cache lines that are written, since lines a power of two apart share few sets.
     """
     vector = nest[-1]
     is_long = _extent(along) >= lengths.long
     block, start, stop = _block(along, lengths.long_block if is_long else lengths.block)
     tile = None
-    if far and _extent(vector) > lengths.tile:
-        tile, first, last = _block(vector, lengths.tile)
-        whole = _extent(vector) % vector.lanes == 0 and lengths.tile % vector.lanes == 0
+    if length and _extent(vector) > length:
+        tile, first, last = _block(vector, length)
+        whole = _extent(vector) % vector.lanes == 0
         vector = replace(vector, start=first, stop=last, repeatable=False, whole=whole)
     body = _jammed(vector, along, start, stop, jammed)
     if tile is not None:
@@ -178,6 +178,10 @@ def _copies(body: Body, along: For, first: Scalar, count: int) -> Body:
 def _extent(loop: For | Scalar) -> int:
     extent: int = loop.attribute[2] if isinstance(loop, Scalar) else loop.stop.attribute
     return extent
+
+
+def _itemsize(vector: For) -> int:
+    return max(each.target.dtype.itemsize for each in vector.body if isinstance(each, Store))
 
 
 def _block(loop: For, length: int) -> tuple[Scalar, Scalar, Scalar]:

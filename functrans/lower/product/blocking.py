@@ -214,6 +214,8 @@ def blocks_of(
     columns = min(limits.columns, limits.narrow_bytes // itemsize)
     across = panels if whole_rows else min(panels, max(columns // width, 1))
     down = min(tiles, max(limits.rows // height, 1))
+    if _writes_whole_rows(root, target) and size.batch * tiles >= limits.fewest_blocks:
+        return Blocks(height, width, depth, stretches, 1, panels)
     # blocks of fewer rows, and then of fewer columns, if threads would have too few to share
     while down > 1 and _count(size.batch, tiles, down, panels, across) < limits.fewest_blocks:
         down = -(-down // 2)
@@ -224,6 +226,16 @@ def blocks_of(
     ):
         across = -(-across // 2)
     return Blocks(height, width, depth, stretches, _even(tiles, down), _even(panels, across))
+
+
+def _writes_whole_rows(root: Contraction, target: Target) -> bool:
+    """Whether a tile's rows are written from one end to the other, because memory is the limit.
+
+    The result is larger than the cache, and each tile reads the whole right operand from it.
+    """
+    size, itemsize = extents_of(root), root.target.dtype.itemsize
+    is_large = size.rows * size.columns * itemsize > target.cache
+    return is_large and not (root.symmetric or _is_larger(root, target.cache))
 
 
 def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:

@@ -1,7 +1,4 @@
-"""Stable sorting along an axis; derivatives are permuted like the elements.
-
-On a CPU, NumPy sorts long rows.
-"""
+"""Stable sorting along an axis; derivatives are permuted like the elements."""
 
 from __future__ import annotations
 
@@ -26,8 +23,6 @@ _samples = cases(
 
 _emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
 _emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
-_is_sorted = lazy("functrans.ops.reductions.compiled.merge_sort:sorts")
-_is_argsorted = lazy("functrans.ops.reductions.compiled.merge_sort:argsorts")
 _sort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
 _argsort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
 
@@ -82,7 +77,7 @@ argsort: Primitive = primitive(
     numpy=_argsort,
     jvp=ZERO_DERIVATIVE,
     batch=lambda operands, mapped, *, axis: _batch(argsort, operands, mapped, axis),
-    emit=Emit(_emit_argsort, applies=_is_argsorted, operations=_operations),
+    emit=Emit(_emit_argsort, operations=_operations),
     emit_on_grid=Emit(_argsort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip
@@ -93,7 +88,7 @@ sort: Primitive = primitive(
     numpy=lambda x, *, axis: np.sort(x, axis=axis),
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit=Emit(_emit_sort, applies=_is_sorted, operations=_operations),
+    emit=Emit(_emit_sort, operations=_operations),
     emit_on_grid=Emit(_sort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip

@@ -3,18 +3,20 @@
 The gradient of an index operation is a scatter into zeros, which is usually one term of a sum: in
 the gradient of a cross-entropy it is added to that of a softmax. An array of zeros is then written
 and read for a few elements. If the scatter is applied last, to the other terms, only these elements
-are written. Sums of such an array over some of its axes become scatters into smaller arrays. These
-come first, because a scatter is not part of a nest, and separates the nests before and after it.
+are written. It is carried along a chain of additions, so that nothing reads the array again behind
+it: the nests before and after it would each traverse it. Sums over some axes, of such an array or
+of what it was added to, become scatters into smaller arrays. These come first, because a scatter is
+not part of a nest, and separates the nests before and after it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
-from functrans.ir.graph import Atom, Eqn, Graph
+from functrans.ir.graph import Atom, Eqn, Graph, Var
 from functrans.loop.target import Target
 from functrans.ops.arrays.structural import (
     absent_p,
@@ -50,32 +52,77 @@ def add_scatters_last(graph: Graph, target: Target) -> Graph:
     """
     if target.lanes_are_threads or not any(eqn.primitive is scatter_add for eqn in graph.eqns):
         return graph
-    rules = _rules(graph)
+    rules = _Deferral(graph).rules
     return _with_early_scatters(replaced(graph, rules)) if rules else graph
 
 
-def _rules(graph: Graph) -> Mapping[Eqn, Rule]:
-    producers = _producers(graph)
-    readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
-    for eqn in graph.eqns:
-        for atom in eqn.inputs:
-            readers[atom].append(eqn)
-    rules: dict[Eqn, Rule] = {}
-    for eqn in graph.eqns:
-        if not _is_into_zeros(eqn, producers) or eqn.outputs[0] in graph.outputs:
-            continue
-        sums = [one for one in readers[eqn.outputs[0]] if one.primitive is reduce_sum]
-        others = [one for one in readers[eqn.outputs[0]] if one.primitive is not reduce_sum]
-        # all indices are checked in the scatter that replaces the addition
-        if len(others) == 1 and others[0] not in rules and _adds(others[0], eqn):
-            rules[others[0]] = partial(_added, others[0], eqn)
-            rules |= {one: partial(_summed, one, eqn) for one in sums}
-    return rules
+class _Deferral:
+    """Rules that carry scatters along sums of arrays, to the last of these sums.
+
+    Up to there, the variables of the graph stand for the other terms; None if there are none.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.outputs = frozenset(graph.outputs)
+        self.rules: dict[Eqn, Rule] = {}
+        self.readers: defaultdict[Atom, list[Eqn]] = defaultdict(list)
+        self.carried: dict[Atom, list[Eqn]] = {}
+        """The scatters that are terms of a variable, and are applied later."""
+        for eqn in graph.eqns:
+            for atom in eqn.inputs:
+                self.readers[atom].append(eqn)
+        producers = _producers(graph)
+        for eqn in graph.eqns:
+            if _is_into_zeros(eqn, producers):
+                self._scatter(eqn)
+            elif any(x in self.carried for x in eqn.inputs):
+                self._read(eqn)
+
+    def _scatter(self, eqn: Eqn) -> None:
+        if self._is_only_added(eqn.outputs[0]):
+            self.carried[eqn.outputs[0]] = [eqn]
+            self.rules[eqn] = lambda values: [None]
+
+    def _read(self, eqn: Eqn) -> None:
+        """An equation that adds something to a variable without its scatters, or sums it up."""
+        scatters = [one for x in eqn.inputs for one in self.carried.get(x, ())]
+        if eqn.primitive is reduce_sum:
+            self.rules[eqn] = partial(_summed, eqn, scatters)
+        elif self._is_only_added(eqn.outputs[0]):
+            self.carried[eqn.outputs[0]] = scatters
+            self.rules[eqn] = lambda values: [_added(eqn, values)]
+        else:
+            # all indices are checked here
+            self.rules[eqn] = partial(_with_scatters, eqn, scatters)
+
+    def _is_only_added(self, made: Var) -> bool:
+        """Whether a whole array is added to one other, and read by nothing else but sums of it."""
+        others = [one for one in self.readers[made] if one.primitive is not reduce_sum]
+        if made in self.outputs or len(others) != 1:
+            return False
+        return others[0].primitive is add and others[0].outputs[0].aval == made.aval
 
 
-def _adds(eqn: Eqn, scatter: Eqn) -> bool:
-    """Whether an equation adds something to the whole result of a scatter."""
-    return eqn.primitive is add and eqn.outputs[0].aval == scatter.outputs[0].aval
+def _summed(eqn: Eqn, scatters: list[Eqn], values: Environment) -> list[Any]:
+    """The sum over some axes, with scatters along the remaining axes."""
+    axes, rest = eqn.params["axes"], values.read(eqn.inputs[0])
+    terms = [] if rest is None else [reduce_sum(rest, axes=axes)]
+    return [reduce(add, (*terms, *(_sum_of(one, axes, values) for one in scatters)))]
+
+
+def _added(eqn: Eqn, values: Environment) -> Any:
+    """The sum of the terms that are not scatters; None if there are none."""
+    terms = [x for x in map(values.read, eqn.inputs) if x is not None]
+    return broadcast_to(reduce(add, terms), shape=eqn.outputs[0].aval.shape) if terms else None
+
+
+def _with_scatters(eqn: Eqn, scatters: list[Eqn], values: Environment) -> list[Any]:
+    """The sum of all terms: the updates are scattered into the sum of the others."""
+    aval, into = eqn.outputs[0].aval, _added(eqn, values)
+    made = zeros(aval.shape, aval.dtype) if into is None else into
+    for one in scatters:
+        made = scatter_add(made, *(values.read(x) for x in one.inputs[1:]), **one.params)
+    return [made]
 
 
 def _producers(graph: Graph) -> Producers:
@@ -89,30 +136,22 @@ def _is_into_zeros(eqn: Eqn, producers: Producers) -> bool:
     return is_zeros(producers.get(eqn.inputs[0]))
 
 
-def _added(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
-    """The other operand, with the updates scattered into it."""
-    (other,) = (x for x in eqn.inputs if x is not scatter.outputs[0])
-    into = broadcast_to(values.read(other), shape=eqn.outputs[0].aval.shape)
-    updates = [values.read(x) for x in scatter.inputs[1:]]
-    return [scatter_add(into, *updates, **scatter.params)]
-
-
-def _summed(eqn: Eqn, scatter: Eqn, values: Environment) -> list[Any]:
+def _sum_of(scatter: Eqn, summed: tuple[int, ...], values: Environment) -> Any:
     """The sum of a scatter's result over some axes, as a scatter along the remaining axes."""
-    summed, indexed = eqn.params["axes"], scatter.params["axes"]
+    indexed, shape = scatter.params["axes"], scatter.outputs[0].aval.shape
     updates, *indices = (values.read(x) for x in scatter.inputs[1:])
     places = index_shape([x.aval for x in scatter.inputs[2:]])
-    behind = [axis for axis in range(eqn.inputs[0].aval.ndim) if axis not in indexed]
+    behind = [axis for axis in range(len(shape)) if axis not in indexed]
     kept = [n for n, axis in enumerate(indexed) if axis not in summed]
     over = [len(places) + n for n, axis in enumerate(behind) if axis in summed]
     if not kept:
-        return [reduce_sum(updates, axes=(*range(len(places)), *over))]
+        return reduce_sum(updates, axes=(*range(len(places)), *over))
     if over:
         updates = reduce_sum(updates, axes=tuple(over))
     axes = tuple(indexed[n] - sum(axis < indexed[n] for axis in summed) for n in kept)
     given = [broadcast_to(indices[n], shape=places) for n in kept]
-    table = zeros(eqn.outputs[0].aval.shape, updates.dtype)
-    return [scatter_add(table, updates, *given, axes=axes, unique=False)]
+    table = zeros(tuple(n for axis, n in enumerate(shape) if axis not in summed), updates.dtype)
+    return scatter_add(table, updates, *given, axes=axes, unique=False)
 
 
 def _with_early_scatters(graph: Graph) -> Graph:

@@ -54,7 +54,7 @@ def test_the_loops_that_come_out():
     loop, *_ = turned(64, 256, width=16_384)
     done = done_by(tiled, loop)
     nest = [each for each in walk([done]) if isinstance(each, For)]
-    assert extents(done)[:3] == [4, 16, 8]
+    assert extents(done)[:3] == [4, 32, 8]
     assert [each.lanes for each in nest] == [1, 1, 1, 8, 1, 8]
     assert len(nest[3].body) == 8 and nest[3].whole
     # the rows that are left one by one
@@ -75,6 +75,7 @@ def test_all_of_few_rows_together():
 def test_short_vectors_take_no_rows_together():
     done = done_by(tiled, turned(64, 64, width=16_384, lanes=2)[0])
     assert [each.lanes for each in walk([done]) if isinstance(each, For)] == [1, 1, 1, 2]
+    assert extents(done)[:2] == [4, 8]  # tiles of a cache line
 
 
 def test_locals_of_rows_that_are_done_together_are_their_own():
@@ -94,7 +95,14 @@ def test_locals_of_rows_that_are_done_together_are_their_own():
 
 def test_a_long_loop_has_longer_blocks():
     done = done_by(tiled, turned(1024, 64, width=16_384)[0])
-    assert extents(done)[0] == 32
+    assert extents(done)[0] == 16
+
+
+@pytest.mark.parametrize("width", [28, 16_384])
+def test_rows_that_are_not_enough_for_two_blocks_are_done_together(width):
+    done = done_by(tiled, turned(28, 64, width=width)[0])
+    together = [len(each.body) for each in walk([done]) if isinstance(each, For) and each.lanes > 1]
+    assert together == [8, 1]
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,14 @@ def test_blocks_cover_the_product(rows, columns, terms, whole_rows):
         assert found.tiles * found.height <= 4 * most / 3 + found.height
 
 
+def test_large_results_of_few_terms_are_written_by_whole_rows():
+    found = blocks_of(product(2000, 1000, 3), CPU, False)
+    assert (found.tiles, found.panels) == (1, -(-1000 // found.width))
+    assert blocks_of(product(200, 1000, 3), CPU, False).tiles > 1  # it stays in the cache
+    assert blocks_of(product(2000, 1000, 300), CPU, False).tiles > 1  # the right operand does not
+    assert blocks_of(product(16, 32_000, 2), CPU, False).panels < 1000  # threads share columns
+
+
 def test_three_vectors_of_columns_are_one_tile():
     """Where they are read in place, and there are registers for enough rows."""
     row, column, term = index("i", 100), index("j", 20), index("k", 64)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from functrans import jit, lax
+from functrans import config, jit, lax
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
 from functrans.ops.reductions.sorting import argsort
@@ -154,6 +154,7 @@ def test_equal_elements_keep_their_order(dtype, shape):
 
 SORTED = [
     (5,), (16,), (17,), (100,), (1000, 3), (30, 16), (3, 300), (2600, 2), (2, 3, 24), (40, 9),
+    (2, 9000, 2),
 ]  # fmt: skip
 
 
@@ -172,6 +173,33 @@ def test_rows_are_sorted_by_compiled_code(shape, dtype):
             np.testing.assert_array_equal(compiled(x), f(x, axis=axis))
 
 
+@pytest.mark.parametrize(
+    "dtype", [np.uint64, np.int64, np.float64, np.uint32, np.int32, np.float32]
+)
+@pytest.mark.parametrize("extent", [700, 9000])
+def test_all_digits_of_keys_are_sorted_by(extent, dtype):
+    x = np.frombuffer(np.random.default_rng(0).bytes(extent * np.dtype(dtype).itemsize), dtype)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(jit(np.sort)(x), np.sort(x))
+        np.testing.assert_array_equal(jit(np.argsort)(x), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("numbers", [(7,), (0, 1 << 40), range(300), (-1.5, np.inf)])
+@pytest.mark.parametrize("extent", [700, 9000])
+def test_keys_of_which_most_digits_are_equal(extent, numbers):
+    x = np.random.default_rng(0).choice(list(numbers), extent)
+    np.testing.assert_array_equal(jit(np.sort)(x), np.sort(x))
+    np.testing.assert_array_equal(jit(np.argsort)(x), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("extent", [1000, 9000])
+def test_threads_share_rows_that_are_sorted_by_radix(extent, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(7, extent))
+    for threads in (1, 3):
+        monkeypatch.setattr(config, "threads", threads)
+        np.testing.assert_array_equal(jit(lambda x: np.sort(x, axis=1))(x), np.sort(x, axis=1))
+
+
 @pytest.mark.parametrize("vector_bytes", [32, 64])
 def test_orders_of_long_elements_whatever_a_vector_holds(vector_bytes, monkeypatch):
     """A key and its number have 12 bytes, of which no vector holds a power of two."""
@@ -182,11 +210,12 @@ def test_orders_of_long_elements_whatever_a_vector_holds(vector_bytes, monkeypat
     np.testing.assert_array_equal(jit(np.argsort)(x[:, 0]), order[:, 0])
 
 
-def test_a_loop_sorts_without_leaving_it():
+@pytest.mark.parametrize("extent", [20, 2000, 9000])
+def test_a_loop_sorts_without_leaving_it(extent):
     def step(state, x):
         return np.median(np.concatenate([x, state[None]])), np.argsort(x)
 
-    xs = np.random.default_rng(0).normal(size=(50, 20))
+    xs = np.random.default_rng(0).normal(size=(10, extent))
     compiled = jit(lambda xs: lax.scan(step, 0.0, xs))
     assert "call NumPy" not in compiled.lower(xs).schedule()
     found, orders = compiled(xs)

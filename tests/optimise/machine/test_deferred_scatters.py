@@ -22,6 +22,59 @@ def test_what_is_added_to_is_written_to():
     )
 
 
+def test_a_scatter_is_carried_along_a_chain_of_additions():
+    becomes(
+        add_scatters_last,
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        {SCATTER}
+        w = add p v
+        s = reduce_sum[axes=(0, 1)] w
+        t = add y w
+        return s, t }}""",
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        r = reduce_sum[axes=(0, 1)] v
+        o = reduce_sum[axes=(0,)] u
+        s = add r o
+        a = add y v
+        t = scatter_add[axes=(0, 1), unique=False] a u i k
+        return s, t }}""",
+    )
+
+
+def test_a_scatter_is_carried_no_further_than_to_a_result():
+    becomes(
+        add_scatters_last,
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        {SCATTER}
+        w = add p v
+        t = add y w
+        return w, t }}""",
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        w = scatter_add[axes=(0, 1), unique=False] v u i k
+        t = add y w
+        return w, t }}""",
+    )
+
+
+def test_scatters_that_are_added_to_each_other_share_an_array():
+    becomes(
+        add_scatters_last,
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        {SCATTER}
+        q = scatter_add[axes=(1, 0), unique=False] z u k i
+        w = add p q
+        s = reduce_sum[axes=(0, 1)] w
+        t = add y w
+        return s, t }}""",
+        f"""{{ {GIVEN}, y:f64[6,9] ->
+        o = reduce_sum[axes=(0,)] u
+        s = add o o
+        a = scatter_add[axes=(0, 1), unique=False] y u i k
+        t = scatter_add[axes=(1, 0), unique=False] a u k i
+        return s, t }}""",
+    )
+
+
 @pytest.mark.parametrize(("axes", "scatters"), [((1,), 2), ((0,), 2), ((0, 1), 1)])
 def test_sums_are_scatters_along_what_is_left(axes, scatters):
     made = graph(

@@ -2,7 +2,8 @@
 
 A network sorts short rows, as many at once as a vector has lanes. Longer rows are cut into runs,
 which are merged from one half of a scratch buffer to the other. A select chooses each element that
-is written, since a branch would be mispredicted.
+is written, since a branch would be mispredicted. The longest rows are sorted by the digits of their
+keys instead (`radix_sort.py`).
 
 Keys (`sort_keys.py`) have the order of the elements. A network is not stable, so the index of an
 element follows its key and breaks ties; a merge prefers its first run.
@@ -13,14 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from functrans.ir.graph import Eqn
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, convert, maximum, minimum
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
-from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
-from functrans.ops.compiled.statements import nest
+from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.networks import sorting, through
+from functrans.ops.reductions.compiled.radix_sort import (
+    COUNT,
+    Memory,
+    Radix,
+    counts_shape,
+    digits_of,
+)
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
 
 Body = tuple[Statement, ...]
@@ -33,14 +39,13 @@ Stores = Callable[[Scalar, Words], Body]
 
 
 class Sorts(NamedTuple):
-    """Limits up to which compiled code sorts rows; NumPy sorts larger ones. All are measured."""
+    """Lengths up to which networks and merges sort rows. Both are measured."""
 
     network: int = 16
     """The longest row that a network sorts as a whole."""
-    elements: int = 1024
-    """The largest array whose longer rows are merge sorted; from there, NumPy is as fast."""
-    numbered: int = 2048
-    """The longest row that an argsort merge sorts in arrays of any size."""
+    merged: int = 80
+    """The longest row that is merge sorted, for each digit of its keys; a radix sort counts and
+    moves the keys for each of them."""
 
 
 RUN = 8
@@ -55,22 +60,6 @@ def sort(at: Emission) -> None:
 def argsort(at: Emission) -> None:
     """The indices that sort the elements along an axis."""
     _emit(at, numbered=True)
-
-
-def sorts(eqn: Eqn, target: Target) -> bool:
-    return _applies(eqn, target, numbered=False)
-
-
-def argsorts(eqn: Eqn, target: Target) -> bool:
-    return _applies(eqn, target, numbered=True)
-
-
-def _applies(eqn: Eqn, target: Target, numbered: bool) -> bool:
-    aval, limits = eqn.inputs[0].aval, target[Sorts]
-    extent = aval.shape[eqn.params["axis"]]
-    if extent <= limits.network or aval.size <= limits.elements:
-        return True
-    return numbered and extent <= limits.numbered
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -97,6 +86,9 @@ class _Sort(NamedTuple):
             body = self.network(line, ZERO, extent, self.to_result(line))
             self.call(_across(line, body, self.keys.lanes(self.at.target)), ())
             return
+        if extent > self.at.target[Sorts].merged * digits_of(self.keys):
+            self.by_digits(line)
+            return
         here, there = self.rows("runs", extent), self.rows("merged", extent)
         body = self.short_runs(line, extent, _to_rows(here))
         width = RUN
@@ -108,11 +100,32 @@ class _Sort(NamedTuple):
             here, there, width = there, here, 2 * width
         self.call(_shared(line, body), (*here, *there))
 
+    def by_digits(self, line: Position) -> None:
+        """Sort long lines by radix: on the stack, or in memory that each line has for itself."""
+        keys, at = self.keys, self.at
+        is_short = 4 * keys.nbytes * keys.extent <= at.target.largest_stack
+        apart = () if is_short else line
+        lines = tuple(loop.attribute[2] for loop in apart)
+        one, other = (self.rows(name, *lines, keys.extent) for name in ("keys", "moved"))
+        counts = at.scratch("counts", COUNT, counts_shape(keys))
+
+        def read(place: Scalar) -> Words:
+            return keys.of(load(self.source, self.position(line, place)), place)
+
+        memory = Memory(one, apart), Memory(other, apart)
+        body, found = Radix(keys, counts).sort(read, memory, at.target)
+        place = index("place", keys.extent)
+        value = keys.result(found.read(place), self.target.dtype)
+        store = Store(self.target, self.position(line, place), value)
+        is_last = self.axis == len(self.target.extents) - 1
+        body += vectorised(place, store, at.target) if is_last else nest((place,), (store,))
+        self.call(_shared(line, body), (counts, *one, *other) if is_short else (counts,))
+
     def call(self, body: Body, stack: Rows) -> None:
         self.at.call(body, work=16 * self.target.count, stack=stack)
 
-    def rows(self, name: str, extent: int) -> Rows:
-        return tuple(self.at.scratch(name, dtype, (extent,)) for dtype in self.keys.dtypes)
+    def rows(self, name: str, *shape: int) -> Rows:
+        return tuple(self.at.scratch(name, dtype, shape) for dtype in self.keys.dtypes)
 
     def to_result(self, line: Position) -> Stores:
         def stores(place: Scalar, key: Words) -> Body:

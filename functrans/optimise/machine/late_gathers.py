@@ -1,0 +1,71 @@
+"""Gather sinking: costly elementwise operations before gathers that read elements several times.
+
+Models with groups look up a parameter of each row's group, and compute its exponential: once for
+each group is enough.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from functrans.ir.graph import Atom, Eqn, Graph, Var, prune
+from functrans.loop.target import Target
+from functrans.ops.compiled.elements import pattern
+from functrans.ops.indexing.gather import gather
+from functrans.optimise.rewrite import Rewriter
+
+
+class Sinking(NamedTuple):
+    """When an operation is computed before a gather. Measured: a product of gathered rows."""
+
+    costly: int = 12
+    """The fewest scalar operations, if none is slow, like a division: what takes less is computed
+    wherever an element is read."""
+    fewer: int = 2
+    """How many times as many elements as the array a gather reads, at least."""
+
+
+class _Read(NamedTuple):
+    """A variable as a gather of an array; operations on the array that are not costly wait."""
+
+    gather: Eqn
+    array: Atom
+    waiting: tuple[Eqn, ...] = ()
+
+
+def gather_last(graph: Graph, target: Target) -> Graph:
+    """Move gathers behind costly elementwise operations with fewer elements without them.
+
+    Expects any graph.
+    Leaves no such operation on a gather alone, or with scalars, from a much smaller array.
+    """
+    if not any(eqn.primitive is gather for eqn in graph.eqns):
+        return graph
+    out, limits = Rewriter(graph), target[Sinking]
+    reads: dict[Atom, _Read] = {}
+    for eqn in graph.eqns:
+        inputs = out.inputs(eqn)
+        arrays = {x for x in inputs if x.aval.shape}
+        read = reads.get(next(iter(arrays))) if len(arrays) == 1 else None
+        if eqn.primitive is gather:
+            source = inputs[0]
+            if limits.fewer * source.aval.size <= eqn.outputs[0].aval.size:
+                reads[eqn.outputs[0]] = _Read(eqn, source)
+        elif read is not None and eqn.primitive.elementwise:
+            (result,), (array,) = eqn.outputs, arrays
+            fewer = Var(result.aval.update(shape=read.array.aval.shape))
+            sources = [read.array if x is array else x for x in inputs]
+            small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
+            waiting = (*read.waiting, small)
+            own = pattern(small)
+            if own.slow or own.work >= limits.costly:
+                for one in waiting:
+                    if one.outputs[0] not in out.producers:
+                        out.keep(one, one.inputs)
+                _, *indices = read.gather.inputs
+                params, waiting = read.gather.params, ()
+                eqn = Eqn(gather, (fewer, *indices), (result,), params, eqn.source)
+                inputs = list(eqn.inputs)
+            reads[result] = _Read(read.gather, fewer, waiting)
+        out.keep(eqn, inputs)
+    return prune(out.graph_now())
