@@ -415,10 +415,12 @@ def _extremum(op: str) -> Any:
         x, y = args
         if x is y:
             return x
-        less = simplifier.compare("le", x, y)
-        if less is None or (dtype.kind == "f" and simplifier.range.may_be_zeros(x, y)):
+        if dtype.kind == "f" and simplifier.range.may_be_zeros(x, y):
             return None
-        return x if bool(less.attribute) == (op == "min") else y
+        for low, high in ((x, y), (y, x)):
+            if simplifier.compare("le", low, high) is TRUE:
+                return low if op == "min" else high
+        return None
 
     return rule
 

@@ -245,7 +245,8 @@ def _rolled(x: Any, shift: Any, axis: int) -> Any:
     extent = x.shape[axis]
     if extent == 0:
         return x
-    positions = remainder(structural.iota(size=extent, dtype=INDEX) - shift, extent)
+    # negative positions count from the end
+    positions = structural.iota(size=extent, dtype=INDEX) - remainder(shift, extent)
     return structural.move_axis(gather(x, positions, axes=(axis,)), 0, axis)
 
 

@@ -39,6 +39,9 @@ DEEP, LONG, NINES = _drawn(64, 128, 96), _drawn(100000), _drawn(20000, 9)
 LEFT, RIGHT = _drawn(2000, 64), _drawn(64, 48)
 PLACES, WEIGHTS = RNG.integers(0, 1000, 200000), _drawn(200000)
 MANY, FEW = RNG.integers(1, 1000, 10**6), RNG.integers(1, 100, 10**6)
+WAVES = _drawn(500, 600) + 1j * _drawn(500, 600)
+CHOICES = RNG.integers(0, 1000, (1000, 1000))
+BYTES = RNG.integers(0, 256, (1000, 100)).astype(np.uint8)
 
 
 def _triangle(xp: Any, v: Any) -> Any:
@@ -132,6 +135,14 @@ def forms(lib: Library) -> dict[str, Form]:
         "gathered rows, gradient": (reads, (ITEMS, PLACES)),
         "quotients of integers": (lambda x, y: x // y, (MANY, FEW)),
         "order of elements": (xp.argsort, (LONG,)),
+        "rows of bytes, sorted": (lambda x: xp.sort(x, axis=1), (BYTES,)),
+        "counts of bits": (lambda x: xp.bitwise_count(x) + xp.bitwise_count(~x), (BYTES,)),
+        "rows reversed, every other": (lambda x: x[::-1, ::-2] + 1, (WIDE,)),
+        "a third, by every third": (lambda x: xp.sum(x[:, 2::3] * x[:, :-2:3], axis=1), (WIDE,)),
+        "a right angle": (xp.rot90, (WIDE,)),
+        "sums of complex rows": (lambda z: xp.sum(z, axis=1), (WAVES,)),
+        "complex transpose": (lambda z: xp.conj(z.T), (WAVES,)),
+        "along an axis": (lambda x, i: xp.take_along_axis(x, i, axis=1), (WIDE, CHOICES)),
     }
 
 

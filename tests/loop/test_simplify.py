@@ -126,6 +126,7 @@ def test_a_loop_index_is_less_than_what_follows_it():
     assert simplify(i * 4 + 3 < 4000) is const(True, BOOL)
     assert simplify(idiv(i * 8 + 5, 8)) is i
     assert simplify(irem(i * 8 + 5, 8)) is const(5, INDEX)
+    assert simplify(maximum(i, 0)) is i and simplify(minimum(i, 999)) is i
 
 
 def test_remainders_that_make_no_difference():

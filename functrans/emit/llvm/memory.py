@@ -165,8 +165,8 @@ class Memory:
             shuffled = self._load_shuffled(node, vector, stride)
             if shuffled is not None:
                 return shuffled
-        if stride == 2 and self.mask is None:
-            return self._load_every_other(node, vector)
+        if stride is not None and self.mask is None and 2 <= abs(stride) <= LARGEST_SHUFFLED_STRIDE:
+            return self._load_strided(node, vector, stride)
         return self._gather(node, vector, stride)
 
     def _load_vector(self, node: Scalar, vector: Vector) -> Value:
@@ -195,15 +195,27 @@ class Memory:
         loaded = self._loaded_at(node, 1 - vector.lanes, vector.lanes)
         return self._picked(node, loaded, loaded, range(vector.lanes - 1, -1, -1))
 
-    def _load_every_other(self, node: Scalar, vector: Vector) -> Value:
-        """Load two vectors, one from the first element on and one up to the last, which overlap.
+    def _load_strided(self, node: Scalar, vector: Vector, stride: int) -> Value:
+        """Load all elements from the first to the last in as many vectors, and pick every n-th.
 
-        So nothing behind the last element is loaded.
+        The last of these vectors overlaps the one before, so that nothing outside is loaded.
         """
-        half = vector.lanes // 2
-        low, high = (self._loaded_at(node, n, vector.lanes) for n in (0, vector.lanes - 1))
-        odd = range(vector.lanes + 1, 2 * vector.lanes, 2)
-        return self._picked(node, low, high, [*range(0, 2 * half, 2), *odd])
+        lanes, step = vector.lanes, abs(stride)
+        span = step * (lanes - 1) + 1
+        first = span - 1 if stride < 0 else 0
+        kind = memory_type(node.dtype, lanes)
+        starts = [min(number * lanes, span - lanes) for number in range(step)]
+        picked = self._loaded_at(node, starts[0] - first, lanes)
+        where = [first + stride * lane for lane in range(lanes)]
+        for number in range(1, step):
+            part = self._loaded_at(node, starts[number] - first, lanes)
+            before = number * lanes
+            source = [x if x < before else lanes + x - starts[number] for x in where]
+            picked = chosen(
+                self.writer, (picked, part), kind, [min(x, 2 * lanes - 1) for x in source]
+            )
+            where = [lane if x < before + lanes else x for lane, x in enumerate(where)]
+        return Value(self.from_memory(picked, node.dtype, lanes), lanes)
 
     def _loaded_at(self, node: Scalar, distance: int, lanes: int) -> str:
         """The vector of adjacent elements at a distance from the first lane's element."""
@@ -348,18 +360,22 @@ class Memory:
         return self.writer.call(name, kind, arguments)
 
     def table(self, node: Scalar, base: bool) -> Value:
-        """An element of a constant table."""
-        position = self.value(node.args[0], base)
-        element = register_type(node.dtype)
+        """An element of a constant table; a vector of adjacent ones is loaded as one."""
+        vector, element, (place,) = self.vector, register_type(node.dtype), node.args
+        adjacent = 1
+        if vector and not base and self.mask is None and vector.factors.of(place) == 1:
+            adjacent = vector.lanes if node.dtype != BOOL else 1
+        position = self.value(place, base or adjacent > 1)
         entries = ", ".join(f"{element} {literal(x, node.dtype)}" for x in node.attribute)
         table = self.writer.constant(f"[{len(node.attribute)} x {element}]", f"[{entries}]")
-        kind = register_type(node.args[0].dtype, position.lanes)
+        kind = register_type(place.dtype, position.lanes)
         pointer = self.writer.define(
             f"getelementptr inbounds {element}, ptr {table}, {kind} {position.ref}"
         )
         lanes = position.lanes
         if lanes == 1:
-            return Value(self.writer.define(f"load {element}, ptr {pointer}"), 1)
+            loaded = f"load {register_type(node.dtype, adjacent)}, ptr {pointer}"
+            return Value(self.writer.define(f"{loaded}, align {node.dtype.itemsize}"), adjacent)
         return Value(self._masked_gather(pointer, node.dtype, lanes), lanes)
 
 

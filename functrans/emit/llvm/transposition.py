@@ -20,8 +20,11 @@ from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Assign, Buffer, Let, Reduce, Statement, Store
 from functrans.loop.walk import always_loaded, expressions, walk
 
-FEWEST = 4
+FEWEST = 2
 """The fewest adjacent loads for which a transposition is profitable."""
+
+NEAR = 3
+"""Up to this stride, loading everything between the lanes is cheaper than a transposition."""
 
 
 class Neighbours(NamedTuple):
@@ -54,7 +57,8 @@ def neighbours(
     rows: dict[tuple[Buffer, frozenset[tuple[Scalar, int]]], dict[int, Scalar]] = {}
     for node in always_loaded(values):
         stride = factors.of_element(node.attribute, node.args)
-        if stride not in (-1, 0, 1) and node.attribute not in changing:
+        is_far = stride is None or abs(stride) > NEAR
+        if is_far and node.attribute not in changing:
             terms, place = simplify.terms(_place(node))
             rows.setdefault((node.attribute, frozenset(terms.items())), {}).setdefault(place, node)
     found: dict[Scalar, Neighbours] = {}

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO
-from functrans.loop.scalar import BOOL, Scalar, postorder
+from functrans.loop.scalar import BOOL, Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Kernel, Statement, size
+from functrans.loop.statements import Buffer, For, Kernel, Statement, size
 from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
-from functrans.loop.walk import rebuilt
+from functrans.loop.walk import rebuilt, walk
 from functrans.lower.kernel.array_linearisation import linear_places
 from functrans.lower.nest.bodies import Nest
 
@@ -64,6 +64,7 @@ class _Parametriser:
         shapes_stay = nest.turns or target.lanes_are_threads
         self.places = {} if shapes_stay else linear_places(nest.body, homes, nest.scratch)
         self.slots: dict[int, Scalar] = {}
+        self.extents = [n for n in _extents(nest.body) if n > self.largest]
         self.buffers: dict[Buffer, Buffer] = {}
         self.done: dict[tuple[Scalar, bool], Scalar] = {}
         self.like_index: dict[Scalar, bool] = {}
@@ -130,6 +131,8 @@ class _Parametriser:
             node, force = key
             inside = self._inside(node, force)
             args = self.position(node.attribute, node.args) if node.op == "load" else node.args
+            if node.op == "add" and inside:
+                args = tuple(map(self._from_the_end, args))
             needed = [(arg, inside) for arg in args]
             missing = [item for item in needed if item not in self.done]
             if missing:
@@ -138,6 +141,19 @@ class _Parametriser:
             stack.pop()
             self.done[key] = self._rebuild(node, [self.done[item] for item in needed], force)
         return self.done[root, as_index]
+
+    def _from_the_end(self, node: Scalar) -> Scalar:
+        """A constant as the sum of an extent and a small number, if there is one.
+
+        Elements that are neighbours in an array that is read backwards are then recognised as such.
+        """
+        number = int(node.attribute) if node.op == "const" else 0
+        if abs(number) <= self.largest or number in self.extents:
+            return node
+        for extent in self.extents:
+            if abs(number - extent) <= self.largest:
+                return Scalar("add", (const(extent, INDEX), const(number - extent, INDEX)), INDEX)
+        return node
 
     def _inside(self, node: Scalar, force: bool) -> bool:
         """Whether the operands of a node are index arithmetic."""
@@ -178,3 +194,9 @@ class _Parametriser:
         if tuple(args) == node.args:
             return node
         return Scalar(node.op, tuple(args), node.dtype, node.attribute)
+
+
+def _extents(body: Sequence[Statement]) -> list[int]:
+    """The known numbers of iterations of loops."""
+    stops = (each.stop for each in walk(body) if isinstance(each, For))
+    return list(dict.fromkeys(int(stop.attribute) for stop in stops if stop.op == "const"))

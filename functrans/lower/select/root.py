@@ -223,9 +223,14 @@ class Elements(Root):
                             place = linear_place(node.attribute, node.args, simplify)
                             stride = factors.of(place)
                         if stride not in (0, 1):
-                            loads[i] += stride is None or stride > len(self.elements)
+                            loads[i] += self._cost_of_stride(stride)
                             elements[i] += _count(node)
         return (loads[0], loads[1]), (elements[0], elements[1])
+
+    def _cost_of_stride(self, stride: int | None) -> int:
+        if stride is None:
+            return LINE
+        return min(abs(stride), LINE) if abs(stride) > len(self.elements) else 0
 
     @cached_property
     def work(self) -> int:
@@ -278,6 +283,9 @@ class Contraction(Elements):
     def node_count(self) -> int:  # type: ignore[override]
         return 1
 
+
+LINE = 8
+"""The stride from which on each element that is read costs a line of the cache."""
 
 MULTIPLY_ADDS = 8
 """The number of multiply-adds of a product that take as long as another operation."""

@@ -58,19 +58,25 @@ right_shift = _bitwise(np.right_shift, lambda x, y: x >> y, second=integers(0, 9
 
 
 def _count(x: Scalar) -> Scalar:
-    """Population count of the absolute value: sums of neighbouring bits, pairs, fours, bytes."""
-    word = np.dtype(np.int64)
+    """Population count of the absolute value: sums of neighbouring bits, pairs, fours, bytes.
 
-    def mask(byte: int) -> int:
-        return scalar.wrapped(byte * 0x0101010101010101, word)
-
+    In words of the operand's own size, so that a vector holds as many of them as of operands.
+    """
     if x.dtype.kind == "i":
         x = scalar.where(x < 0, -x, x)
-    v = scalar.convert(x, word) & scalar.wrapped((1 << 8 * x.dtype.itemsize) - 1, word)
-    v = v - (scalar.lshr(v, 1) & mask(0x55))
-    v = (v & mask(0x33)) + (scalar.lshr(v, 2) & mask(0x33))
-    v = (v + scalar.lshr(v, 4)) & mask(0x0F)
-    return scalar.convert(scalar.lshr(v * mask(0x01), 56), np.uint8)
+    size = x.dtype.itemsize
+    word = np.dtype(f"u{size}")
+
+    def mask(byte: int) -> Scalar:
+        return scalar.const(int.from_bytes(bytes([byte]) * size, "big"), word)
+
+    v = scalar.convert(x, word)
+    v = v - ((v >> 1) & mask(0x55))
+    v = (v & mask(0x33)) + ((v >> 2) & mask(0x33))
+    v = (v + (v >> 4)) & mask(0x0F)
+    if size > 1:
+        v = (v * mask(0x01)) >> (8 * size - 8)
+    return scalar.convert(v, np.uint8)
 
 
 bitwise_count = elementwise(

@@ -43,9 +43,24 @@ LONG = 2048
 
 
 def _argsort(x: Any, *, axis: int) -> Any:
-    if x.dtype.kind not in "iuf" or x.ndim == 0 or x.shape[axis] < LONG:
+    is_long = x.dtype.kind in "iuf" and x.ndim > 0 and x.shape[axis] >= LONG
+    if not is_long or _has_radix_sort(x.dtype):
         return np.argsort(x, axis=axis, kind="stable")
     return np.moveaxis(_stable(np.moveaxis(x, axis, -1)), -1, axis)
+
+
+SHORT = 512
+"""Up to this row length, NumPy's vectorised sort of 16-bit integers is faster than radix sort."""
+
+
+def _has_radix_sort(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy's stable sort is a radix sort, up to 29 times as fast as its other ones."""
+    return dtype.kind in "biu" and dtype.itemsize <= 2
+
+
+def _sort(x: Any, *, axis: int) -> Any:
+    by_digits = _has_radix_sort(x.dtype) and (x.dtype.itemsize == 1 or x.shape[axis] > SHORT)
+    return np.sort(x, axis=axis, kind="stable" if by_digits else None)
 
 
 def _stable(x: Any) -> Any:
@@ -85,7 +100,7 @@ argsort: Primitive = primitive(
 sort: Primitive = primitive(
     "sort",
     infer=lambda x, *, axis: x.update(),
-    numpy=lambda x, *, axis: np.sort(x, axis=axis),
+    numpy=_sort,
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
     emit=Emit(_emit_sort, operations=_operations),

@@ -82,14 +82,19 @@ _ENDING = ("constant", "wrap")
 """The modes in which the image ends at its last element, with the slope of the interval before."""
 
 
+_BEYOND = 12
+"""More than a neighbour of a folded coordinate can be beyond the boundary."""
+
+
 def _mirrored_index(i: Any, size: int) -> Any:
     period = max(2 * (size - 1), 1)
-    i = i % period
+    # at most one reflection, without a division, unless the axis is short
+    i = abs(i) if size > 2 * _BEYOND else i % period
     return np.minimum(i, period - i) if size > 1 else i * 0
 
 
 def _reflected_index(i: Any, size: int) -> Any:
-    i = i % (2 * size)
+    i = np.maximum(i, -1 - i) if size > 2 * _BEYOND else i % (2 * size)
     return np.minimum(i, 2 * size - 1 - i)
 
 
@@ -184,6 +189,7 @@ class _Taps:
         u = folded - whole if order % 2 else folded - whole + 0.5
         # coordinates may be infinite where the result is the constant: any valid integer will do
         first = astype(np.clip(whole, -1e15, 1e15), np.int64) - order // 2
+        first = np.clip(first, -_BEYOND, size + _BEYOND)
         given = [first + n for n in range(order + 1)]
         self.weights = spline_weights(u, order)
         self.present = [(i >= 0) & (i < size) for i in given]

@@ -7,7 +7,7 @@ import pytest
 
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const
+from functrans.loop.scalar import const, lookup
 from functrans.loop.statements import (
     Address,
     Call,
@@ -150,13 +150,16 @@ def test_branches():
 
 @pytest.mark.parametrize("lanes", [4, 8])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int64])
-@pytest.mark.parametrize(("stride", "first"), [(2, 0), (2, 1), (-1, 0), (-1, 3)])
-def test_every_other_and_backwards(stride, first, dtype, lanes):
+@pytest.mark.parametrize("stride", [2, 3, 5, 8, -1, -2, -3, -7])
+@pytest.mark.parametrize("first", [0, 3])
+def test_strided_loads_are_vectors_and_shuffles(stride, first, dtype, lanes):
     count, dtype = 4 * lanes, np.dtype(dtype)
-    size = 2 * count - 1 + first if stride == 2 else count + first
+    # the buffer ends with the last element that is read
+    size = abs(stride) * (count - 1) + 1 + first
     x, y = buffer("x", dtype, (size,)), buffer("y", dtype, (count,))
     i = index("i", count)
-    place = i * 2 + first if stride == 2 else const(count + first - 1, INDEX) - i
+    start = first if stride > 0 else size - 1
+    place = const(start, INDEX) + i * stride
     loop = For(i, ZERO, const(count, INDEX), (Store(y, (i,), load(x, (place,))),),
                lanes=lanes, whole=True)  # fmt: skip
     made = Kernel((x, y), 0, (loop,))
@@ -164,7 +167,22 @@ def test_every_other_and_backwards(stride, first, dtype, lanes):
     given = (np.arange(size) % 7 * (np.arange(size) % 3 > 0)).astype(dtype)
     out = np.zeros(count, dtype)
     by_llvm(made, [given, out], [])
-    np.testing.assert_array_equal(out, given[first::2] if stride == 2 else given[first:][::-1])
+    np.testing.assert_array_equal(out, given[start::stride][:count])
+
+
+@pytest.mark.parametrize("step", [1, -1, 2])
+def test_adjacent_entries_of_a_table_are_a_vector(step):
+    out, i = buffer("y", np.int64, (16,)), index("i", 16)
+    table = tuple((7 * n) % 32 for n in range(32))
+    place = i * step + (1 if step > 0 else 15)
+    body = Store(out, (i,), lookup(table, place, INDEX))
+    made = Kernel((out,), 0, (For(i, ZERO, const(16, INDEX), (body,), lanes=8, whole=True),))
+    assert ("gather" in emit(made)) == (step != 1)
+    found = np.zeros(16, np.int64)
+    by_llvm(made, [found], [])
+    np.testing.assert_array_equal(
+        found, [table[step * n + (1 if step > 0 else 15)] for n in range(16)]
+    )
 
 
 def test_the_innermost_loop_of_a_sum_is_unrolled_if_it_is_short():

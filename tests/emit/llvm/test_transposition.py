@@ -58,14 +58,15 @@ def test_rows_with_gaps(count, lanes, dtype):
         (range(8), 24, ["<8 x double>"] * 8, 0),
         (range(12), 12, ["<8 x double>"] * 8 + ["<4 x double>"] * 8, 0),
         # the last vectors overlap those before them
-        (range(6), 20, ["<4 x double>"] * 16, 0),
+        (range(7), 20, ["<4 x double>"] * 16, 0),
+        (range(6), 20, ["<4 x double>"] * 8 + ["<2 x double>"] * 8, 0),
         (range(15), 15, ["<8 x double>"] * 16, 0),
-        # what is left alone is gathered, as are too few
+        # what is left alone is gathered
         (range(9), 9, ["<8 x double>"] * 8, 1),
-        (range(3), 17, [], 3),
+        (range(3), 17, ["<2 x double>"] * 8, 1),
         # in another order, with a gap
         ([3, 2, 1, 0], 19, ["<4 x double>"] * 8, 0),
-        ([0, 1, 2, 4, 5, 6, 7], 19, ["<4 x double>"] * 8, 3),
+        ([0, 1, 2, 4, 5, 6, 7], 19, ["<2 x double>"] * 8 + ["<4 x double>"] * 8, 1),
     ],
 )
 def test_what_is_loaded_together(places, stride, kinds, gathers):

@@ -63,6 +63,30 @@ def test_small_numbers_stay():
     assert kernel_of(copied(17)[0])[2] == [17]
 
 
+def test_positions_from_the_end_are_an_extent_and_a_small_number():
+    x, y = buffer("x", F8, (101,)), buffer("y", F8, (2, 100))
+    i = index("i", 100)
+    stores = [Store(y, (number(k), i), load(x, (i * -1 + (99 + k),))) for k in range(2)]
+    kernel, arguments, sizes = kernel_of([For(i, ZERO, number(100), tuple(stores))])
+    assert sizes == [100]
+    a, out = np.arange(101.0), np.zeros((2, 100))
+    memory = {x: Memory(a, True), y: Memory(out, False)}
+    evaluate(kernel, [memory[one] for one in arguments], sizes)
+    np.testing.assert_array_equal(memory[y].array[0], a[:-1][::-1])
+    np.testing.assert_array_equal(memory[y].array[1], a[1:][::-1])
+
+
+def test_extents_that_lie_close_together_are_arguments_each():
+    x, y = buffer("x", F8, (300,)), buffer("y", F8, (110,))
+    loops = []
+    for n in (100, 110):
+        i = index("i", n)
+        loops.append(For(i, ZERO, number(n), (Store(y, (i,), load(x, (i + n,))),)))
+    assert sorted(kernel_of(loops)[2]) == [100, 110]
+    # a small number stays, however close to an extent it is
+    assert "+ 9" in text(kernel_of(copied(20, shift=9)[0])[0])
+
+
 def test_equal_numbers_are_one_argument():
     assert kernel_of(copied(100, shift=100)[0])[2] == [100]
     assert sorted(kernel_of(copied(100, shift=50)[0])[2]) == [50, 100]

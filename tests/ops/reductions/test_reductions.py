@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from functrans import config, jit, lax
 from functrans.ir.primitive import bind, registry
 from functrans.ir.types import aval_of
-from functrans.ops.reductions.sorting import argsort
+from functrans.ops.reductions.sorting import argsort, sort
 from functrans.run.call.compiled import compile_graph
 from functrans.trace.stage import replay, rewrite
 from tests.amount import examples
@@ -136,7 +136,7 @@ def test_the_derivative_of_a_product_leaves_one_factor_out(shape, data):
     np.testing.assert_allclose(back.ravel(), others, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "u1", "?"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4", "i2", "u1", "?"])
 @pytest.mark.parametrize("shape", [(0,), (1,), (2047,), (2600,), (5000,), (3, 2600), (2, 2600, 3)])
 def test_equal_elements_keep_their_order(dtype, shape):
     rng = np.random.default_rng(0)
@@ -150,6 +150,7 @@ def test_equal_elements_keep_their_order(dtype, shape):
             found = argsort(x, axis=axis)
             np.testing.assert_array_equal(found, np.argsort(x, axis=axis, kind="stable"))
             assert found.dtype == np.int64
+            np.testing.assert_array_equal(sort(x, axis=axis), np.sort(x, axis=axis))
 
 
 SORTED = [
