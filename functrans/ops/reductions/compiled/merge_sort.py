@@ -20,13 +20,7 @@ from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.networks import sorting, through
-from functrans.ops.reductions.compiled.radix_sort import (
-    COUNT,
-    Memory,
-    Radix,
-    counts_shape,
-    digits_of,
-)
+from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
 
 Body = tuple[Statement, ...]
@@ -107,7 +101,7 @@ class _Sort(NamedTuple):
         apart = () if is_short else line
         lines = tuple(loop.attribute[2] for loop in apart)
         one, other = (self.rows(name, *lines, keys.extent) for name in ("keys", "moved"))
-        counts = at.scratch("counts", COUNT, counts_shape(keys))
+        counts = at.scratch("counts", *counts_of(keys))
 
         def read(place: Scalar) -> Words:
             return keys.of(load(self.source, self.position(line, place)), place)

@@ -10,7 +10,7 @@ follows a key, which breaks ties, needs no passes of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words
 
 Body = tuple[Statement, ...]
-
-COUNT = np.dtype(np.uint32)
 
 BITS = 8
 """The bits of a digit. Measured: with 11, a pass writes to more lines than the first-level cache
@@ -51,6 +49,10 @@ class Radix(NamedTuple):
     keys: Keys
     counts: Buffer
 
+    @property
+    def zero(self) -> Scalar:
+        return const(0, self.counts.dtype)
+
     def sort(
         self, read: Callable[[Scalar], Words], memory: tuple[Memory, Memory], target: Target
     ) -> tuple[Body, Memory]:
@@ -62,18 +64,18 @@ class Radix(NamedTuple):
         # no sum of counts tells the verifier that the passes write everywhere
         body = vectorised(place, there.write(place, zeros), target)
         for digit in range(digits):
-            zero = Store(self.counts, (const(digit, INDEX), bucket), const(0, COUNT))
+            zero = Store(self.counts, (const(digit, INDEX), bucket), self.zero)
             body += vectorised(bucket, zero, target)
         key, kept = _kept(read(place))
-        one = const(1, COUNT)
+        one = const(1, self.counts.dtype)
         counted = [Store(self.counts, self._bucket(n, key), one, "add") for n in range(digits)]
         body += nest((place,), (kept, *here.write(place, key), *counted))
         for digit in range(digits):
             moves = nest((place,), self._moved(digit, here.read(place), there))
             copies = vectorised(place, there.write(place, here.read(place)), target)
-            total, first = local(COUNT, "total"), local(COUNT, "first")
+            total, first = local(self.counts.dtype, "total"), local(self.counts.dtype, "first")
             in_first = load(self.counts, self._bucket(digit, here.read(ZERO)))
-            body += (Let((first, total), (in_first, const(0, COUNT))),)
+            body += (Let((first, total), (in_first, self.zero)),)
             body += self._starts(digit, bucket, total)
             body += (If(eq(first, total), copies, moves),)
             here, there = there, here
@@ -87,7 +89,7 @@ class Radix(NamedTuple):
 
     def _starts(self, digit: int, bucket: Scalar, total: Scalar) -> Body:
         """Replace the counts of keys by the positions at which their buckets start."""
-        at, count = (const(digit, INDEX), bucket), local(COUNT, "count")
+        at, count = (const(digit, INDEX), bucket), local(self.counts.dtype, "count")
         step = (
             Let((count,), (load(self.counts, at),)),
             Store(self.counts, at, total),
@@ -98,7 +100,7 @@ class Radix(NamedTuple):
     def _moved(self, digit: int, key: Words, there: Memory) -> Body:
         """Move a key to the next position of its bucket."""
         key, kept = _kept(key)
-        at, end = self._bucket(digit, key), local(COUNT, "end")
+        at, end = self._bucket(digit, key), local(self.counts.dtype, "end")
         place = minimum(convert(end, INDEX), self.keys.extent - 1)  # it is inside
         return (
             kept,
@@ -113,9 +115,10 @@ def digits_of(keys: Keys) -> int:
     return -(-keys.bits // BITS)
 
 
-def counts_shape(keys: Keys) -> tuple[int, int]:
-    """The shape of the buffer of counts."""
-    return digits_of(keys), 1 << BITS
+def counts_of(keys: Keys) -> tuple[np.dtype[Any], tuple[int, int]]:
+    """The dtype and the shape of the buffer of counts."""
+    dtype = np.uint32 if keys.extent < 1 << 32 else np.uint64
+    return np.dtype(dtype), (digits_of(keys), 1 << BITS)
 
 
 def _kept(key: Words) -> tuple[Words, Let]:
