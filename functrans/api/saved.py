@@ -234,8 +234,8 @@ def load(path: str | os.PathLike[str], /, *, trusted: bool = False) -> LoadedPro
     Raises
     ------
     SavedProgramError
-        If the file was not written by `save`, is damaged, has another version of the format, or uses
-        operations that are not defined here.
+        If the file was not written by `save`, is damaged, has another version of the format, or
+        uses operations that are not defined here.
     OSError
         If it cannot be read.
     """
