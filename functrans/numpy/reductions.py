@@ -73,6 +73,7 @@ def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     """Replace elements for which ``where`` is false by the neutral element."""
     if where is True or where is None:
         return x
+    otherwise = otherwise if hasattr(otherwise, "dtype") else np.array(otherwise).astype(x.dtype)
     return broadcast_to(select(array(where), x, otherwise), shape=x.shape)
 
 
@@ -292,8 +293,9 @@ def mean(
 
 
 def _variance(
-    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
-) -> Any:
+    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any,
+    correction: Any, of_too_few: Any = None,
+) -> Any:  # fmt: skip
     x = array(a)
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
@@ -307,6 +309,8 @@ def _variance(
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
     variance = total / astype(array(freedom), total.dtype)
+    if of_too_few is not None:
+        variance = select(freedom > 0, variance, total.dtype.type(of_too_few))
     final = real_dtype(final) if dtype is None else final
     return restored(astype(variance, final), axes, keepdims)
 
@@ -425,11 +429,21 @@ def _numbers(a: Any, where: Any) -> Any:
     return present if where is True else present & array(where)
 
 
+def _check_inexact(dtype: Any) -> None:
+    if dtype is not None and not is_inexact(np.dtype(dtype)):
+        raise TypeError(
+            f"of floats, dtype is to be one that has NaN, and not {np.dtype(dtype)}: convert the "
+            "result with .astype"
+        )
+
+
 @answers(np.nanmean)
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
     """The mean, ignoring NaN."""
+    if is_inexact(array(a).dtype):
+        _check_inexact(dtype)
     return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
 
 
@@ -439,11 +453,13 @@ def nanvar(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The variance, ignoring NaN."""
-    numbers = _numbers(a, where)
-    x = _without_nan(a, 0)
-    out = _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction)
-    # NumPy returns NaN, not infinity, if there are too few elements
-    return select(out == out.dtype.type(np.inf), out.dtype.type(np.nan), out)
+    x = array(a)
+    if not is_inexact(x.dtype):
+        return _variance(x, axis, dtype, ddof, keepdims, where, mean, correction)
+    _check_inexact(dtype)
+    numbers = _numbers(x, where)
+    x = _without_nan(x, 0)
+    return _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction, of_too_few=np.nan)
 
 
 @answers(np.nanstd)
