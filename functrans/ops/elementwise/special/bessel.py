@@ -16,7 +16,7 @@ from typing import Any
 from functrans import vecmath
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.lazily import lazy
-from functrans.ops.elementwise.choice import or_one, select, sign
+from functrans.ops.elementwise.choice import absolute, or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.rounding import trunc
@@ -170,14 +170,35 @@ i1: Primitive = special(
     samples=reals(-3, 3),
 )  # fmt: skip
 
+
+_RATIOS = (
+    (-1 / 2, -1 / 8, -1 / 8, -25 / 128, -13 / 32, -1073 / 1024),
+    (-1 / 2, 3 / 8, 3 / 8, 63 / 128, 27 / 32, 1899 / 1024),
+)
+"""The slopes of `i0e` and `i1e` divided by them, as power series in ``1 / x``. Those of `k0e` and
+`k1e` are the same in ``-1 / x``, and negative."""
+
+
+def _slope(x: Any, out: Any, near: Any, order: int, sign_of_series: float = 1.0) -> Any:
+    """The slope of a scaled function: a difference near 0, and a series where that cancels."""
+    far = greater(absolute(x), 12.0 if x.dtype.itemsize <= 4 else 250.0)
+    inverse = sign_of_series / select(far, absolute(x), 1.0)
+    ratio = 0.0 * inverse
+    for coefficient in reversed(_RATIOS[order]):
+        ratio = (ratio + coefficient) * inverse
+    return select(far, sign(x) * out * ratio * sign_of_series, near)
+
+
 i0e: Primitive = special(
     "i0e", reals(0.1, 3), scalar=vecmath.i0e,
-    jvp=lambda x, out, dx: dx * (i1e(x) - sign(x) * out),
+    jvp=lambda x, out, dx: dx * _slope(x, out, i1e(x) - sign(x) * out, 0),
 )  # fmt: skip
 
 i1e: Primitive = special(
     "i1e", reals(0.1, 3), scalar=vecmath.i1e,
-    jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive_whole(x, n=2)) - sign(x) * out),
+    jvp=lambda x, out, dx: dx * _slope(
+        x, out, 0.5 * (i0e(x) + ive_whole(x, n=2)) - sign(x) * out, 1
+    ),
 )  # fmt: skip
 
 k0: Primitive = special("k0", reals(0.5, 5), scalar=vecmath.k0, jvp=lambda x, out, dx: dx * -k1(x))
@@ -188,12 +209,15 @@ k1: Primitive = special(
 )  # fmt: skip
 
 k0e: Primitive = special(
-    "k0e", reals(0.5, 5), scalar=vecmath.k0e, jvp=lambda x, out, dx: dx * (out - k1e(x))
-)
+    "k0e", reals(0.5, 5), scalar=vecmath.k0e,
+    jvp=lambda x, out, dx: dx * _slope(x, out, out - k1e(x), 0, -1.0),
+)  # fmt: skip
 
 k1e: Primitive = special(
     "k1e", reals(0.5, 5), scalar=vecmath.k1e,
-    jvp=lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve_whole(x, n=2))),
+    jvp=lambda x, out, dx: dx * _slope(
+        x, out, out - 0.5 * (k0e(x) + kve_whole(x, n=2)), 1, -1.0
+    ),
 )  # fmt: skip
 
 # SciPy has recurrences of their own for these, and truncates the order
