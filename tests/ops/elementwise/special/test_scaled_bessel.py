@@ -38,3 +38,21 @@ def test_slopes(name, dtype, rtol):
         parity = 1 if name == "i1e" else -1
         np.testing.assert_allclose(slope(-x), parity * expected[0], rtol=rtol)
     assert slope(np.array([np.inf], dtype))[0] == 0
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-11), (np.float32, 5e-6)])
+@pytest.mark.parametrize("name", ["ive", "kve"])
+def test_slopes_of_any_order(name, dtype, rtol):
+    for order in (2.0, 0.5, 3.7):
+        for x in np.array([2.0, 3e3, 5e3, 1e6, 1e8], dtype):
+            with mp.workdps(60):
+                v, point = mp.mpf(order), mp.mpf(float(x))
+                if name == "ive":
+                    below, at, above = (mp.besseli(v + n, point) for n in (-1, 0, 1))
+                    expected = ((below + above) / 2 - at) * mp.exp(-point)
+                else:
+                    below, at, above = (mp.besselk(v + n, point) for n in (-1, 0, 1))
+                    expected = (at - (below + above) / 2) * mp.exp(point)
+            slope = grad(lambda x, v: getattr(special, name)(v, x))
+            for found in (slope(x, dtype(order)), jit(slope)(x, dtype(order))):
+                np.testing.assert_allclose(found, float(expected), rtol=rtol)
