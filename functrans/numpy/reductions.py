@@ -15,15 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
-from functrans.numpy.arrays import (
-    Axes,
-    array,
-    astype,
-    axes_of,
-    axis_of,
-    flat,
-    in_dtype,
-)
+from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, in_dtype
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
@@ -294,7 +286,7 @@ def mean(
 
 def _variance(
     a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any,
-    correction: Any, of_too_few: Any = None,
+    correction: Any, nan_of_too_few: bool = False,
 ) -> Any:  # fmt: skip
     x = array(a)
     working, final = _working_dtype(x, dtype)
@@ -309,8 +301,8 @@ def _variance(
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
     variance = total / astype(array(freedom), total.dtype)
-    if of_too_few is not None:
-        variance = select(freedom > 0, variance, total.dtype.type(of_too_few))
+    if nan_of_too_few:
+        variance = select(freedom > 0, variance, np.nan)
     final = real_dtype(final) if dtype is None else final
     return restored(astype(variance, final), axes, keepdims)
 
@@ -422,19 +414,12 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
     return cumprod(_without_nan(a, 1), axis, dtype)
 
 
-def _numbers(a: Any, where: Any) -> Any:
+def _numbers(x: Any, where: Any, dtype: Any = None) -> Any:
     """The mask of elements that are not NaN and for which ``where`` holds."""
-    x = array(a)
+    if dtype is not None and is_inexact(x.dtype) and not is_inexact(np.dtype(dtype)):
+        raise TypeError("of floats, dtype= is to be one that has NaN: convert by .astype")
     present = x == x
     return present if where is True else present & array(where)
-
-
-def _check_inexact(dtype: Any) -> None:
-    if dtype is not None and not is_inexact(np.dtype(dtype)):
-        raise TypeError(
-            f"of floats, dtype is to be one that has NaN, and not {np.dtype(dtype)}: convert the "
-            "result with .astype"
-        )
 
 
 @answers(np.nanmean)
@@ -442,9 +427,7 @@ def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
     """The mean, ignoring NaN."""
-    if is_inexact(array(a).dtype):
-        _check_inexact(dtype)
-    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(array(a), where, dtype))
 
 
 @answers(np.nanvar)
@@ -454,12 +437,10 @@ def nanvar(
 ) -> Any:  # fmt: skip
     """The variance, ignoring NaN."""
     x = array(a)
-    if not is_inexact(x.dtype):
-        return _variance(x, axis, dtype, ddof, keepdims, where, mean, correction)
-    _check_inexact(dtype)
-    numbers = _numbers(x, where)
+    floats = is_inexact(x.dtype)
+    where = _numbers(x, where, dtype) if floats else where
     x = _without_nan(x, 0)
-    return _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction, of_too_few=np.nan)
+    return _variance(x, axis, dtype, ddof, keepdims, where, mean, correction, nan_of_too_few=floats)
 
 
 @answers(np.nanstd)

@@ -154,7 +154,7 @@ def _apply_with_keywords(
 
 def _converted(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Operands, cast to those of the loop that gives results of a dtype; NumPy refuses others."""
-    given = [x.dtype if hasattr(x, "dtype") else _WEAK.get(type(x)) for x in inputs]
+    given: list[Any] = [x.dtype if hasattr(x, "dtype") else _WEAK.get(type(x)) for x in inputs]
     loop = ufunc.resolve_dtypes(
         (*given, *(None,) * ufunc.nout),
         signature=(*(None,) * ufunc.nin, *(dtype,) * ufunc.nout),
