@@ -280,8 +280,14 @@ def mean(
     axes = axes_of(axis, x.ndim)
     count = _count(x, axes, where)
     total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
-    average = total / (count if isinstance(count, int) else astype(count, working))
-    return restored(astype(average, final), axes, keepdims)
+    return restored(astype(_shared(total, count), final), axes, keepdims)
+
+
+def _shared(total: Any, count: Any) -> Any:
+    """A total divided by a number of elements, which narrow dtypes cannot represent."""
+    wide = is_inexact(total.dtype) and total.dtype.itemsize >= 4
+    dtype = real_dtype(total.dtype) if wide else np.dtype(np.float64)
+    return total / (count if wide and isinstance(count, int) else astype(array(count), dtype))
 
 
 def _variance(
@@ -292,15 +298,13 @@ def _variance(
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
     count = _count(x, axes, where)
-    if not isinstance(count, int):
-        count = astype(count, real_dtype(working))
     if mean is None:
         total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
-        mean = expand_axes(astype(total / count, working), axes)
+        mean = expand_axes(astype(_shared(total, count), working), axes)
     distance = astype(squared_size(x - mean), real_dtype(working))
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
-    variance = total / astype(array(freedom), total.dtype)
+    variance = _shared(total, freedom)
     if nan_of_too_few:
         variance = select(freedom > 0, variance, np.nan)
     final = real_dtype(final) if dtype is None else final
@@ -449,12 +453,10 @@ def nanstd(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation, ignoring NaN."""
-    return root(
-        nanvar(
-            a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
-            correction=correction,
-        )
-    )  # fmt: skip
+    out = nanvar(
+        a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction
+    )
+    return root(out)
 
 
 def _nan_extreme(

@@ -75,3 +75,17 @@ def test_a_mean_of_floats_is_no_integer(name):
     with pytest.raises(TypeError, match=r"\.astype"):
         jit(lambda x: getattr(np, name)(x, dtype=int))(np.array([1.0, np.nan]))
     assert jit(lambda x: getattr(np, name)(x, dtype=np.float32))(np.array([1, 1])) in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "nanmean", "nanvar"])
+def test_the_number_of_elements_may_exceed_the_dtype(name):
+    x = np.resize([0, 1, 2], 300)
+    for where in (True, x > 0, np.arange(300) > 1):
+        for dtype in ("u1", "i1", "f2", "f4"):
+
+            def function(x, dtype=dtype, where=where):
+                return getattr(np, name)(x, dtype=dtype, where=where)
+
+            found, expected = jit(function)(x), function(x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-3)
