@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import is_complex
-from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.arrays import array, astype, inexact, known
 from functrans.numpy.contraction import outer
 from functrans.numpy.creation import vander
 from functrans.numpy.decompositions import eigvals
@@ -58,12 +58,37 @@ def roots(p: Any) -> Any:
     if not present.size:
         return zeros((0,), np.float64)
     behind = x.size - 1 - int(present[-1])
-    x = inexact(x[int(present[0]) : int(present[-1]) + 1])
+    x = inexact(x[int(present[0]) :])
+    # A single root 0 moves with the last coefficient, and so do the others. Several do not: their
+    # derivatives are infinite.
+    x, last = _divided(x) if behind == 1 else (x[: x.size - behind], zeros((behind,), x.dtype))
     if x.size < 2:
-        return zeros((behind,), np.float64)
+        return last if not is_complex(x.dtype) else zeros((behind,), np.float64)
     rest = np.eye(x.size - 2, x.size - 1, dtype=x.dtype)
     found = eigvals(above(expand_axes(-x[1:] / x[0], (0,)), rest))
-    return concatenate([found, zeros((behind,), found.dtype)], axis=0) if behind else found
+    return concatenate([found, astype(last, found.dtype)], axis=0) if behind else found
+
+
+def _divided(p: Any) -> tuple[Any, Any]:
+    """The quotient of a polynomial by its root at 0, and this root, which NumPy takes to be 0.
+
+    Both are 0 and coefficients of ``p``, but computed from all coefficients: two steps of Newton's
+    method have the derivatives of the root of orders 1 to 3.
+    """
+    root = 0 - p[-1] / p[-2]  # the difference of two zeros is positive
+    values = _quotient(p, root)
+    root = root - values[-1] / _quotient(values[:-1], root)[-1]
+    return concatenate([expand_axes(x, (0,)) for x in _quotient(p, root)[:-1]], axis=0), (
+        expand_axes(root, (0,))
+    )
+
+
+def _quotient(p: Any, root: Any) -> list[Any]:
+    """The quotient by ``x - root``, and the remainder, which is the value at the root."""
+    results = [p[0]]
+    for coefficient in [p[i] for i in range(1, len(p))]:
+        results.append(coefficient + root * results[-1])
+    return results
 
 
 @answers(np.poly)

@@ -15,15 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.errors import ShapeError
 from functrans.ir.types import is_complex, is_float, is_inexact, real_dtype
-from functrans.numpy.arrays import (
-    Axes,
-    array,
-    astype,
-    axes_of,
-    axis_of,
-    flat,
-    in_dtype,
-)
+from functrans.numpy.arrays import Axes, array, astype, axes_of, axis_of, flat, in_dtype
 from functrans.numpy.define import answers
 from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.structural import broadcast_to, expand_axes, full_p, reduce_sum, transpose
@@ -73,6 +65,7 @@ def chosen(x: Any, where: Any, otherwise: Any) -> Any:
     """Replace elements for which ``where`` is false by the neutral element."""
     if where is True or where is None:
         return x
+    otherwise = otherwise if hasattr(otherwise, "dtype") else np.array(otherwise).astype(x.dtype)
     return broadcast_to(select(array(where), x, otherwise), shape=x.shape)
 
 
@@ -287,26 +280,33 @@ def mean(
     axes = axes_of(axis, x.ndim)
     count = _count(x, axes, where)
     total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
-    average = total / (count if isinstance(count, int) else astype(count, working))
-    return restored(astype(average, final), axes, keepdims)
+    return restored(astype(_shared(total, count), final), axes, keepdims)
+
+
+def _shared(total: Any, count: Any) -> Any:
+    """A total divided by a number of elements, which narrow dtypes cannot represent."""
+    wide = is_inexact(total.dtype) and total.dtype.itemsize >= 4
+    dtype = real_dtype(total.dtype) if wide else np.dtype(np.float64)
+    return total / (count if wide and isinstance(count, int) else astype(array(count), dtype))
 
 
 def _variance(
-    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
-) -> Any:
+    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any,
+    correction: Any, nan_of_too_few: bool = False,
+) -> Any:  # fmt: skip
     x = array(a)
     working, final = _working_dtype(x, dtype)
     axes = axes_of(axis, x.ndim)
     count = _count(x, axes, where)
-    if not isinstance(count, int):
-        count = astype(count, real_dtype(working))
     if mean is None:
         total = reduce_sum(chosen(astype(x, working), where, 0), axes=axes)
-        mean = expand_axes(astype(total / count, working), axes)
+        mean = expand_axes(astype(_shared(total, count), working), axes)
     distance = astype(squared_size(x - mean), real_dtype(working))
     total = reduce_sum(chosen(distance, where, 0), axes=axes)
     freedom = maximum(count - (ddof if correction is None else correction), 0)
-    variance = total / astype(array(freedom), total.dtype)
+    variance = _shared(total, freedom)
+    if nan_of_too_few:
+        variance = select(freedom > 0, variance, np.nan)
     final = real_dtype(final) if dtype is None else final
     return restored(astype(variance, final), axes, keepdims)
 
@@ -418,9 +418,10 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None) -> Any:
     return cumprod(_without_nan(a, 1), axis, dtype)
 
 
-def _numbers(a: Any, where: Any) -> Any:
+def _numbers(x: Any, where: Any, dtype: Any = None) -> Any:
     """The mask of elements that are not NaN and for which ``where`` holds."""
-    x = array(a)
+    if dtype is not None and is_inexact(x.dtype) and not is_inexact(np.dtype(dtype)):
+        raise TypeError("of floats, dtype= is to be one that has NaN: convert by .astype")
     present = x == x
     return present if where is True else present & array(where)
 
@@ -430,7 +431,7 @@ def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
     """The mean, ignoring NaN."""
-    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(array(a), where, dtype))
 
 
 @answers(np.nanvar)
@@ -439,11 +440,11 @@ def nanvar(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The variance, ignoring NaN."""
-    numbers = _numbers(a, where)
-    x = _without_nan(a, 0)
-    out = _variance(x, axis, dtype, ddof, keepdims, numbers, mean, correction)
-    # NumPy returns NaN, not infinity, if there are too few elements
-    return select(out == out.dtype.type(np.inf), out.dtype.type(np.nan), out)
+    x = array(a)
+    floats = is_inexact(x.dtype)
+    where = _numbers(x, where, dtype) if floats else where
+    x = _without_nan(x, 0)
+    return _variance(x, axis, dtype, ddof, keepdims, where, mean, correction, nan_of_too_few=floats)
 
 
 @answers(np.nanstd)
@@ -452,12 +453,10 @@ def nanstd(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation, ignoring NaN."""
-    return root(
-        nanvar(
-            a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
-            correction=correction,
-        )
-    )  # fmt: skip
+    out = nanvar(
+        a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction
+    )
+    return root(out)
 
 
 def _nan_extreme(

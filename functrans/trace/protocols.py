@@ -79,6 +79,8 @@ def apply_ufunc(
                     if type(x) is list or type(x) is tuple:
                         inputs = tuple(_array_of(x) for x in inputs)
                         break
+                if name in _SCIPYS_TOO and ufunc is not getattr(np, name):
+                    inputs = tuple(_widened(x) for x in inputs)
                 if kwargs:
                     return _apply_with_keywords(ufunc, operation, inputs, kwargs)
                 return strengthened(operation(*inputs))
@@ -99,6 +101,15 @@ def _name_of_ufunc(ufunc: np.ufunc, method: str) -> str:
     name = ufunc.__name__
     package = "np." if getattr(np, name, None) is ufunc else ""  # SciPy's have no module attribute
     return f"{package}{name}" + ("" if method == "__call__" else f".{method}")
+
+
+_SCIPYS_TOO = frozenset(("cbrt", "exp2", "expm1", "log1p"))
+"""Ufuncs of NumPy of which SciPy has its own, which compute narrow dtypes in float64."""
+
+
+def _widened(x: Any) -> Any:
+    narrow = hasattr(x, "dtype") and x.dtype.itemsize < 4
+    return operators["astype"](x, np.dtype(np.float64)) if narrow else x
 
 
 def _array_of(x: Any) -> Any:
@@ -136,19 +147,23 @@ def _apply_with_keywords(
             f"{located(user_source())}: leave the keyword out"
         )
     if dtype is not None:
-        inputs = tuple(_converted(ufunc, x, dtype_of(dtype)) for x in inputs)
+        inputs = _converted(ufunc, inputs, dtype_of(dtype))
     result = strengthened(operation(*inputs, **own))
     return operators["store"](ufunc.__name__, result, outs, where)
 
 
-def _converted(ufunc: np.ufunc, x: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand, cast to the dtype in which a ufunc is to compute."""
-    if hasattr(x, "dtype") and not np.can_cast(x.dtype, dtype, "same_kind"):
-        raise TypeError(
-            f"np.{ufunc.__name__}(..., dtype={dtype}){located(user_source())}: an operand is "
-            f"{x.dtype}, which NumPy does not cast to {dtype}: convert it by .astype"
-        )
-    return operators["astype"](x, dtype)
+def _converted(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Operands, cast to those of the loop that gives results of a dtype; NumPy refuses others."""
+    given: list[Any] = [x.dtype if hasattr(x, "dtype") else _WEAK.get(type(x)) for x in inputs]
+    loop = ufunc.resolve_dtypes(
+        (*given, *(None,) * ufunc.nout),
+        signature=(*(None,) * ufunc.nin, *(dtype,) * ufunc.nout),
+        casting="same_kind",
+    )
+    return tuple(operators["astype"](x, d) for x, d in zip(inputs, loop, strict=False))
+
+
+_WEAK = {bool: np.dtype(bool), int: int, float: float, complex: complex}
 
 
 def apply_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -162,3 +162,24 @@ def test_scipy_is_not_asked_about_numbers_that_meet_float64(name, keys):
     promotion = scipy_promotion(name, lambda: pytest.fail("it is asked"))
     for key in keys:
         assert promotion((key, np.dtype(np.float64))) == (np.float64, np.float64)
+
+
+@pytest.mark.parametrize("name", ["cbrt", "exp2", "expm1", "log1p", "exp10"])
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4"])
+def test_narrow_dtypes_are_computed_in_the_dtype_that_scipy_has(name, dtype):
+    x = np.array([0, 1, 1], dtype)
+    expected = getattr(scipy.special, name)(x)
+    for function in (getattr(special, name), getattr(scipy.special, name)):
+        found = jit(lambda x, function=function: function(x))(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_no_normal_distribution_has_such_a_quantile():
+    p, std = np.array([0.0, 0.3, 1.0, 0.3, 0.3]), np.array([1.0, 1.0, 1.0, -1.0, 0.0])
+    for name in ("nrdtrimn", "nrdtrisd"):
+        function = getattr(scipy.special, name)
+        operands = (p, std, 1.0) if name == "nrdtrimn" else (std, p, 1.0)
+        np.testing.assert_allclose(
+            jit(lambda *x, f=function: f(*x))(*operands), function(*operands)
+        )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ops.elementwise.choice import absolute, select, sign
-from functrans.ops.elementwise.compare import greater, greater_equal, less, less_equal
+from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
@@ -54,8 +54,8 @@ def _crystal_ball(x: Any, beta: Any, m: Any) -> Any:
 
 
 def _generalised_half_logistic(x: Any, c: Any) -> Any:
-    exponent = log1p(-c * x) / c
-    return LOG2 + exponent - log1p(-c * x) - 2 * log1p(exp(exponent))
+    logarithm = log1p(-c * x)
+    return LOG2 + (1 / c - 1) * logarithm - 2 * log1p(exp(logarithm / c))
 
 
 def _generalised_hyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
@@ -295,8 +295,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "truncpareto", ("b", "c"), support=lambda b, c: (1.0, c), within=lambda b, c: sqrt(c),
-        valid=lambda b, c: greater(b, 0) & greater(c, 1),
-        logpdf=lambda x, b, c: log(b) - (b + 1) * log(x) - log(-expm1(-b * log(c))),
+        valid=lambda b, c: ~equal(b, 0) & greater(c, 1),
+        logpdf=lambda x, b, c: log(b / -expm1(-b * log(c))) - (b + 1) * log(x),
     ),
     Row(
         "truncweibull_min", ("c", "a", "b"), support=lambda c, a, b: (a, b),

@@ -60,7 +60,8 @@ def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
 
 def _skellam_logpmf(k: Any, mu1: Any, mu2: Any) -> Any:
     between = sqrt(mu1) - sqrt(mu2)
-    scaled = ive(absolute(k), 2 * sqrt(mu1 * mu2))
+    # SciPy's is NaN for greater orders
+    scaled = ive(minimum(absolute(k), 1e9), 2 * sqrt(mu1 * mu2))
     return 0.5 * k * log(mu1 / mu2) - between * between + log(scaled)
 
 

@@ -85,6 +85,13 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
     return select(left, point, -point)
 
 
+def _generalised_extreme_logpdf(x: Any, c: Any) -> Any:
+    y = _generalised(x, -c)
+    inside = greater(y, -np.inf)  # not at the lower end of the support
+    y = select(inside, y, 0.0)
+    return select(inside, (c - 1) * y - exp(-y), -np.inf)
+
+
 def _middle(a: Any, b: Any) -> Any:
     """A point inside an interval, whose ends may be infinite."""
     low = select(greater(a, -np.inf), a, minimum(b, 0.0) - 1)
@@ -149,7 +156,9 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x, a, b: normal_logpdf(x) - _log_normal_mass(a, b),
         logcdf=lambda x, a, b: _log_normal_mass(a, x) - _log_normal_mass(a, b),
         logsf=lambda x, a, b: _log_normal_mass(x, b) - _log_normal_mass(a, b),
-        ppf=_truncated_ppf,
+        ppf=_truncated_ppf, isf=lambda q, a, b: select(
+            less(q, 0.5), -_truncated_ppf(q, -b, -a), _truncated_ppf(1 - q, a, b)
+        ),
     ),
     Row(
         "truncexpon", ("b",), support=lambda b: (0.0, b), within=lambda b: 0.5 * b,
@@ -173,9 +182,7 @@ ROWS: tuple[Row, ...] = (
             select(greater(c, 0), 1 / _or_half(c), np.inf),
         ),
         within=zero, valid=lambda c: less(absolute(c), np.inf),
-        logpdf=lambda x, c: (
-            -exp(-_generalised(x, -c)) - _generalised(x, -c) + c * _generalised(x, -c)
-        ),
+        logpdf=_generalised_extreme_logpdf,
         logcdf=lambda x, c: -exp(-_generalised(x, -c)),
         sf=lambda x, c: -expm1(-exp(-_generalised(x, -c))),
         ppf=lambda q, c: -boxcox(-log(q), c), isf=lambda q, c: -boxcox(-log1p(-q), c),

@@ -40,7 +40,7 @@ from functrans.ops.elementwise.special.entropy import (
     xlog1py,
     xlogy,
 )
-from functrans.ops.elementwise.special.errors import erf, erfc, ndtr, ndtri
+from functrans.ops.elementwise.special.errors import erf, erfc, erfinv, ndtr, ndtri
 from functrans.ops.elementwise.special.gamma import betaln, digamma, gamma, gammaln, poch
 from functrans.ops.elementwise.special.incomplete import (
     betainc,
@@ -50,7 +50,7 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainccinv,
     gammaincinv,
 )
-from functrans.ops.elementwise.trigonometric import arctan, arctan2, tan
+from functrans.ops.elementwise.trigonometric import arctan, arctan2
 from functrans.scipy.stats.distribution import Row, is_positive
 from functrans.scipy.stats.standard import (
     EULER_GAMMA,
@@ -64,6 +64,7 @@ from functrans.scipy.stats.standard import (
     normal_logpdf,
     one,
     positive_axis,
+    tan_of_share,
 )
 
 
@@ -212,7 +213,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "f", ("dfn", "dfd"), **ON_POSITIVE,
         logpdf=_f_logpdf, cdf=lambda x, n, d: fdtr(n, d, x), sf=lambda x, n, d: fdtrc(n, d, x),
-        ppf=lambda q, n, d: fdtri(n, d, q), mean=_f_mean, var=_f_var,
+        ppf=lambda q, n, d: fdtri(n, d, q), isf=lambda q, n, d: 1 / fdtri(d, n, q),
+        mean=_f_mean, var=_f_var,
     ),
     Row(
         "lognorm", ("s",), **ON_POSITIVE, open=True,
@@ -244,13 +246,14 @@ ROWS: tuple[Row, ...] = (
         "halfcauchy", **ON_POSITIVE,
         logpdf=lambda x: LOG2 - LOG_PI - log1p(x * x),
         cdf=lambda x: 2 / math.pi * arctan(x), sf=lambda x: 2 / math.pi * arctan2(1.0, x),
-        ppf=lambda q: tan(math.pi / 2 * q), isf=lambda q: 1 / tan(math.pi / 2 * q),
+        ppf=tan_of_share, isf=lambda q: 1 / tan_of_share(q),
         entropy=lambda: math.log(2 * math.pi),
     ),
     Row(
         "halflogistic", **ON_POSITIVE,
         logpdf=lambda x: LOG2 - x - 2 * log1p(exp(-x)), sf=lambda x: 2 * expit(-x),
         cdf=lambda x: -expm1(-x) / (1 + exp(-x)), ppf=lambda q: log1p(q) - log1p(-q),
+        isf=lambda q: log1p(1 - q) - log(q),
         mean=lambda: 2 * LOG2, var=lambda: math.pi**2 / 3 - 4 * LOG2**2,
         entropy=lambda: 2 - LOG2,
     ),
@@ -319,6 +322,7 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x: -LOG_SQRT_2_PI - 1.5 * log(x) - 0.5 / x,
         cdf=lambda x: erfc(sqrt(0.5 / x)), sf=lambda x: erf(sqrt(0.5 / x)),
         ppf=lambda q: 1 / (ndtri(0.5 * q) * ndtri(0.5 * q)),
+        isf=lambda q: 0.5 / (erfinv(q) * erfinv(q)),
     ),
     Row(
         "betaprime", ("a", "b"), **ON_POSITIVE,

@@ -34,7 +34,15 @@ from functrans.ops.elementwise.special.distributions import (
 from functrans.ops.elementwise.special.entropy import (
     log_expit,
 )
-from functrans.ops.elementwise.special.errors import erf, erfc, erfcinv, ndtr, ndtri, owens_t
+from functrans.ops.elementwise.special.errors import (
+    erf,
+    erfc,
+    erfcinv,
+    erfinv,
+    ndtr,
+    ndtri,
+    owens_t,
+)
 from functrans.ops.elementwise.special.gamma import (
     betaln,
     digamma,
@@ -60,6 +68,7 @@ from functrans.scipy.stats.standard import (
     normal_logpdf,
     one,
     real_axis,
+    tan_of_share,
     zero,
 )
 
@@ -167,6 +176,26 @@ def _vonmises_mean_cosine(kappa: Any) -> Any:
     return i1e(kappa) / i0e(kappa)
 
 
+_UNDERFLOW = -700.0
+"""The exponential function of lesser numbers may underflow."""
+
+
+def _log_gamma_cdf(x: Any, c: Any) -> Any:
+    leading = exp(c * x - gammaln(c + 1))
+    return select(less(x, _UNDERFLOW), leading, gammainc(c, exp(x)))
+
+
+def _log_gamma_quantile(log_share: Any, c: Any, argument: Any) -> Any:
+    leading = (log_share + gammaln(c + 1)) / c
+    return select(less(leading, _UNDERFLOW), leading, log(argument))
+
+
+def _cauchy_isf(q: Any) -> Any:
+    central = less(absolute(q - 0.5), 0.25)
+    nearer = math.pi * select(less(q, 0.5), q, q - 1)
+    return select(central, tan(math.pi * (0.5 - q)), 1 / tan(nearer))
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "norm", **ON_REALS,
@@ -202,7 +231,7 @@ ROWS: tuple[Row, ...] = (
         "cauchy", **ON_REALS,
         logpdf=lambda x: -LOG_PI - log1p(x * x),
         cdf=lambda x: arctan2(1.0, -x) / math.pi, sf=lambda x: arctan2(1.0, x) / math.pi,
-        ppf=lambda q: tan(math.pi * q - math.pi / 2), isf=lambda q: tan(math.pi / 2 - math.pi * q),
+        ppf=lambda q: -_cauchy_isf(q), isf=_cauchy_isf,
         entropy=lambda: math.log(4 * math.pi),
     ),
     Row(
@@ -221,7 +250,7 @@ ROWS: tuple[Row, ...] = (
         "hypsecant", **ON_REALS,
         logpdf=_hypsecant_logpdf,
         cdf=lambda x: 2 / math.pi * arctan(exp(x)), sf=lambda x: 2 / math.pi * arctan(exp(-x)),
-        ppf=lambda q: log(tan(math.pi / 2 * q)), isf=lambda q: -log(tan(math.pi / 2 * q)),
+        ppf=lambda q: log(tan_of_share(q)), isf=lambda q: -log(tan_of_share(q)),
         mean=zero, var=lambda: math.pi**2 / 4,
     ),
     Row(
@@ -229,13 +258,17 @@ ROWS: tuple[Row, ...] = (
         logpdf=lambda x: -0.5 * (x + exp(-x)) - LOG_SQRT_2_PI,
         cdf=lambda x: erfc(exp(-0.5 * x) / SQRT_2), sf=lambda x: erf(exp(-0.5 * x) / SQRT_2),
         ppf=lambda q: -log(2 * erfcinv(q) * erfcinv(q)),
+        isf=lambda q: -log(2 * erfinv(q) * erfinv(q)),
         mean=lambda: LOG2 + EULER_GAMMA, var=lambda: math.pi**2 / 2,
     ),
     Row(
         "loggamma", ("c",), **ON_REALS,
         logpdf=lambda x, c: c * x - exp(x) - gammaln(c),
-        cdf=lambda x, c: gammainc(c, exp(x)), sf=lambda x, c: gammaincc(c, exp(x)),
-        ppf=lambda q, c: log(gammaincinv(c, q)), isf=lambda q, c: log(gammainccinv(c, q)),
+        cdf=_log_gamma_cdf, sf=lambda x, c: select(
+            less(x, _UNDERFLOW), 1 - _log_gamma_cdf(x, c), gammaincc(c, exp(x))
+        ),
+        ppf=lambda q, c: _log_gamma_quantile(log(q), c, gammaincinv(c, q)),
+        isf=lambda q, c: _log_gamma_quantile(log1p(-q), c, gammainccinv(c, q)),
         mean=digamma,
     ),
     Row(

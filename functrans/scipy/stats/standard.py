@@ -15,6 +15,7 @@ from functrans.ops.elementwise.exponential import (
     log,
     log1p,
 )
+from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import is_positive
 
 EULER_GAMMA = 0.5772156649015329
@@ -66,6 +67,11 @@ def log1mexp(x: Any) -> Any:
     small = less(x, LOG2)
     near = log(-expm1(-select(small, x, 1.0)))
     return select(small, near, log1p(-exp(-select(small, 1.0, x))))
+
+
+def tan_of_share(q: Any) -> Any:
+    """``tan(pi q / 2)``, which is accurate for ``q`` near 1, too."""
+    return select(less(q, 0.5), tan(math.pi / 2 * q), 1 / tan(math.pi / 2 * (1 - q)))
 
 
 def normal_logpdf(x: Any) -> Any:

@@ -398,3 +398,15 @@ def test_zeros_among_coefficients():
     np.testing.assert_allclose(gradient, [0, 0, -14, -6, -2, 0], atol=1e-12)
     assert grad(lambda p: np.sum(np.roots(p * 0)) + p[0])(p)[0] == 1
     np.testing.assert_allclose(jit(np.roots)(p[2:5]), np.roots(p[2:5]))
+
+
+def test_a_root_that_is_0_moves_with_the_last_coefficient():
+    p = np.array([2.0, -3.0, 1.0, 4.0, 0.0])
+
+    def distances(p):
+        return np.sum(np.abs(np.roots(p) - 0.3) ** 2)
+
+    np.testing.assert_array_equal(jvp(np.roots, (p,), (p,))[0], np.roots(p))
+    np.testing.assert_allclose(grad(distances)(p), jit(grad(distances))(p), rtol=1e-12)
+    np.testing.assert_allclose(hessian(distances)(p), jit(hessian(distances))(p), rtol=1e-9)
+    assert grad(lambda p: np.roots(p)[0])(np.array([2.0, 0.0]))[1] == -0.5

@@ -8,6 +8,7 @@ import scipy.stats
 from functrans import jit, testing
 from functrans.scipy import stats
 
+SHARES = np.array([1e-300, 1e-30, 1e-12, 0.25, 0.5, 0.75])
 CASES = {
     "triang at its mode": ("triang", "pdf", np.array([0, 1]), 1),
     "triang falling": ("triang", "pdf", np.array([0.0, 0.3, 1.0]), 0),
@@ -19,6 +20,19 @@ CASES = {
     "t.entropy": ("t", "entropy", np.array([1.0, 99.9, 100.1, 1e6, np.inf])),
     "gengamma at 0": ("gengamma", "logpdf", np.array([0.0, 1.0]), 1.0, -1.0),
     "ncx2 of many": ("ncx2", "pdf", np.linspace(11432, 12582, 5), 6700.0, 5300.0),
+    "cauchy.ppf": ("cauchy", "ppf", SHARES),
+    "cauchy.isf": ("cauchy", "isf", SHARES),
+    "halflogistic.isf": ("halflogistic", "isf", SHARES),
+    "gamma.isf": ("gamma", "isf", SHARES, 1.5),
+    "chi.isf": ("chi", "isf", SHARES, 78.0),
+    "invgamma.ppf": ("invgamma", "ppf", SHARES, 4.0),
+    "loggamma.ppf": ("loggamma", "ppf", SHARES, 0.4),
+    "loggamma.sf": ("loggamma", "sf", np.array([-5000.0, -1305.0, -690.0, 2.0]), 0.004),
+    "loggamma.cdf": ("loggamma", "logcdf", np.array([-np.inf, -5000.0, -690.0, 2.0]), 0.004),
+    "genextreme at its lower end": ("genextreme", "pdf", np.array([-10.0, -9.0]), -0.1),
+    "genhalflogistic at its end": ("genhalflogistic", "pdf", np.array([0.0, 2.0]), 0.5),
+    "truncpareto that rises": ("truncpareto", "pdf", np.array([1.0, 2.0, 5.0]), -2.0, 5.0),
+    "skellam far away": ("skellam", "pmf", np.array([1e10, -1e10, 3.0]), 15.0, 8.0),
     "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
 }
 
@@ -29,6 +43,29 @@ def test_values_are_scipys(case):
     expected = getattr(getattr(scipy.stats, name), method)(*operands)
     found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+SHAPES = {
+    "f": (3.0, 4.0),
+    "halfcauchy": (),
+    "hypsecant": (),
+    "levy": (),
+    "moyal": (),
+    "truncnorm": (-0.1, 200.0),
+}
+
+
+@pytest.mark.parametrize("share", [1e-100, 1e-12, 0.3, 1 - 2.0**-40])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_other_way_from_a_tail(name, share):
+    """Where SciPy subtracts the share from 1, or from a rounded angle."""
+    row, shapes = getattr(stats, name), SHAPES[name]
+    for there, back in (("isf", "sf"), ("ppf", "cdf")):
+        if name == "truncnorm" and there == "ppf":
+            continue
+        x = jit(lambda q, there=there: getattr(row, there)(q, *shapes))(share)
+        found = jit(lambda x, back=back: getattr(row, back)(x, *shapes))(x)
+        np.testing.assert_allclose(found, share, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("x", "b"), [(19.999999, 20.0), (99.999999, 100.0), (3.0, 5.0)])

@@ -57,8 +57,11 @@ def _solved(x: Scalar, order: Scalar, lower: Scalar, upper: Scalar) -> Statement
     a, p, q, least, step, count = (local(DOUBLE, name) for name in names)
     following, numbers = local(DOUBLE, "next"), Numbers()
     slope = numbers.front * a
+    # where the function underflows, as it may at the initial value, a tenth leads back
     of_lower = log(p / numbers.lower) * (numbers.lower / slope)
+    of_lower = where(numbers.lower > 0, of_lower, 0.1)
     of_upper = log(numbers.upper / q) * (numbers.upper / slope)
+    of_upper = where(numbers.upper > 0, of_upper, -0.1)
     further = minimum(maximum(x + of_upper * x, x * 0.25), x * 4.0 + 50.0)
     # near 0, Q is linear in the logarithm of the argument
     by_power = _is_power(a, least)

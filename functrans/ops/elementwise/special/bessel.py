@@ -15,8 +15,9 @@ from typing import Any
 
 from functrans import vecmath
 from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ir.types import is_complex
 from functrans.lazily import lazy
-from functrans.ops.elementwise.choice import or_one, select, sign
+from functrans.ops.elementwise.choice import absolute, or_one, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.rounding import trunc
@@ -102,6 +103,29 @@ y0: Primitive = special("y0", reals(0.5, 5), scalar=vecmath.y0, jvp=lambda x, ou
 
 # -- modified --------------------------------------------------------------------------------------
 
+
+def _scaled_slope(x: Any, out: Any, near: Any, v: Any, of_second_kind: bool = False) -> Any:
+    """The slope of a scaled function of order ``v``: a difference, and far from 0 a series.
+
+    There the difference cancels. The slope ``u`` of ``log(I_v)`` satisfies ``u' + u**2 + u / x ==
+    1 + (v / x)**2``, which gives its series in ``1 / x``; that of ``-log(K_v)`` is the same series
+    in ``-1 / x``.
+    """
+    if is_complex(x.dtype):
+        return near
+    far = greater(absolute(x), (12.0 if x.dtype.itemsize <= 4 else 250.0) * (1 + v * v))
+    turn = -1.0 if of_second_kind else 1.0
+    inverse = turn / select(far, absolute(x), math.inf)
+    series = [1.0, -0.5]
+    for k in range(2, 7):
+        products = sum(series[i] * series[k - i] for i in range(1, k))
+        series.append(0.5 * ((k - 2) * series[-1] - products + (v * v if k == 2 else 0.0)))
+    ratio = 0.0
+    for coefficient in reversed(series[1:]):
+        ratio = (ratio + coefficient) * inverse
+    return select(far, sign(x) * out * ratio * turn, near)
+
+
 iv: Primitive = special(
     "iv", _ORDER_AND_POINT,
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (iv(v - 1, x) + iv(v + 1, x)))],
@@ -116,13 +140,20 @@ ive: Primitive = special(
     "ive", _ORDER_AND_POINT, promotion=real("ive"),
     jvp=[
         ORDER,
-        lambda v, x, out, dx: dx * (0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * out),
+        lambda v, x, out, dx: dx * _scaled_slope(
+            x, out, 0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * out, v
+        ),
     ],
 )  # fmt: skip
 
 kve: Primitive = special(
     "kve", _ORDER_AND_POINT,
-    jvp=[ORDER, lambda v, x, out, dx: dx * (out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))],
+    jvp=[
+        ORDER,
+        lambda v, x, out, dx: dx * _scaled_slope(
+            x, out, out - 0.5 * (kve(v - 1, x) + kve(v + 1, x)), v, True
+        ),
+    ],
 )  # fmt: skip
 
 iv_whole: Primitive = computed(
@@ -138,7 +169,9 @@ ive_whole: Primitive = computed(
     "ive_whole", numpy=lambda x, *, n: _ive(n, x),
     scalar=lambda x, *, n: vecmath.bessel_i(x, n, scaled=True),
     jvp=lambda x, out, dx, *, n: (
-        dx * (0.5 * (ive_whole(x, n=abs(n - 1)) + ive_whole(x, n=n + 1)) - sign(x) * out)
+        dx * _scaled_slope(
+            x, out, 0.5 * (ive_whole(x, n=abs(n - 1)) + ive_whole(x, n=n + 1)) - sign(x) * out, n
+        )
     ),
     samples=reals(0.1, 3), params={"n": 2},
 )  # fmt: skip
@@ -156,7 +189,9 @@ kve_whole: Primitive = computed(
     "kve_whole", numpy=lambda x, *, n: _kve(n, x),
     scalar=lambda x, *, n: vecmath.bessel_k(x, n, scaled=True),
     jvp=lambda x, out, dx, *, n: (
-        dx * (out - 0.5 * (kve_whole(x, n=abs(n - 1)) + kve_whole(x, n=n + 1)))
+        dx * _scaled_slope(
+            x, out, out - 0.5 * (kve_whole(x, n=abs(n - 1)) + kve_whole(x, n=n + 1)), n, True
+        )
     ),
     samples=reals(0.5, 5), params={"n": 2},
 )  # fmt: skip
@@ -172,12 +207,14 @@ i1: Primitive = special(
 
 i0e: Primitive = special(
     "i0e", reals(0.1, 3), scalar=vecmath.i0e,
-    jvp=lambda x, out, dx: dx * (i1e(x) - sign(x) * out),
+    jvp=lambda x, out, dx: dx * _scaled_slope(x, out, i1e(x) - sign(x) * out, 0),
 )  # fmt: skip
 
 i1e: Primitive = special(
     "i1e", reals(0.1, 3), scalar=vecmath.i1e,
-    jvp=lambda x, out, dx: dx * (0.5 * (i0e(x) + ive_whole(x, n=2)) - sign(x) * out),
+    jvp=lambda x, out, dx: dx * _scaled_slope(
+        x, out, 0.5 * (i0e(x) + ive_whole(x, n=2)) - sign(x) * out, 1
+    ),
 )  # fmt: skip
 
 k0: Primitive = special("k0", reals(0.5, 5), scalar=vecmath.k0, jvp=lambda x, out, dx: dx * -k1(x))
@@ -188,12 +225,15 @@ k1: Primitive = special(
 )  # fmt: skip
 
 k0e: Primitive = special(
-    "k0e", reals(0.5, 5), scalar=vecmath.k0e, jvp=lambda x, out, dx: dx * (out - k1e(x))
-)
+    "k0e", reals(0.5, 5), scalar=vecmath.k0e,
+    jvp=lambda x, out, dx: dx * _scaled_slope(x, out, out - k1e(x), 0, True),
+)  # fmt: skip
 
 k1e: Primitive = special(
     "k1e", reals(0.5, 5), scalar=vecmath.k1e,
-    jvp=lambda x, out, dx: dx * (out - 0.5 * (k0e(x) + kve_whole(x, n=2))),
+    jvp=lambda x, out, dx: dx * _scaled_slope(
+        x, out, out - 0.5 * (k0e(x) + kve_whole(x, n=2)), 1, True
+    ),
 )  # fmt: skip
 
 # SciPy has recurrences of their own for these, and truncates the order

@@ -388,13 +388,19 @@ stdtridf: Primitive = special(
 @composed("nrdtrimn")
 def nrdtrimn(p: Any, std: Any, x: Any) -> Any:
     """The mean of a normal distribution that has probability ``p`` below ``x``."""
-    return x - std * ndtri(p)
+    return x - select(less(0, std), std, math.nan) * _finite_quantile(p)
 
 
 @composed("nrdtrisd")
 def nrdtrisd(mn: Any, p: Any, x: Any) -> Any:
     """The standard deviation of a normal distribution that has probability ``p`` below ``x``."""
-    return (x - mn) / ndtri(p)
+    return (x - mn) / _finite_quantile(p)
+
+
+def _finite_quantile(p: Any) -> Any:
+    """The standard normal quantile; NaN for the probabilities 0 and 1, too."""
+    q = ndtri(p)
+    return select(less(absolute(q), math.inf), q, math.nan)
 
 
 # -- noncentral chi-squared ------------------------------------------------------------------------

@@ -288,6 +288,14 @@ def test_an_inverse_of_gamma_gives_its_argument_back(inverse, function):
 
 
 @pytest.mark.dear
+def test_inverses_of_gamma_of_tiny_shares():
+    a = np.array([0.3, 0.5, 1.0, 1.56, 5.0, 39.0, 1e3])
+    q = np.array([5e-324, 1e-310, 1e-300, 1e-200, 1e-30])[:, None]
+    found = compiled(special.gammainccinv, a, q)
+    np.testing.assert_allclose(found[2:], scipy.special.gammainccinv(a, q[2:]), rtol=1e-12)
+    np.testing.assert_allclose(found[:2], scipy.special.gammainccinv(a, q[:2]), rtol=1e-2)
+
+
 @pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
 def test_inverses_of_gamma_at_the_ends(name):
     orders = [1e-300, 1e-10, 0.01, 1.0, 5.0, 1e15, 1e300, np.inf, np.nan, -1.0]

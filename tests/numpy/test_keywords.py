@@ -1,0 +1,91 @@
+"""``dtype=`` and ``where=``, and what they change, against NumPy on arrays."""
+
+import numpy as np
+import pytest
+
+from functrans import jit
+
+MASK = np.array([True, False, True])
+OF_ONE = ["isinf", "log", "abs", "logical_not", "frexp", "negative", "signbit"]
+
+
+def results(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("name", [*OF_ONE, "add", "less", "ldexp", "divide", "logical_and"])
+def test_a_ufunc_has_the_dtype_or_no_such_loop(name):
+    ufunc = getattr(np, name)
+    for x in (np.array([1, 0, 3], d) for d in ("?", "u1", "i8", "f2", "f4", "c8")):
+        for dtype in ("?", "i8", "f4", "f8", "c16"):
+            operands = [x] if ufunc.nin == 1 else [x, np.array([1, 2, 0], np.int8)]
+
+            def function(*operands, dtype=dtype):
+                return ufunc(*operands, dtype=dtype)
+
+            try:
+                with np.errstate(all="ignore"):
+                    expected = function(*operands)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    jit(function)(*operands)
+                continue
+            for ours, theirs in zip(
+                results(jit(function)(*operands)), results(expected), strict=True
+            ):
+                assert ours.dtype == theirs.dtype
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "f2"])
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum", "nanprod"])
+def test_a_masked_sum_has_the_dtype(name, dtype):
+    def function(x):
+        return getattr(np, name)(x, dtype=dtype, where=MASK, initial=3)
+
+    x = np.array([2.0, np.nan, 0.0])
+    found, expected = jit(function)(x), function(x)
+    assert (found, found.dtype) == (expected, expected.dtype)
+
+
+def test_masked_bits_of_unsigned_integers():
+    x = np.array([7, 0, 14], np.uint8)
+    assert jit(lambda x: np.bitwise_and.reduce(x, where=MASK))(x) == 6
+
+
+@pytest.mark.parametrize("name", ["nanvar", "nanstd"])
+@pytest.mark.parametrize(
+    "x",
+    [[1e200, -1e200], [1.0, np.nan, 2.0], [1, 2], [np.nan, np.nan], [np.inf, 1.0]],
+    ids=["overflow", "NaN", "integers", "only NaN", "infinite"],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_variances_that_are_not_finite(x, name):
+    x = np.array(x)
+    for ddof in (0, 1, 2, 5):
+
+        def function(x, ddof=ddof):
+            return getattr(np, name)(x, ddof=ddof)
+
+        np.testing.assert_allclose(jit(function)(x), function(x))
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+def test_a_mean_of_floats_is_no_integer(name):
+    with pytest.raises(TypeError, match=r"\.astype"):
+        jit(lambda x: getattr(np, name)(x, dtype=int))(np.array([1.0, np.nan]))
+    assert jit(lambda x: getattr(np, name)(x, dtype=np.float32))(np.array([1, 1])) in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "nanmean", "nanvar"])
+def test_the_number_of_elements_may_exceed_the_dtype(name):
+    x = np.resize([0, 1, 2], 300)
+    for where in (True, x > 0, np.arange(300) > 1):
+        for dtype in ("u1", "i1", "f2", "f4"):
+
+            def function(x, dtype=dtype, where=where):
+                return getattr(np, name)(x, dtype=dtype, where=where)
+
+            found, expected = jit(function)(x), function(x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-3)
