@@ -351,15 +351,9 @@ Statement = (
 
 
 def band(body: Sequence[Statement]) -> tuple[For, ...]:
-    """The parallel loops that statements begin with, each the whole body of the one around it.
-
-    Their ranges are those of a box: a loop over a block of the iterations of another one is not
-    among them.
-    """
+    """The parallel loops that statements begin with, each the whole body of the one around it."""
     loops: list[For] = []
     while len(body) == 1 and isinstance(body[0], For) and body[0].parallel:
-        if loops and any(x.op not in ("const", "size") for x in (body[0].start, body[0].stop)):
-            break
         loops.append(body[0])
         body = body[0].body
     return tuple(loops)

@@ -129,15 +129,3 @@ def test_a_row_belongs_to_an_iteration_of_the_whole_band():
         verified(many)
     with pytest.raises(Fault, match=r"row\[2\] is read before it is written"):
         evaluated(many, range)
-
-
-def test_a_loop_over_a_part_that_depends_on_another_index_is_not_in_the_band():
-    block = index("block", 2)
-    part = loop(R, loop(C, COPY), start=block * 2, stop=block * 2 + 2)
-    given = kernel(loop(block, part))
-    assert [each.index for each in given.band] == [block]
-    assert verified(given)
-    np.testing.assert_array_equal(
-        evaluated(given, shuffled(np.random.default_rng(0))),
-        evaluated(kernel(loop(R, loop(C, COPY))), shuffled(np.random.default_rng(1))),
-    )

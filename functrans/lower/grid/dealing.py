@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from math import prod
 
 from functrans.loop.grid import Grid
 from functrans.loop.nodes import ZERO, as_index
 from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While
+from functrans.loop.statements import Buffer, For, If, Reduce, Statement, While, band
 from functrans.loop.walk import walk
 from functrans.lower.grid.contiguity import accesses
 
@@ -55,6 +56,18 @@ def perfect(loop: For) -> list[For]:
         assert isinstance(inner, For)
         found.append(inner)
     return found
+
+
+def grid_axes(body: Sequence[Statement]) -> tuple[For, ...]:
+    """The loops of a band that are axes of a grid: from 0 to a number, whatever the others' are.
+
+    A loop over a block of the iterations of another one is not.
+    """
+    return tuple(takewhile(_is_axis, band(body)))
+
+
+def _is_axis(loop: For) -> bool:
+    return loop.start is ZERO and loop.stop.op == "const"
 
 
 def deal(counter: Scalar, body: Sequence[Statement], team: int) -> For:

@@ -21,7 +21,7 @@ from functrans.loop.substitution import substituted
 from functrans.loop.target import Target
 from functrans.loop.walk import loaded, scalars, stored
 from functrans.lower.grid.cost import Spans
-from functrans.lower.grid.dealing import extent
+from functrans.lower.grid.dealing import extent, grid_axes
 from functrans.lower.grid.thread_mapping import team_of
 from functrans.lower.grid.transposition import reads_across
 from functrans.lower.nest.bodies import Nest
@@ -97,7 +97,7 @@ def _is_small(nest: Nest, target: Target) -> bool:
     grid = target.grid
     assert grid is not None
     loops = band(nest.body)
-    if nest.team or not loops or nest.scratch or not all(loop.start is ZERO for loop in loops):
+    if nest.team or not loops or nest.scratch or loops != grid_axes(nest.body):
         return False
     inside = loops[-1].body
     spans = Spans(grid, set())

@@ -17,13 +17,13 @@ from functrans.loop.nodes import INDEX, ZERO
 from functrans.loop.reductions import Reductions
 from functrans.loop.scalar import Scalar, const, postorder
 from functrans.loop.simplify import Simplifier
-from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While, band
+from functrans.loop.statements import Buffer, Call, For, If, Reduce, Statement, While
 from functrans.loop.substitution import substituted
 from functrans.loop.walk import children, walk
 from functrans.lower.grid.coalescing import joined_sums
 from functrans.lower.grid.contiguity import accesses, neighbours
 from functrans.lower.grid.cost import Spans
-from functrans.lower.grid.dealing import extent, is_independent, perfect, terms, threads
+from functrans.lower.grid.dealing import extent, grid_axes, is_independent, perfect, terms, threads
 from functrans.lower.grid.slicing import Slicer
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.nest.linearisation import linearised
@@ -38,7 +38,7 @@ def mapped(nest: Nest, grid: Grid, lengths: Reductions) -> Nest:
     """
     if nest.team or isinstance(nest.body[0], Call):
         return nest
-    loops = band(nest.body)
+    loops = grid_axes(nest.body)
     inside = loops[-1].body if loops else nest.body
     spans = Spans(grid, set(nest.scratch))
     team = team_of(loops, inside, nest.scratch, spans)

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, lax, vmap
-from functrans.loop.statements import For, Reduce
+from functrans.loop.nodes import INDEX, ZERO, block_range, index
+from functrans.loop.scalar import const
+from functrans.loop.statements import For, Reduce, Store, band, buffer, load
 from functrans.loop.walk import walk
 from functrans.lower import pipeline
+from functrans.lower.grid.dealing import grid_axes
 from functrans.lower.grid.launch import launch
 from functrans.lower.grid.target import CUDA
 from functrans.lower.plan import iterations
@@ -83,6 +86,16 @@ def test_a_perfect_nest_inside_is_one_loop():
     (step,) = [each for each in plan(steps, (7, 20)).steps if each.kernel.team > 1]
     loops = [x for x in walk(step.kernel.body) if isinstance(x, For) and x.lanes > 1]
     assert {x.index.attribute[2] for x in loops} == {140, 4 * 140}
+
+
+def test_a_loop_over_a_block_of_rows_is_no_axis_of_the_grid():
+    """Its range depends on the block: one thread, or a team, goes through it."""
+    one, block, row = buffer("one", np.dtype(np.float32), (10,)), index("b", 3), index("r", 10)
+    start, stop = block_range(block, 4, const(10, INDEX))
+    inner = For(row, start, stop, (Store(one, (row,), load(one, (row,)) * 2),), parallel=True)
+    outer = For(block, ZERO, const(3, INDEX), (inner,), parallel=True)
+    assert grid_axes((outer,)) == (outer,)
+    assert band((outer,)) == (outer, inner)
 
 
 def test_rows_of_a_batch_go_through_all_steps_on_their_own():
