@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp, exp2_normal, exp_of_pair, scale
+from functrans.vecmath.exponential import exp, exp2_normal, exp_of_pair
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -31,6 +31,7 @@ from functrans.vecmath.polynomial import (
     horner_pair,
     in_float64,
     polynomial,
+    scale,
     two_product,
     two_sum,
 )

@@ -183,14 +183,15 @@ class Expressions(Memory):
                 return self._checked(node, base)
             case "required":
                 return self._required(node, base)
-            case "apply" if node.attribute not in self.called:
+            case "apply" if self._is_inlined(node):
                 return self._known(self._body(node), base)
-            case "apply":
+            case "apply" if not node.attribute.instruction:
                 return self._called(node, base)
             case "fold":
                 raise AssertionError("a fold must have become a Reduce before it is printed")
         args = [self._known(arg, base) for arg in node.args]
-        return self.operations.apply(node.op, node.dtype, args, [arg.dtype for arg in node.args])
+        op = node.attribute.instruction if node.op == "apply" else node.op
+        return self.operations.apply(op, node.dtype, args, [arg.dtype for arg in node.args])
 
     def _known(self, node: Scalar, base: bool) -> Value:
         value = self._lookup(node, base)
@@ -299,7 +300,7 @@ class Expressions(Memory):
         The function is shared by all expressions of this form in the kernel. Otherwise, a kernel
         with a hundred sines would contain their argument reduction a hundred times.
         """
-        if node.op == "apply":
+        if node.op == "apply" and not node.attribute.instruction:
             return self._call_of(node.attribute.result, node.args, base, "rare")
         arguments, form = self._form(node, base)
         if form is None or self.mask is not None:
@@ -428,6 +429,11 @@ class Expressions(Memory):
             return node.args[:1]
         if node.op == "unlikely":
             return (node.args[0], node.args[2])
-        if node.op == "apply" and node.attribute not in self.called:
+        if node.op == "apply" and self._is_inlined(node):
             return (self._body(node),)
         return node.args
+
+    def _is_inlined(self, node: Scalar) -> bool:
+        """Whether a function's operations are emitted: not its call, nor an instruction for it."""
+        function = node.attribute
+        return function not in self.called and function.instruction not in self.writer.instructions

@@ -14,7 +14,7 @@ reductions, loops with rare branches and outer loops, costs compile time, and fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm import polling
@@ -54,15 +54,18 @@ from functrans.loop.walk import loaded, may_fail, stored, walk
 ENTRY = "kernel"
 
 
-def emit(kernel: Kernel) -> str:
-    """The text of an LLVM module that defines the kernel as the function ``kernel``."""
-    return _Emitter(kernel).module()
+def emit(kernel: Kernel, instructions: Container[str] = ()) -> str:
+    """The text of an LLVM module that defines the kernel as the function ``kernel``.
+
+    The ``instructions`` of the machine replace functions (`functrans.loop.functions.Function`).
+    """
+    return _Emitter(kernel, instructions).module()
 
 
 class _Emitter:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, instructions: Container[str]) -> None:
         self.kernel = kernel
-        self.writer = Writer()
+        self.writer = Writer(instructions)
         self.depth = 0  # the number of loops around the current statement
         self.polls = False
         self.assigned = {

@@ -305,6 +305,38 @@ def _rotated(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str]
     return emit.writer.call(f"llvm.fshl.{suffix(dtype, lanes)}", kind, operands)
 
 
+def _scalef(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    """``x * 2**k`` by the instruction of AVX-512, whose vectors have 128, 256 or 512 bits."""
+    define, size = emit.writer.define, dtype.itemsize
+    own = register_type(dtype, lanes)
+
+    def chosen(kind: str, x: str, y: str, start: int, stop: int) -> str:
+        mask = ", ".join(f"i32 {i}" for i in range(start, stop))
+        return define(f"shufflevector {kind} {x}, {kind} {y}, <{stop - start} x i32> <{mask}>")
+
+    if lanes * size > 64:
+        half, kind = lanes // 2, register_type(dtype, lanes // 2)
+        first, second = (
+            _scalef(emit, dtype, half, [chosen(own, x, "poison", i, i + half) for x in refs], _)
+            for i in (0, half)
+        )
+        return chosen(kind, first, second, 0, lanes)
+    width = max(1 << (lanes - 1).bit_length(), 16 // size)
+    kind = register_type(dtype, width)
+    if lanes == 1:
+        refs = [define(f"insertelement {kind} poison, {own} {x}, i64 0") for x in refs]
+    elif lanes < width:
+        refs = [chosen(own, x, "poison", 0, width) for x in refs]
+    symbol = f"llvm.x86.avx512.mask.scalef.p{'s' if size == 4 else 'd'}.{8 * size * width}"
+    # the result where the mask is not set, the mask, and, of 512 bits, the rounding mode as it is
+    operands = [(kind, x) for x in (*refs, "poison")] + [(f"i{max(width, 8)}", "-1")]
+    operands += [("i32", "4")] * (size * width == 64)
+    result = emit.writer.call(symbol, kind, operands)
+    if lanes == 1:
+        return define(f"extractelement {kind} {result}, i64 0")
+    return result if lanes == width else chosen(kind, result, "poison", 0, lanes)
+
+
 _SPECIAL: dict[str, Special] = {
     "where": _where,
     "min": _extremum("min"),
@@ -318,4 +350,5 @@ _SPECIAL: dict[str, Special] = {
     "rotl": _rotated,
     "convert": _convert,
     "bitcast": _bitcast,
+    "scalef": _scalef,
 }
