@@ -30,7 +30,6 @@ from functrans.vecmath.polynomial import (
 )
 
 LOG2_E = 1.4426950408889634
-LOG2_E_LOW = {FLOAT64: 2.0355273740931033e-17, FLOAT32: 1.925963033500463e-08}
 
 
 class _Table(NamedTuple):
@@ -93,6 +92,8 @@ _TABLES: dict[Format, _Table] = {
     ),
 }  # fmt: skip
 
+EXPM1 = {form: table.expm1 for form, table in _TABLES.items()}
+
 
 def at_most(x: Scalar, high: float) -> Scalar:
     """``x``, or the bound if that is less; a NaN stays a NaN."""
@@ -111,14 +112,6 @@ def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     table = _TABLES[form]
     k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
     return k, exponent, fma(-k, table.ln2_low, fma(-k, table.ln2_high, x))
-
-
-def exp_of_ordinary(x: Scalar) -> Scalar:
-    """``e**x`` where that is a normal number."""
-    form = format_of(x)
-    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    r = fma(x, LOG2_E_LOW[form], fma(x, LOG2_E, -k))
-    return times_power_of_two(exp2_mantissa(r), exponent)
 
 
 def exp_scaled(x: Scalar, shift: int) -> Scalar:

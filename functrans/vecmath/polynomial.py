@@ -122,24 +122,23 @@ def horner_pair(x: Scalar, coefficients: Sequence[float], lows: Sequence[float])
 
 
 def round_with_integer(shifted: Scalar) -> Pair:
-    """The integer nearest to ``shifted - rounder``, as a float and as an integer scalar.
+    """The integer nearest to ``shifted - rounder``, as a float, and as an integer modulo 2**22.
 
     The caller adds the rounder, often in an fma. Adding rounds to an integer, whose two's
     complement is then in the last bits. (A conversion of float64 to int64 is no vector
-    instruction before AVX-512.)
+    instruction before AVX-512.) Of an exponent, no other bits matter: they are shifted out.
     """
     form = format_of(shifted)
-    origin = int(np.asarray(form.rounder, form.dtype).view(form.integer))
-    return shifted - form.rounder, bitcast(shifted, form.integer) - origin
+    return shifted - form.rounder, bitcast(shifted, form.integer)
 
 
 def power_of_two(exponent: Scalar, form: Format) -> Scalar:
-    """``2**exponent`` for an integer scalar within the exponents of the normal numbers."""
+    """``2**exponent`` for an integer, modulo 2**22, within the exponents of the normal numbers."""
     return bitcast((exponent + form.bias) << form.fraction_bits, form.dtype)
 
 
 def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
-    """``x * 2**exponent``, where both that and ``x`` are normal numbers."""
+    """``x * 2**exponent``, modulo 2**22, where both that and ``x`` are normal numbers."""
     form = format_of(x)
     return bitcast(bitcast(x, form.integer) + (exponent << form.fraction_bits), form.dtype)
 

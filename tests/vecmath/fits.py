@@ -75,7 +75,6 @@ ATAN = even(lambda x: (mp.atan(x) - x) / x**3, -1 / 3)
 ASIN = even(lambda x: (mp.asin(x) - x) / x**3, 1 / 6)
 SINH = even(lambda x: (mp.sinh(x) - x) / x**3, 1 / 6)
 COSH = even(lambda x: (mp.cosh(x) - 1) / x**2, 1 / 2)
-TANH = even(lambda x: (mp.tanh(x) - x) / x**3, -1 / 3)
 TAN = even(lambda x: (mp.tan(x) - x) / x**3, 1 / 3)
 ERF = even(lambda x: mp.erf(x) / x - 1, 2 / np.sqrt(np.pi) - 1)
 NDTR = even(lambda x: mp.erf(x / mp.sqrt(2)) / 2 / x - 0.5, 1 / np.sqrt(2 * np.pi) - 0.5)
@@ -117,8 +116,6 @@ FITS: dict[str, tuple[Any, ...]] = {
     "atan 32": (ATAN, 8, 1e-9, 1, F32, scaled(mp.atan)),
     "asin 64": (ASIN, 12, 1e-9, 0.2501, F64, scaled(mp.asin)),
     "asin 32": (ASIN, 5, 1e-9, 0.2501, F32, scaled(mp.asin)),
-    "tanh 64": (TANH, 10, 1e-9, 0.551**2, F64, scaled(mp.tanh)),
-    "tanh 32": (TANH, 4, 1e-9, 0.551**2, F32, scaled(mp.tanh)),
     "sinh 64": (SINH, 5, 1e-9, LN2_HALF**2, F64, scaled(mp.sinh)),
     "sinh 32": (SINH, 2, 1e-9, LN2_HALF**2, F32, scaled(mp.sinh)),
     "inverse cbrt 64": (inverse_cbrt_rest, 6, -0.1025, 0.1025, F64, lambda d: mp.mpf(1)),
