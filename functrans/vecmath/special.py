@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
 from functrans.vecmath.exponential import exp, exp_of_pair
 from functrans.vecmath.logarithm import log_of_ordinary_pair
@@ -30,8 +28,6 @@ from functrans.vecmath.polynomial import (
     format_of,
     horner,
     horner_pair,
-    in_float64,
-    polynomial,
     scale,
     two_product,
     two_sum,
@@ -186,19 +182,19 @@ def erfc(x: Scalar) -> Scalar:
     return where(abs(x) < 0.65, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
 
 
-@in_float64
+@floating
 def erfcx(x: Scalar) -> Scalar:
     """``e**(x**2) erfc(x)``."""
     a = abs(x)
     high, low = _erfcx(maximum(_bounded(a, 2.0**100), 0.47), 0.0)
     right = where(a > 2.0**100, (1 / math.sqrt(math.pi)) / a, high + low)
-    bounded = _bounded(a, 30.0)
+    bounded = _bounded(a, _TABLES[format_of(x)].last)
     one, zero = const(1.0, x.dtype), const(0.0, x.dtype)
     (power, power_low), exponent = exp_of_pair(two_product(bounded, bounded), (one, zero))
     gauss = scale(power + power_low, exponent)
-    small = gauss * (1.0 - _erf_centre(x))
-    left = where(a < 26.7, fma(gauss, 2.0, -right), np.inf)
-    return first_nan(where(a < 0.65, small, where(x < 0, left, right)), x)
+    rest, rest_low = fast_two_sum(one, -_erf_centre(x))
+    small = scale(fma(power, rest, fma(power, rest_low, power_low * rest)), exponent)
+    return where(a < 0.65, small, where(x < 0, fma(gauss, 2.0, -right), right))
 
 
 @floating
