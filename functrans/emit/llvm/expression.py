@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.emit.llvm.memory import Frame, Memory
+from functrans.emit.llvm.memory import Frame, Memory, stays
 from functrans.emit.llvm.text import (
     BOOL,
     Value,
@@ -25,8 +25,9 @@ from functrans.emit.llvm.text import (
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
 from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer, For, Reduce
+from functrans.loop.walk import expressions
 
 _WORTH_A_CALL = 24
 """The number of rarely needed operations from which on they become a function."""
@@ -213,6 +214,22 @@ class Expressions(Memory):
         slot, lanes = self.slots[node]
         kind = register_type(node.dtype, lanes)
         return Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+
+    def compute_invariant(self, statement: For | Reduce, index: Scalar) -> None:
+        """Loop-invariant code motion of numbers: compute those that do not depend on an index.
+
+        LLVM leaves them inside the loop if they take comparisons.
+        """
+        order = postorder([x for each in (statement, *statement.body) for x in expressions(each)])
+        varying = {index}
+        for node in order:
+            if stays(node) or self._is_changing(node) or not varying.isdisjoint(node.args):
+                varying.add(node)
+        for node in order:
+            if node in varying and node.op not in ("guard", "unlikely"):
+                for x in node.args:
+                    if x.args and x.dtype.kind == "f" and x not in varying:
+                        self.value(x)
 
     # -- branches -----------------------------------------------------------------------------
 
