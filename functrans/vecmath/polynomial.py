@@ -160,8 +160,8 @@ def _scaling(form: Format) -> Function:
     large = 64 if form is FLOAT32 else 960
     down = k < 0
     # the integer is in the last bits of the sum, and all others are shifted out
-    origin = const(form.rounder + form.bias, form.dtype)
-    shifted = k + where(down, origin + large, origin - large)
+    origin = form.rounder + form.bias
+    shifted = k + where(down, const(origin + large, form.dtype), origin - large)
     first = bitcast(bitcast(shifted, form.integer) << form.fraction_bits, form.dtype)
     result = (x * first) * where(down, const(2.0**-large, form.dtype), 2.0**large)
     return Function((x, k), result, "scale", instruction="scalef")
