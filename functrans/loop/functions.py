@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,14 @@ class Function:
         Its leaves are parameters and constants.
     name : str
         Only for printing.
+    instruction : str, optional
+        The instruction that does the same on some machines (`functrans.emit.llvm.scalar`).
     """
 
     parameters: tuple[Scalar, ...]
     result: Scalar
     name: str = "rare"
+    instruction: str = ""
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -99,7 +102,7 @@ def _within(function: Function, ranges: tuple[Interval | None, ...]) -> Function
 @cached(1024)
 def _shorter(function: Function, result: Scalar) -> Function:
     """The function with another expression: one function, for all ranges that give it."""
-    return Function(function.parameters, result, function.name)
+    return replace(function, result=result)
 
 
 def parameter(number: int, dtype: np.dtype[Any]) -> Scalar:
@@ -124,7 +127,11 @@ def node_count(nodes: Iterable[Scalar]) -> int:
 
 def often(kernel: Kernel) -> set[Function]:
     """The functions of which a kernel has many copies."""
-    applied = [node for node in scalars(kernel.body) if node.op == "apply"]
+    applied = [
+        node
+        for node in scalars(kernel.body)
+        if node.op == "apply" and not node.attribute.instruction
+    ]
     of_operands = Counter(node.args for node in applied)
     counts = Counter(node.attribute for node in applied)
     alone = Counter(node.attribute for node in applied if of_operands[node.args] == 1)
@@ -204,7 +211,7 @@ def _outlined(unlikely: Scalar, done: dict[Scalar, Scalar]) -> Scalar:
     condition, rare, common = unlikely.args
     known = {node for node in postorder([condition, common]) if node.op != "const"}
     body = postorder([rare], known=known)
-    if rare in known or len(body) < RARE:
+    if rare in known or node_count(body) < RARE:
         return rare
     leaves = {
         arg: None

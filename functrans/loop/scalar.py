@@ -447,6 +447,9 @@ def meaning(node: Scalar, args: list[Any]) -> Any:
             return np.asarray(args[0]).view(node.dtype)
         case "lookup":
             return np.asarray(node.attribute, node.dtype)[args[0]]
+        case "apply":
+            function = node.attribute
+            return evaluate(function.result, dict(zip(function.parameters, args, strict=True)))
         case "required":
             condition, value = args
             if not np.all(condition):

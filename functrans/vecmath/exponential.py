@@ -1,9 +1,7 @@
 """exp and related functions, by argument reduction and minimax polynomials.
 
 ``e**x = 2**k e**r`` with ``k = rint(x / ln 2)`` and ``abs(r) <= ln(2) / 2``.
-``k ln 2`` is subtracted in two parts (Cody and Waite), ``e**r`` is a minimax polynomial, and
-``2**k`` is assembled from its bits. The factor is applied in two steps, so that overflow and
-subnormal results occur only in the last multiplication.
+``k ln 2`` is subtracted in two parts (Cody and Waite), and ``e**r`` is a minimax polynomial.
 
 References
 ----------
@@ -15,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functrans.loop.scalar import Scalar, bitcast, const, fma, unlikely, where
+from functrans.loop.scalar import Scalar, const, fma, unlikely, where
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
@@ -27,11 +25,11 @@ from functrans.vecmath.polynomial import (
     polynomial,
     power_of_two,
     round_with_integer,
+    scale,
     times_power_of_two,
 )
 
 LOG2_E = 1.4426950408889634
-LOG2_E_LOW = {FLOAT64: 2.0355273740931033e-17, FLOAT32: 1.925963033500463e-08}
 
 
 class _Table(NamedTuple):
@@ -94,6 +92,8 @@ _TABLES: dict[Format, _Table] = {
     ),
 }  # fmt: skip
 
+EXPM1 = {form: table.expm1 for form, table in _TABLES.items()}
+
 
 def at_most(x: Scalar, high: float) -> Scalar:
     """``x``, or the bound if that is less; a NaN stays a NaN."""
@@ -114,33 +114,13 @@ def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return k, exponent, fma(-k, table.ln2_low, fma(-k, table.ln2_high, x))
 
 
-def scale(mantissa: Scalar, exponent: Scalar) -> Scalar:
-    """``mantissa * 2**exponent`` where the result, not the power, may leave the normal numbers.
-
-    The mantissa is about 1 and the exponent between -1076 and 1025 (float32: -151 and 129).
-    """
-    form = format_of(mantissa)
-    down = exponent < 0
-    bias = where(down, const(form.bias + 64, form.integer), form.bias - 64)
-    first = bitcast((exponent + bias) << form.fraction_bits, form.dtype)
-    return (mantissa * first) * where(down, const(2.0**-64, form.dtype), 2.0**64)
-
-
-def exp_of_ordinary(x: Scalar) -> Scalar:
-    """``e**x`` where that is a normal number."""
-    form = format_of(x)
-    k, exponent = round_with_integer(fma(x, LOG2_E, form.rounder))
-    r = fma(x, LOG2_E_LOW[form], fma(x, LOG2_E, -k))
-    return times_power_of_two(exp2_mantissa(r), exponent)
-
-
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
     """``2**shift * e**x``, overflowing only where that product does."""
     table = _TABLES[format_of(x)]
     highest = table.highest + 1.0 - min(shift, 0)  # more than as many powers of two
-    _, exponent, r = _reduce(clamp(x, table.lowest, highest))
+    k, _, r = _reduce(clamp(x, table.lowest, highest))
     mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
-    return scale(mantissa, exponent + shift if shift else exponent)
+    return scale(mantissa, k + float(shift) if shift else k)
 
 
 @floating
@@ -157,12 +137,12 @@ def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
     form = format_of(argument[0])
     table = _TABLES[form]
     clamped = clamp(argument[0], table.lowest, table.highest)
-    k, exponent = round_with_integer(fma(clamped, LOG2_E, form.rounder))
+    k, _ = round_with_integer(fma(clamped, LOG2_E, form.rounder))
     exact = fma(-k, table.ln2_high, clamped)
     subtracted, rest = fast_two_sum(exact, k * -table.ln2_low)
     r, r_low = fast_two_sum(subtracted, argument[1])
     less_one, low = fast_two_sum(r, fma(polynomial(r, table.expm1) * r, r, r_low + rest))
-    return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), exponent
+    return (factor[0], fma(less_one, factor[0], fma(low, factor[0], factor[1]))), k
 
 
 def exp2_mantissa(r: Scalar) -> Scalar:
@@ -183,9 +163,9 @@ def exp2_of_pair(high: Scalar, low: Scalar | None) -> Scalar:
     form = format_of(high)
     limit = form.bias + 2.0
     clamped = clamp(high, -limit - form.fraction_bits, limit)
-    k, exponent = round_with_integer(clamped + form.rounder)
+    k, _ = round_with_integer(clamped + form.rounder)
     r = clamped - k if low is None else (clamped - k) + low
-    return scale(exp2_mantissa(r), exponent)
+    return scale(exp2_mantissa(r), k)
 
 
 @floating

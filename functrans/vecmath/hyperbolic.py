@@ -28,21 +28,19 @@ from functrans.loop.scalar import (
     sqrt,
     where,
 )
-from functrans.vecmath.exponential import LOG2_E, at_most, exp_of_ordinary
+from functrans.vecmath.exponential import EXPM1, LOG2_E, at_most
 from functrans.vecmath.logarithm import LN2, split
 from functrans.vecmath.polynomial import (
     FLOAT32,
     FLOAT64,
     Format,
-    first_nan,
+    Pair,
     floating,
     format_of,
     polynomial,
+    power_of_two,
     round_with_integer,
 )
-
-# up to here the hyperbolic tangent is a polynomial: beyond it is 1/2 or more, and 1 - q is accurate
-TANH_SMALL = 0.55
 
 
 class _Table(NamedTuple):
@@ -54,8 +52,6 @@ class _Table(NamedTuple):
     """``(sinh(r) - r) / r**3`` in ``r**2``, up to ln(2) / 2."""
     cosh: tuple[float, ...]
     """``(cosh(r) - 1) / r**2`` in ``r**2``, up to ln(2) / 2."""
-    tanh: tuple[float, ...]
-    """``(tanh(x) - x) / x**3`` in ``x**2``, up to `TANH_SMALL`."""
     atanh: tuple[float, ...]
     """``(2 atanh(s) - 2 s) / s**3`` in ``s**2``, up to 1/3."""
 
@@ -72,11 +68,6 @@ _TABLES: dict[Format, _Table] = {
             0.5000000000000012, 0.04166666666651929, 0.0013888888946095152,
             2.4801490823954232e-05, 2.763098584819221e-07,
         ),
-        tanh=(
-            -0.33333333333332277, 0.1333333333316345, -0.05396825387349144, 0.021869485912692808,
-            -0.008863193664785565, 0.003591712876364915, -0.0014531827346681483,
-            0.0005790351166400969, -0.00021013427682928533, 5.09040751094643e-05,
-        ),
         atanh=(
             0.6666666666666666, 0.4000000000001261, 0.2857142856735981, 0.22222222703353833,
             0.1818178984501752, 0.15385563590213588, 0.13314197461279223, 0.12000909035417812,
@@ -88,7 +79,6 @@ _TABLES: dict[Format, _Table] = {
         normal=87.0,
         sinh=(0.1666654348373413, 0.008366534486413002),
         cosh=(0.5, 0.041666459292173386, 0.0013935451861470938),
-        tanh=(-0.3333294093608856, 0.13320587575435638, -0.05266257002949715, 0.01641921140253544,),
         atanh=(
             0.6666663885116577, 0.40007808804512024, 0.2823048532009125, 0.26889362931251526,
         ),
@@ -152,13 +142,12 @@ def cosh(x: Scalar) -> Scalar:
 
 @floating
 def tanh(x: Scalar) -> Scalar:
-    """The hyperbolic tangent."""
-    table = _TABLES[format_of(x)]
-    a = abs(x)
-    z = a * a
-    small = fma(z * a, polynomial(z, table.tanh), a)
-    # a NaN is not large: powers of two would turn it into a number
-    return copysign(where(a > TANH_SMALL, 1.0 - _distance_to_one(a), small), x)
+    """The hyperbolic tangent: with ``h`` for ``(e**(2 a) - 1) / 2``, ``h / (h + 1)``."""
+    h, reciprocal = _of_twice(abs(x))
+    # all digits of a large quotient, few of a small one, whose others are in the remainder
+    quotient = 1.0 - reciprocal
+    remainder = fma(h, reciprocal, -quotient)
+    return copysign(fma(remainder, reciprocal, quotient), x)
 
 
 @floating
@@ -168,15 +157,25 @@ def sech_squared(x: Scalar) -> Scalar:
     So most of the computation is shared with tanh. Results that are not normal numbers are 0.
     """
     a = abs(x)
-    distance = _distance_to_one(a)
-    result = where(a + a > _TABLES[format_of(x)].normal, 0.0, distance * (2.0 - distance))
-    return first_nan(result, x)
+    _, distance = _of_twice(a)
+    return where(a + a > _TABLES[format_of(x)].normal, 0.0, distance * (2.0 - distance))
 
 
-def _distance_to_one(a: Scalar) -> Scalar:
-    """``1 - tanh(a)`` for ``a`` that is not negative, where that is a normal number."""
-    power = exp_of_ordinary(at_most(a + a, _TABLES[format_of(a)].normal))
-    return ratio(2.0, power + 1.0)
+def _of_twice(a: Scalar) -> Pair:
+    """``h = (e**(2 a) - 1) / 2`` and ``1 / (h + 1)``, which is ``1 - tanh(a)``, for ``a >= 0``.
+
+    Beyond the last argument for which both are normal numbers, those of that one.
+    """
+    form = format_of(a)
+    high, low = LN2[form]
+    b = at_most(a + a, _TABLES[form].normal)
+    k, exponent = round_with_integer(fma(b, LOG2_E, form.rounder))
+    half = power_of_two(exponent - 1, form)
+    # exact where k is 0 or 1: the sum of a small result is rounded only once
+    r_high = fma(-k, high, b)
+    r = fma(-k, low, r_high)
+    less_one = r_high + fma(r * r, polynomial(r, EXPM1[form]), k * -low)
+    return fma(less_one, half, half - 0.5), ratio(1.0, fma(less_one, half, half + 0.5))
 
 
 def _log_of_sum(sinh: Scalar, cosh: Scalar) -> Scalar:

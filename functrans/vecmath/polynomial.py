@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.caches import cached
+from functrans.loop.functions import Function, parameter
 from functrans.loop.scalar import Scalar, bitcast, const, convert, fma, ne, where
 
 Pair = tuple[Scalar, Scalar]
@@ -120,26 +122,49 @@ def horner_pair(x: Scalar, coefficients: Sequence[float], lows: Sequence[float])
 
 
 def round_with_integer(shifted: Scalar) -> Pair:
-    """The integer nearest to ``shifted - rounder``, as a float and as an integer scalar.
+    """The integer nearest to ``shifted - rounder``, as a float, and as an integer modulo 2**22.
 
     The caller adds the rounder, often in an fma. Adding rounds to an integer, whose two's
     complement is then in the last bits. (A conversion of float64 to int64 is no vector
-    instruction before AVX-512.)
+    instruction before AVX-512.) Of an exponent, no other bits matter: they are shifted out.
     """
     form = format_of(shifted)
-    origin = int(np.asarray(form.rounder, form.dtype).view(form.integer))
-    return shifted - form.rounder, bitcast(shifted, form.integer) - origin
+    return shifted - form.rounder, bitcast(shifted, form.integer)
 
 
 def power_of_two(exponent: Scalar, form: Format) -> Scalar:
-    """``2**exponent`` for an integer scalar within the exponents of the normal numbers."""
+    """``2**exponent`` for an integer, modulo 2**22, within the exponents of the normal numbers."""
     return bitcast((exponent + form.bias) << form.fraction_bits, form.dtype)
 
 
 def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
-    """``x * 2**exponent``, where both that and ``x`` are normal numbers."""
+    """``x * 2**exponent``, modulo 2**22, where both that and ``x`` are normal numbers."""
     form = format_of(x)
     return bitcast(bitcast(x, form.integer) + (exponent << form.fraction_bits), form.dtype)
+
+
+def scale(x: Scalar, k: Scalar) -> Scalar:
+    """``x * 2**k`` for an integer `k`, given as a float, also where that is no normal number.
+
+    `x` is 0, infinite, NaN, or between 2**-60 and 2**60 in size, and `k` at most 1900 in size
+    (float32: 180).
+    """
+    return _scaling(format_of(x))((x, k))
+
+
+@cached(2)
+def _scaling(form: Format) -> Function:
+    """A function of a number and an integer; with AVX-512, it is one instruction."""
+    x, k = parameter(0, form.dtype), parameter(1, form.dtype)
+    # the product with the first power is exact, and that with the second is rounded
+    large = 64 if form is FLOAT32 else 960
+    down = k < 0
+    # the integer is in the last bits of the sum, and all others are shifted out
+    origin = form.rounder + form.bias
+    shifted = k + where(down, const(origin + large, form.dtype), origin - large)
+    first = bitcast(bitcast(shifted, form.integer) << form.fraction_bits, form.dtype)
+    result = (x * first) * where(down, const(2.0**-large, form.dtype), 2.0**large)
+    return Function((x, k), result, "scale", instruction="scalef")
 
 
 def flip_sign(x: Scalar, sign: Scalar) -> Scalar:

@@ -36,13 +36,8 @@ from functrans.loop.scalar import (
 from functrans.vecmath.exponential import LOG2_E, exp
 from functrans.vecmath.gamma_functions import HALF_LOG_2_PI, digamma
 from functrans.vecmath.logarithm import log, log1p
-from functrans.vecmath.polynomial import fast_two_sum, horner, in_float64, is_nan, two_sum
-from functrans.vecmath.stirling import (
-    correction,
-    log2_gamma,
-    power_of_pair,
-    times_power,
-)
+from functrans.vecmath.polynomial import fast_two_sum, horner, in_float64, is_nan, scale, two_sum
+from functrans.vecmath.stirling import correction, log2_gamma, power_of_pair
 from functrans.vecmath.trigonometric import cotpi, sinpi
 
 BERNOULLI = (
@@ -91,7 +86,8 @@ def _beta_of_positive(a: Scalar, b: Scalar) -> Scalar:
     mantissa, exponent = power_of_pair(fast_two_sum(quotient, low))
     total = p + q
     factor = where(q < 1.0, (total / q) * (total + 1.0), total)
-    usual = times_power(where(p < 1.0, mantissa * factor / p, mantissa), exponent)
+    raised = scale(mantissa, exponent)
+    usual = where(p < 1.0, raised * factor / p, raised)
     return unlikely(q > 512.0, exp(_betaln_of_positive(p, q)), usual)
 
 

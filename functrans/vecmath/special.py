@@ -14,10 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from functrans.loop.scalar import Scalar, const, copysign, fma, maximum, where
-from functrans.vecmath.exponential import exp, exp2_normal, exp_of_pair, scale
+from functrans.vecmath.exponential import exp, exp_of_pair
 from functrans.vecmath.logarithm import log_of_ordinary_pair
 from functrans.vecmath.polynomial import (
     FLOAT32,
@@ -28,9 +26,9 @@ from functrans.vecmath.polynomial import (
     first_nan,
     floating,
     format_of,
+    horner,
     horner_pair,
-    in_float64,
-    polynomial,
+    scale,
     two_product,
     two_sum,
 )
@@ -42,13 +40,14 @@ NORMAL_AT_0 = 1 / math.sqrt(2 * math.pi)
 """The density of the normal distribution at 0."""
 
 K = 2.5
+CENTRE = 1.125
 
 
 class _Table(NamedTuple):
     erf: tuple[float, ...]
-    """``erf(x) / x - 1`` in ``x**2``, up to 1."""
-    log2_erfc: tuple[float, ...]
-    """``log2(erfc(a))`` in ``a - 1``, from 1 to `erf_one`."""
+    """``erf(x) / x - 1`` in ``x**2``, up to `CENTRE`."""
+    root_of_erfc: tuple[float, ...]
+    """The fourth root of ``erfc(a)`` in ``a - CENTRE``, from there to `erf_one`."""
     ndtr: tuple[float, ...]
     """``(ndtr(x) - 1/2) / x - 1/2`` in ``x**2``, up to 1.4."""
     erfcx: tuple[float, ...]
@@ -64,19 +63,19 @@ class _Table(NamedTuple):
 _TABLES: dict[Format, _Table] = {
     FLOAT64: _Table(
         erf=(
-            0.12837916709551256, -0.37612638903183343, 0.1128379167093695, -0.02686617064195914,
-            0.005223977596735968, -0.0008548325485010354, 0.00012055280497266537,
-            -1.4924465661914708e-05, 1.6444150973994323e-06, -1.6183995351786728e-07,
-            1.3616722195147212e-08, -7.607863919918988e-10,
+            0.12837916709551256, -0.37612638903183393, 0.11283791670941173, -0.02686617064299859,
+            0.005223977608476149, -0.0008548326219545352, 0.00012055308529165194,
+            -1.492515214971993e-05, 1.64551691945163e-06, -1.6299331225618414e-07,
+            1.4375325318747015e-08, -1.0454897676367509e-09, 4.651679611202113e-11,
         ),
-        log2_erfc=(
-            -2.6684166967815997, -3.807225345853587, -1.216346657687225, -0.05995999001316033,
-            0.014475749789421066, -0.002853507858311803, 0.000342372574339753,
-            3.794857741210528e-05, -3.9270834750101055e-05, 1.4015058328205586e-05,
-            -3.166747534142315e-06, 3.9407131348501194e-07, 3.992919453017138e-09,
-            -6.498286668768549e-11, -9.240707058288298e-09, 5.122896246994357e-09,
-            -1.4484780752407862e-09, 2.4280659293679984e-10, -2.304721454051545e-11,
-            9.605356574646913e-13,
+        root_of_erfc=(
+            0.5779995458866929, -0.4120582584744936, 0.022928494652038597, 0.048137363067646835,
+            -0.006911732318118986, -0.004259364586457013, 0.0010024189440822886,
+            0.00021821507438390933, -8.143165805736186e-05, -4.87408421019188e-06,
+            3.926654691824464e-06, -2.871380379682849e-08, -9.185427413424381e-08,
+            -3.004077626440521e-08, 1.7206305066601416e-08, -3.105749344990441e-09,
+            2.5520216579035586e-10, -9.659981920276772e-12, 1.124233275845154e-12,
+            -2.0527656509259244e-13, 1.163353887193161e-14,
         ),
         ndtr=(
             -0.10105771959856732, -0.06649038006690502, 0.009973557010025854,
@@ -100,12 +99,13 @@ _TABLES: dict[Format, _Table] = {
     ),
     FLOAT32: _Table(
         erf=(
-            0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
-            0.005187164526432753, -0.0007997883949428797, 7.807041401974857e-05,
+            0.12837916612625122, -0.3761260211467743, 0.11283255368471146, -0.02683918923139572,
+            0.005160185508430004, -0.0007765140617266297, 7.06143255229108e-05,
         ),
-        log2_erfc=(
-            -2.668416738510132, -3.8072214126586914, -1.2164011001586914, -0.059705495834350586,
-            0.013967440463602543, -0.0024023873265832663, 0.00020557934476528317,
+        root_of_erfc=(
+            0.5779995322227478, -0.412058562040329, 0.02294352278113365, 0.048007167875766754,
+            -0.006448295433074236, -0.005086190532892942, 0.0017914549680426717,
+            -0.00017466511053498834,
         ),
         ndtr=(
             -0.10105772316455841, -0.06649024784564972, 0.00997274648398161, -0.00118545803707093,
@@ -151,13 +151,13 @@ def _bounded(a: Scalar, bound: float) -> Scalar:
 
 def _odd(x: Scalar, leading: Scalar, coefficients: tuple[float, ...]) -> Pair:
     """``leading + x p(x**2)``."""
-    series = polynomial(x * x, coefficients)
+    series = horner(x * x, coefficients)
     high = fma(x, series, leading)
     return high, fma(x, series, leading - high)
 
 
 def _erf_centre(x: Scalar) -> Scalar:
-    """``erf(x)`` for ``abs(x) <= 1``."""
+    """``erf(x)`` for ``abs(x) <= CENTRE``."""
     return _odd(x, x, _TABLES[format_of(x)].erf)[0]
 
 
@@ -166,10 +166,12 @@ def erf(x: Scalar) -> Scalar:
     """The error function."""
     table = _TABLES[format_of(x)]
     a = _bounded(abs(x), table.erf_one)
-    # at most a sixth of 1, so that its error matters less
-    large = 1.0 - exp2_normal(polynomial(a - 1.0, table.log2_erfc), None)
+    # what is subtracted is at most a ninth, so that its error matters less
+    root = horner(a - CENTRE, table.root_of_erfc)
+    square = root * root
+    large = fma(-square, square, 1.0)
     # a NaN is not large
-    return where(a >= 1.0, copysign(large, x), _erf_centre(x))
+    return where(a >= CENTRE, copysign(large, x), _erf_centre(x))
 
 
 @floating
@@ -180,19 +182,19 @@ def erfc(x: Scalar) -> Scalar:
     return where(abs(x) < 0.65, 1.0 - _erf_centre(x), where(x < 0, 2.0 - tail, tail))
 
 
-@in_float64
+@floating
 def erfcx(x: Scalar) -> Scalar:
     """``e**(x**2) erfc(x)``."""
     a = abs(x)
     high, low = _erfcx(maximum(_bounded(a, 2.0**100), 0.47), 0.0)
     right = where(a > 2.0**100, (1 / math.sqrt(math.pi)) / a, high + low)
-    bounded = _bounded(a, 30.0)
+    bounded = _bounded(a, _TABLES[format_of(x)].last)
     one, zero = const(1.0, x.dtype), const(0.0, x.dtype)
     (power, power_low), exponent = exp_of_pair(two_product(bounded, bounded), (one, zero))
     gauss = scale(power + power_low, exponent)
-    small = gauss * (1.0 - _erf_centre(x))
-    left = where(a < 26.7, fma(gauss, 2.0, -right), np.inf)
-    return first_nan(where(a < 0.65, small, where(x < 0, left, right)), x)
+    rest, rest_low = fast_two_sum(one, -_erf_centre(x))
+    small = scale(fma(power, rest, fma(power, rest_low, power_low * rest)), exponent)
+    return where(a < 0.65, small, where(x < 0, fma(gauss, 2.0, -right), right))
 
 
 @floating

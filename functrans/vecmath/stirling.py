@@ -36,8 +36,8 @@ from functrans.vecmath.polynomial import (
     horner,
     in_float64,
     is_nan,
-    power_of_two,
     round_with_integer,
+    scale,
     two_product,
     two_sum,
 )
@@ -84,16 +84,10 @@ def log2_gamma(x: Scalar) -> Pair:
     return fast_two_sum(result, rest + (total_low + (product_low - linear_low) + constant_low))
 
 
-def times_power(x: Scalar, exponent: Scalar) -> Scalar:
-    """``x * 2**exponent`` for exponents to 2000, where the result alone may be subnormal."""
-    half = exponent >> 1
-    return (x * power_of_two(half, FLOAT64)) * power_of_two(exponent - half, FLOAT64)
-
-
-def power_of_pair(exponent: Pair) -> tuple[Scalar, Scalar]:
-    """``2**exponent`` as a number about 1 and the exponent of a power of two."""
-    k, integer = round_with_integer(exponent[0] + FLOAT64.rounder)
-    return exp2_mantissa((exponent[0] - k) + exponent[1]), integer
+def power_of_pair(exponent: Pair) -> Pair:
+    """``2**exponent`` as a number about 1 and the exponent of a power of two, to `scale`."""
+    k, _ = round_with_integer(exponent[0] + FLOAT64.rounder)
+    return exp2_mantissa((exponent[0] - k) + exponent[1]), k
 
 
 def _raised(a: Scalar) -> tuple[Scalar, Scalar]:
@@ -113,7 +107,7 @@ def gamma(x: Scalar) -> Scalar:
     mantissa, exponent = power_of_pair((where(negative, -high, high), where(negative, -low, low)))
     reflected = sinpi(a) * where(a < 1.0, -1.0, -a)
     quotient = where(negative, mantissa * np.pi, mantissa) / where(negative, reflected, divisor)
-    result = times_power(quotient, exponent)
+    result = scale(quotient, exponent)
     result = where(a < 2.0**-60, 1.0 / x, result)
     result = where(eq(x, np.inf), x, result)
     # factorials are integers
@@ -130,7 +124,7 @@ def rgamma(x: Scalar) -> Scalar:
     high, low = log2_gamma(raised)
     mantissa, exponent = power_of_pair((where(negative, high, -high), where(negative, low, -low)))
     reflected = sinpi(a) * where(a < 1.0, -1 / np.pi, a * (-1 / np.pi))
-    result = times_power(mantissa * where(negative, reflected, factor), exponent)
+    result = scale(mantissa * where(negative, reflected, factor), exponent)
     result = where(a < 2.0**-60, x, result)
     result = where((x < 0) & eq(floor(x), x), 0.0, result)
     return where(is_nan(x), x, where(eq(x, np.inf), 0.0, result))

@@ -65,7 +65,7 @@ def test_machine_code(cpu, name, dtype, monkeypatch):
     moderate = [rng.standard_normal(COUNT // 2).astype(dtype) * 3 for _ in range(arity)]
     operands = [np.concatenate([x, random_bits(rng, dtype, COUNT // 2)]) for x in moderate]
     result = np.empty(COUNT, dtype)
-    text = emit(kernel(name, dtype, arity))
+    text = emit(kernel(name, dtype, arity), native.instructions())
     call(text, [*operands, result])
     expected = apply(name, *operands, **FAMILIES.get(name, {}))
     # the compiler may fuse a product and a sum that NumPy rounds separately; where two large

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.emit.llvm.memory import Frame, Memory
+from functrans.emit.llvm.memory import Frame, Memory, stays
 from functrans.emit.llvm.text import (
     BOOL,
     Value,
@@ -25,8 +25,9 @@ from functrans.emit.llvm.text import (
 from functrans.loop.failures import OUT_OF_BOUNDS
 from functrans.loop.functions import Function
 from functrans.loop.nodes import INDEX
-from functrans.loop.scalar import Scalar
-from functrans.loop.statements import Buffer
+from functrans.loop.scalar import Scalar, postorder
+from functrans.loop.statements import Buffer, For, Reduce
+from functrans.loop.walk import expressions
 
 _WORTH_A_CALL = 24
 """The number of rarely needed operations from which on they become a function."""
@@ -183,14 +184,15 @@ class Expressions(Memory):
                 return self._checked(node, base)
             case "required":
                 return self._required(node, base)
-            case "apply" if node.attribute not in self.called:
+            case "apply" if self._is_inlined(node):
                 return self._known(self._body(node), base)
-            case "apply":
+            case "apply" if not node.attribute.instruction:
                 return self._called(node, base)
             case "fold":
                 raise AssertionError("a fold must have become a Reduce before it is printed")
         args = [self._known(arg, base) for arg in node.args]
-        return self.operations.apply(node.op, node.dtype, args, [arg.dtype for arg in node.args])
+        op = node.attribute.instruction if node.op == "apply" else node.op
+        return self.operations.apply(op, node.dtype, args, [arg.dtype for arg in node.args])
 
     def _known(self, node: Scalar, base: bool) -> Value:
         value = self._lookup(node, base)
@@ -212,6 +214,22 @@ class Expressions(Memory):
         slot, lanes = self.slots[node]
         kind = register_type(node.dtype, lanes)
         return Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+
+    def compute_invariant(self, statement: For | Reduce, index: Scalar) -> None:
+        """Loop-invariant code motion of numbers: compute those that do not depend on an index.
+
+        LLVM leaves them inside the loop if they take comparisons.
+        """
+        order = postorder([x for each in (statement, *statement.body) for x in expressions(each)])
+        varying = {index}
+        for node in order:
+            if stays(node) or self._is_changing(node) or not varying.isdisjoint(node.args):
+                varying.add(node)
+        for node in order:
+            if node in varying and node.op not in ("guard", "unlikely"):
+                for x in node.args:
+                    if x.args and x.dtype.kind == "f" and x not in varying:
+                        self.value(x)
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -299,7 +317,7 @@ class Expressions(Memory):
         The function is shared by all expressions of this form in the kernel. Otherwise, a kernel
         with a hundred sines would contain their argument reduction a hundred times.
         """
-        if node.op == "apply":
+        if node.op == "apply" and not node.attribute.instruction:
             return self._call_of(node.attribute.result, node.args, base, "rare")
         arguments, form = self._form(node, base)
         if form is None or self.mask is not None:
@@ -428,6 +446,11 @@ class Expressions(Memory):
             return node.args[:1]
         if node.op == "unlikely":
             return (node.args[0], node.args[2])
-        if node.op == "apply" and node.attribute not in self.called:
+        if node.op == "apply" and self._is_inlined(node):
             return (self._body(node),)
         return node.args
+
+    def _is_inlined(self, node: Scalar) -> bool:
+        """Whether a function's operations are emitted: not its call, nor an instruction for it."""
+        function = node.attribute
+        return function not in self.called and function.instruction not in self.writer.instructions

@@ -14,7 +14,7 @@ reductions, loops with rare branches and outer loops, costs compile time, and fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 
 from functrans.emit.llvm import polling
@@ -34,7 +34,7 @@ from functrans.emit.llvm.unrolling import few_copies, is_written_out
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import often
 from functrans.loop.nodes import INDEX, identity
-from functrans.loop.scalar import BOOL, Scalar
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import (
     Address,
     Assign,
@@ -54,15 +54,18 @@ from functrans.loop.walk import loaded, may_fail, stored, walk
 ENTRY = "kernel"
 
 
-def emit(kernel: Kernel) -> str:
-    """The text of an LLVM module that defines the kernel as the function ``kernel``."""
-    return _Emitter(kernel).module()
+def emit(kernel: Kernel, instructions: Container[str] = ()) -> str:
+    """The text of an LLVM module that defines the kernel as the function ``kernel``.
+
+    The ``instructions`` of the machine replace functions (`functrans.loop.functions.Function`).
+    """
+    return _Emitter(kernel, instructions).module()
 
 
 class _Emitter:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, instructions: Container[str]) -> None:
         self.kernel = kernel
-        self.writer = Writer()
+        self.writer = Writer(instructions)
         self.depth = 0  # the number of loops around the current statement
         self.polls = False
         self.assigned = {
@@ -186,14 +189,18 @@ class _Emitter:
         slot, lanes = self.expressions.slots[target]
         self.writer.line(f"store {register_type(target.dtype, lanes)} {value.ref}, ptr {slot}")
 
+    def _bind(self, target: Scalar, value: Value) -> None:
+        """Set a new local, which is a stack slot if it changes."""
+        if target in self.assigned:
+            self._declare(target, value.lanes)
+            self._set(target, value)
+        else:
+            self.expressions.name(target, value)
+
     def _let(self, statement: Let) -> None:
         values = self._values(statement.values)
         for target, value in zip(statement.targets, values, strict=True):
-            if target not in self.assigned:
-                self.expressions.name(target, value)
-                continue
-            self._declare(target, value.lanes)
-            self._set(target, value)
+            self._bind(target, value)
 
     def _assign(self, statement: Assign) -> None:
         values = self._values(statement.values)
@@ -331,6 +338,7 @@ class _Emitter:
     def _vector_for(self, statement: For, bounds: tuple[str, str]) -> None:
         start, stop = bounds
         lanes, ex = statement.lanes, self.expressions
+        ex.compute_invariant(statement, statement.index)
         if statement.repeatable and not statement.whole:
             last = self.writer.define(f"sub nsw i64 {stop}, {lanes}")
             with self._loop(start, stop, lanes) as counter:
@@ -420,8 +428,7 @@ class _Emitter:
                 continue
             kind = register_type(target.dtype, lanes)
             parts = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
-            self._declare(target, 1)
-            self._set(target, self._combine_lanes(op, target, parts))
+            self._bind(target, ops.combine_lanes(op, target.dtype, parts))
         ex.forget_changing()
 
     def _reduce_nest(
@@ -436,6 +443,8 @@ class _Emitter:
         bounds = ex.scalar(start), ex.scalar(stop)
         if not inner and not statement.body:
             ex.compute_places(statement.values, index)
+        if not inner:
+            ex.compute_invariant(statement, index)
         if inner:
             with self._loop(*bounds) as counter:
                 ex.indices[index] = counter
@@ -471,27 +480,3 @@ class _Emitter:
             old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
             new = ex.operations.accumulate(op, target.dtype, old, value)
             self.writer.line(f"store {kind} {new.ref}, ptr {slot}")
-
-    def _combine_lanes(self, op: str, target: Scalar, parts: Value) -> Value:
-        """Combine the two halves of a vector, and of the result, until one element is left."""
-        define = self.writer.define
-        apply = self.expressions.operations.apply
-        if target.dtype == BOOL and op in ("or", "and"):
-            # as an integer with as many bits as there are lanes
-            bits = define(f"bitcast <{parts.lanes} x i1> {parts.ref} to i{parts.lanes}")
-            test = "ne" if op == "or" else "eq"
-            return Value(define(f"icmp {test} i{parts.lanes} {bits}, {-(op == 'and')}"), 1)
-        kinds = [target.dtype] * 2
-        while parts.lanes > 2:
-            kind, half = register_type(target.dtype, parts.lanes), parts.lanes // 2
-            halves = []
-            for first in (0, half):
-                chosen = ", ".join(f"i32 {first + lane}" for lane in range(half))
-                ref = define(
-                    f"shufflevector {kind} {parts.ref}, {kind} poison, <{half} x i32> <{chosen}>"
-                )
-                halves.append(Value(ref, half))
-            parts = apply(op, target.dtype, halves, kinds)
-        kind = register_type(target.dtype, 2)
-        pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
-        return apply(op, target.dtype, pair, kinds)

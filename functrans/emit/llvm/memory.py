@@ -113,7 +113,7 @@ class Memory:
             inside.update(x for x in found if not inside.isdisjoint(x.args))
             for x in found:
                 if x.op == "mul" and x.dtype == INDEX and x not in inside:
-                    if not any(map(_stays, postorder([x]))):
+                    if not any(map(stays, postorder([x]))):
                         self.value(x, base=not is_one)
 
     def pointer(self, target: Buffer, offset: Value) -> str:
@@ -379,7 +379,7 @@ class Memory:
         return Value(self._masked_gather(pointer, node.dtype, lanes), lanes)
 
 
-def _stays(node: Scalar) -> bool:
+def stays(node: Scalar) -> bool:
     """Whether a node may fail or change, so that it is not hoisted out of a loop."""
     divides = node.op in ("idiv", "irem") and node.args[1].op not in ("const", "size")
     return divides or node.op in _NOT_MOVED

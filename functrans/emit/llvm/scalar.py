@@ -98,6 +98,29 @@ class Operations:
         name = "add to total" if op == "add" else op
         return self.apply(name, dtype, [total, term], [dtype] * 2)
 
+    def combine_lanes(self, op: str, dtype: np.dtype[Any], parts: Value) -> Value:
+        """Combine the two halves of a vector, and of the result, until one element is left."""
+        define = self.writer.define
+        if dtype == BOOL and op in ("or", "and"):
+            # as an integer with as many bits as there are lanes
+            bits = define(f"bitcast <{parts.lanes} x i1> {parts.ref} to i{parts.lanes}")
+            test = "ne" if op == "or" else "eq"
+            return Value(define(f"icmp {test} i{parts.lanes} {bits}, {-(op == 'and')}"), 1)
+        kinds = [dtype] * 2
+        while parts.lanes > 2:
+            kind, half = register_type(dtype, parts.lanes), parts.lanes // 2
+            halves = []
+            for first in (0, half):
+                chosen = ", ".join(f"i32 {first + lane}" for lane in range(half))
+                ref = define(
+                    f"shufflevector {kind} {parts.ref}, {kind} poison, <{half} x i32> <{chosen}>"
+                )
+                halves.append(Value(ref, half))
+            parts = self.apply(op, dtype, halves, kinds)
+        kind = register_type(dtype, 2)
+        pair = [Value(define(f"extractelement {kind} {parts.ref}, i64 {i}"), 1) for i in (0, 1)]
+        return self.apply(op, dtype, pair, kinds)
+
     def inverse(self, mask: Value) -> Value:
         """The negation of a mask."""
         return self.apply("not", BOOL, [mask], [BOOL])
@@ -305,6 +328,38 @@ def _rotated(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str]
     return emit.writer.call(f"llvm.fshl.{suffix(dtype, lanes)}", kind, operands)
 
 
+def _scalef(emit: Operations, dtype: np.dtype[Any], lanes: int, refs: list[str], _: Any) -> str:
+    """``x * 2**k`` by the instruction of AVX-512, whose vectors have 128, 256 or 512 bits."""
+    define, size = emit.writer.define, dtype.itemsize
+    own = register_type(dtype, lanes)
+
+    def chosen(kind: str, x: str, y: str, start: int, stop: int) -> str:
+        mask = ", ".join(f"i32 {i}" for i in range(start, stop))
+        return define(f"shufflevector {kind} {x}, {kind} {y}, <{stop - start} x i32> <{mask}>")
+
+    if lanes * size > 64:
+        half, kind = lanes // 2, register_type(dtype, lanes // 2)
+        first, second = (
+            _scalef(emit, dtype, half, [chosen(own, x, "poison", i, i + half) for x in refs], _)
+            for i in (0, half)
+        )
+        return chosen(kind, first, second, 0, lanes)
+    width = max(1 << (lanes - 1).bit_length(), 16 // size)
+    kind = register_type(dtype, width)
+    if lanes == 1:
+        refs = [define(f"insertelement {kind} poison, {own} {x}, i64 0") for x in refs]
+    elif lanes < width:
+        refs = [chosen(own, x, "poison", 0, width) for x in refs]
+    symbol = f"llvm.x86.avx512.mask.scalef.p{'s' if size == 4 else 'd'}.{8 * size * width}"
+    # the result where the mask is not set, the mask, and, of 512 bits, the rounding mode as it is
+    operands = [(kind, x) for x in (*refs, "poison")] + [(f"i{max(width, 8)}", "-1")]
+    operands += [("i32", "4")] * (size * width == 64)
+    result = emit.writer.call(symbol, kind, operands)
+    if lanes == 1:
+        return define(f"extractelement {kind} {result}, i64 0")
+    return result if lanes == width else chosen(kind, result, "poison", 0, lanes)
+
+
 _SPECIAL: dict[str, Special] = {
     "where": _where,
     "min": _extremum("min"),
@@ -318,4 +373,5 @@ _SPECIAL: dict[str, Special] = {
     "rotl": _rotated,
     "convert": _convert,
     "bitcast": _bitcast,
+    "scalef": _scalef,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,9 +79,13 @@ def everywhere(lanes: int) -> str:
 
 
 class Writer:
-    """The lines of one function, its stack slots, and its module's declarations and constants."""
+    """The lines of one function, its stack slots, and its module's declarations and constants.
 
-    def __init__(self) -> None:
+    The ``instructions`` of the machine replace functions.
+    """
+
+    def __init__(self, instructions: Container[str] = ()) -> None:
+        self.instructions = instructions
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.globals: dict[str, str] = {}
@@ -92,7 +97,7 @@ class Writer:
 
     def for_function(self) -> Writer:
         """A writer for another function of the same module."""
-        other = Writer()
+        other = Writer(self.instructions)
         other.globals, other.declarations = self.globals, self.declarations
         other.functions, other.texts = self.functions, self.texts
         return other

@@ -142,11 +142,11 @@ class Program:
 
     def llvm(self) -> str:
         """The LLVM IR of the kernels."""
-        return "\n".join(map(llvm.emit, self._kernels()))
+        return "\n".join(map(_printed, self._kernels()))
 
     def asm(self) -> str:
         """The assembly text of the kernels."""
-        return "\n".join(native.assembly(llvm.emit(kernel)) for kernel in self._kernels())
+        return "\n".join(native.assembly(_printed(kernel)) for kernel in self._kernels())
 
     def _kernels(self) -> list[Kernel]:
         """The kernels in the order in which they are first called."""
@@ -230,12 +230,16 @@ def lowered(graph: Graph) -> Graph:
     return legalised(optimise(graph), host.target())
 
 
+def _printed(kernel: Kernel) -> str:
+    return llvm.emit(kernel, native.instructions())
+
+
 def _native(
     plan: Plan, graph: Graph, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> NativeProgram:
     """Compile a plan by LLVM."""
     with span("print"):
-        printed = {kernel: llvm.emit(kernel) for kernel in plan.kernels}
+        printed = {kernel: _printed(kernel) for kernel in plan.kernels}
     texts = [printed[step.kernel] for step in plan.steps]
     keys = {text: cache.key_of(text) for text in printed.values()}
     # an overwritten input shares the output's slot: the call passes one array for both

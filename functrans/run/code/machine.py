@@ -50,6 +50,11 @@ class Machine:
         """The features of the CPU."""
         return {each[1:] for each in self.features.split(",") if each.startswith("+")}
 
+    @property
+    def instructions(self) -> frozenset[str]:
+        """The instructions that replace functions, of `functrans.emit.llvm.scalar`."""
+        return frozenset({"scalef"}) if {"avx512f", "avx512vl"} <= self.has else frozenset()
+
     @cached_property
     def _idle(self) -> list[Any]:
         return []

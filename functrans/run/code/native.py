@@ -34,6 +34,11 @@ def registers() -> int:
     return machine.current().registers
 
 
+def instructions() -> frozenset[str]:
+    """The instructions of that machine that replace functions."""
+    return machine.current().instructions
+
+
 def optimise_module(text: str, target: Machine, generator: Any) -> Any:
     """Parse LLVM text and run the optimisation passes over it."""
     binding = llvm()

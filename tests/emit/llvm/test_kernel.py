@@ -7,7 +7,7 @@ import pytest
 
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const, lookup
+from functrans.loop.scalar import const, lookup, sqrt, where
 from functrans.loop.statements import (
     Address,
     Call,
@@ -219,3 +219,20 @@ def test_bools_in_lanes_are_the_bits_of_a_number():
 
     assert combined("or", True) == [False, True, True, True]
     assert combined("and", False) == [True, False, False, False]
+
+
+@pytest.mark.parametrize("how", [{}, {"repeatable": False}])
+def test_numbers_that_no_iteration_changes_are_computed_before_a_vector_loop(how):
+    total = local(F8, "total")
+    first = Reduce((total,), ("add",), (load(X, (K,)),), ((K, ZERO, N),), lanes=8)
+    i = index("i")
+    value = load(X, (i,)) * sqrt(where(total < 0, -total, total))
+    loop = For(i, ZERO, N, (Store(Y, (i,), value),), **({"lanes": 8, "repeatable": True} | how))
+    kernel = Kernel((X, Y), 1, (first, loop))
+    sqrt_of_one, loop_of_vectors = "call double @llvm.sqrt.f64", "fmul contract <8 x double>"
+    assert emit(kernel).count(sqrt_of_one) == 1 and "sqrt.v8" not in emit(kernel)
+    between = emit(kernel).partition(sqrt_of_one)[2].partition(loop_of_vectors)[0]
+    assert re.search(r"^loop\d+:", between, re.MULTILINE)
+    x, result = np.arange(-3.0, 18), np.empty(21)
+    by_llvm(kernel, [x, result], [21])
+    np.testing.assert_allclose(result, x * np.sqrt(x.sum()))
