@@ -419,10 +419,53 @@ def without_zeros(x):
     return y
 
 
-@pytest.mark.parametrize("function", [vector_of_its_own, diagonal_by_einsum, without_zeros])
+def asarray_of_constants(x):
+    y = np.zeros_like(x)
+    np.asarray(y)[0] = x[0]
+    z = np.asarray(y[1:])
+    y[1:] = 2.0
+    return np.stack([z[0], y[0]])
+
+
+def one_number_in_place(x):
+    y = np.zeros(3)
+    y[..., 0] += x[1]
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        asarray_of_constants, vector_of_its_own, diagonal_by_einsum, without_zeros,
+        one_number_in_place,
+    ],
+)  # fmt: skip
 def test_what_is_a_view_in_any_layout(function):
     np.testing.assert_allclose(value_of(function, x), function(x))
     ft.testing.check_grads(function, (x,), order=1)
+
+
+PLAIN_VIEWS = {
+    "broadcast_to": lambda y: np.broadcast_to(y, (2, 3, 3)),
+    "broadcast_arrays": lambda y: np.broadcast_arrays(y, np.ones((2, 1, 1)))[0][0],
+    "squeeze": lambda y: np.squeeze(y[None]),
+    "einsum": lambda y: np.einsum("ii->i", y),
+    "windows": lambda y: np.lib.stride_tricks.sliding_window_view(y, 2, axis=0)[0],
+    "array": lambda y: np.array(y, copy=None, ndmin=3),
+    "conj": lambda y: y.conj(),
+}
+
+
+@pytest.mark.parametrize("make", PLAIN_VIEWS.values(), ids=PLAIN_VIEWS)
+def test_views_that_numpy_makes_plain_become_traced(make):
+    def function(x):
+        y = np.ones((3, 3)).T
+        z = make(y)
+        y[0] = x
+        return y, z + 0.0
+
+    for got, expected in zip(value_of(function, x), function(x), strict=True):
+        np.testing.assert_allclose(got, expected)
 
 
 def test_a_reshaped_argument_is_still_the_callers():

@@ -152,9 +152,7 @@ def ravel(x: Any, order: str = "C") -> Any:
     """``x`` as a vector. Unlike ``reshape``, it is never strided: of ``x[:, 0]``, NumPy copies."""
     if not isinstance(x, Tracer) or x._as_view is None:
         return reshape(x, (x.size,), order)
-    return _as_view(
-        x, "ravel", lambda base: unlinked(reshape(base, (base.size,), order)), UNCERTAIN
-    )
+    return _as_view(x, "ravel", lambda base: copy(reshape(base, (base.size,), order)), UNCERTAIN)
 
 
 def in_order(x: Any, operation: str) -> Any:

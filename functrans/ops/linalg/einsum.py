@@ -15,7 +15,7 @@ from functrans.locks import importing
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
 from functrans.ops.indexing.index import setitem
-from functrans.ops.indexing.views import diagonal_of, unlinked
+from functrans.ops.indexing.views import copy, diagonal_of
 from functrans.ops.linalg.contraction import contract_labelled
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -58,7 +58,7 @@ def einsum(*operands: Any) -> Any:
             del arrays[i]
         arrays.append(_product(taken, step.output))
     (result,) = arrays
-    return unlinked(result)
+    return copy(result) if any(result is each for each in operands) else result
 
 
 def _view(x: Tracer, step: Step) -> Any:
@@ -66,7 +66,7 @@ def _view(x: Tracer, step: Step) -> Any:
     labels = (*step.inputs, step.output)
 
     def read(base: Any) -> Any:
-        return unlinked(_product([_diagonals_and_sums(base, labels[0], set(labels[1]))], labels[1]))
+        return copy(_product([_diagonals_and_sums(base, labels[0], set(labels[1]))], labels[1]))
 
     def write(base: Any, new: Any) -> Any:
         places = np.einsum("->".join(labels), np.arange(base.size).reshape(base.shape))
