@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
+from functrans.api.keys import NO_CONTAINERS
 from functrans.api.kinds import key_of
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
@@ -23,7 +24,7 @@ class Static:
     ) -> None:
         self.positional = positional
         self.keywords = keywords
-        self.key = _exactly(positional), _exactly(keywords)
+        self.key: tuple[Any, ...] = _exactly(positional), _exactly(keywords)
 
     def position(self, i: int) -> int:
         """The position in the call of the ``i``-th positional argument that is not static."""
@@ -37,6 +38,32 @@ class Static:
         for i, value in self.positional:
             args.insert(i, value)
         return args, {**kwargs, **dict(self.keywords)}
+
+
+def in_order(static: Static, args: Any, kwargs: Any) -> Static:
+    """The static arguments, with the orders of dicts' keys, which loops over the dicts depend on.
+
+    A structure does not tell dicts with the same keys in another order apart.
+    """
+    orders = tuple(_orders((args, kwargs)))
+    if not orders:
+        return static
+    ordered = Static(static.positional, static.keywords)
+    ordered.key = (*static.key, orders)
+    return ordered
+
+
+def _orders(x: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(x, dict):
+        if len(x) > 1:
+            yield tuple(x)
+        x = x.values()
+    elif not isinstance(x, (list, tuple)):
+        of_class = dataclasses.fields(x) if dataclasses.is_dataclass(x) else ()
+        x = [getattr(x, field.name, None) for field in of_class]
+    for each in x:
+        if type(each) not in NO_CONTAINERS:
+            yield from _orders(each)
 
 
 class Given(NamedTuple):
