@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
-from functrans.api.keys import NO_CONTAINERS
+from functrans.api.keys import orders_of
 from functrans.api.kinds import key_of
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
@@ -41,29 +41,13 @@ class Static:
 
 
 def in_order(static: Static, args: Any, kwargs: Any) -> Static:
-    """The static arguments, with the orders of dicts' keys, which loops over the dicts depend on.
-
-    A structure does not tell dicts with the same keys in another order apart.
-    """
-    orders = tuple(_orders((args, kwargs)))
+    """The static arguments with the orders of the dicts' keys among the others."""
+    orders = orders_of((args, kwargs))
     if not orders:
         return static
     ordered = Static(static.positional, static.keywords)
     ordered.key = (*static.key, orders)
     return ordered
-
-
-def _orders(x: Any) -> Iterator[tuple[Any, ...]]:
-    if isinstance(x, dict):
-        if len(x) > 1:
-            yield tuple(x)
-        x = x.values()
-    elif not isinstance(x, (list, tuple)):
-        of_class = dataclasses.fields(x) if dataclasses.is_dataclass(x) else ()
-        x = [getattr(x, field.name, None) for field in of_class]
-    for each in x:
-        if type(each) not in NO_CONTAINERS:
-            yield from _orders(each)
 
 
 class Given(NamedTuple):
