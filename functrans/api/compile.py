@@ -42,7 +42,7 @@ from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
 from functrans.api.remembering import Remembering
 from functrans.api.state import MOST_ENTRIES, State
-from functrans.api.static import NO_STATIC, Given, Static, without_static
+from functrans.api.static import NO_STATIC, Given, Static, in_order, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
 from functrans.errors import DtypeError
@@ -122,17 +122,16 @@ class Jitted(Remembering[P, R]):
         return Jitted(method, static, donated, self._max_paths, self._where, reference)
 
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = args, kwargs
+        given, static = (args, kwargs), NO_STATIC
         if self._has_static:
             args, kwargs, static = self._without_static(args, kwargs)
-        else:
-            static = NO_STATIC
         state, closed_over = self._outside.state()
         if not kwargs and no_containers(self._where.is_host).issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
+            static = in_order(static, args, kwargs)
             if any(map(is_foreign, leaves)) or (self._where.is_host and is_any_on_device(leaves)):
                 leaves = self._arrays(leaves, structure, static)
         if closed_over:
@@ -145,7 +144,7 @@ class Jitted(Remembering[P, R]):
         key = (
             state.number,
             structure,
-            static.key if self._has_static else None,
+            static.key,
             # most leaves are told by a look: a call of a function for each takes longer
             *[
                 kind if (kind := type(x)) in NUMBERS

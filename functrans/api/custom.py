@@ -13,6 +13,7 @@ from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
 from functrans.api.host import callback
 from functrans.api.kept import Kept
+from functrans.api.keys import orders_of
 from functrans.api.options import named
 from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
@@ -109,7 +110,7 @@ class _Custom(Transformed[P, R]):
                 f"{self._what} has no rule yet: define it by "
                 + ("defjvp" if isinstance(self, CustomJvp) else "defvjp(forward, backward)")
             )
-        kept = self._kept_for(call)
+        kept = self._kept_for(call, args)
         if kept is not None:
             return kept(call, self._primitive)
         staged = call.inner.stage()
@@ -121,11 +122,11 @@ class _Custom(Transformed[P, R]):
         }
         return call.inner.bind(self._primitive, staged, params)
 
-    def _kept_for(self, call: CustomCall) -> Kept | None:
+    def _kept_for(self, call: CustomCall, args: Any) -> Kept | None:
         """The memoised traces for calls of these types, if all such calls trace alike."""
         if call.fixed or self._traced is not self._function:
             return None
-        key = call.inner.structure, tuple(call.avals)
+        key = call.inner.structure, orders_of(args), tuple(call.avals)
         try:
             kept: Kept | None = self._kept.get(key, _UNSEEN)
         except TypeError:

@@ -136,6 +136,8 @@ class History:
                 yield f"{name}: {before[name]} -> {now[name]}"
         if before.keys() == now.keys() and one.structure != other.structure:
             yield f"built otherwise: {difference(one.structure, other.structure)}"
+        if one.structure == other.structure and one.static.key[2:] != other.static.key[2:]:
+            yield "a dict has its keys in another order"
         if one.state and other.state and one.state.number != other.state.number:
             yield f"what it reads from outside: {self._outside.difference(one.state, other.state)}"
         if one.outcomes != other.outcomes:
@@ -158,6 +160,7 @@ _ADVICE = {
     "static": "Each value of a static argument is compiled: pass numbers as arrays, not static.",
     "branches": "Each way through Python's branches is compiled: write functrans.lax.cond.",
     "given": "Each structure of arguments is compiled: give the same ones.",
+    "order": "Each order of a dict's keys is compiled: fill dicts in the same order.",
     "built": "Each structure of arguments is compiled: build them alike.",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,3 +39,24 @@ def leaf_key(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape, kind  # a subclass, which `as_array` converts or refuses
     return kind
+
+
+def orders_of(tree: Any) -> tuple[tuple[Any, ...], ...]:
+    """The keys of each dict in a tree, in the order that a loop over it sees.
+
+    A structure does not tell dicts with the same keys in another order apart.
+    """
+    return tuple(_orders(tree))
+
+
+def _orders(x: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(x, dict):
+        if len(x) > 1:
+            yield tuple(x)
+        x = x.values()
+    elif not isinstance(x, (list, tuple)):
+        of_class = dataclasses.fields(x) if dataclasses.is_dataclass(x) else ()
+        x = [getattr(x, field.name, None) for field in of_class]
+    for each in x:
+        if type(each) not in NO_CONTAINERS:
+            yield from _orders(each)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
+from functrans.api.keys import orders_of
 from functrans.api.kinds import key_of
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
@@ -23,7 +24,7 @@ class Static:
     ) -> None:
         self.positional = positional
         self.keywords = keywords
-        self.key = _exactly(positional), _exactly(keywords)
+        self.key: tuple[Any, ...] = _exactly(positional), _exactly(keywords)
 
     def position(self, i: int) -> int:
         """The position in the call of the ``i``-th positional argument that is not static."""
@@ -37,6 +38,16 @@ class Static:
         for i, value in self.positional:
             args.insert(i, value)
         return args, {**kwargs, **dict(self.keywords)}
+
+
+def in_order(static: Static, args: Any, kwargs: Any) -> Static:
+    """The static arguments with the orders of the dicts' keys among the others."""
+    orders = orders_of((args, kwargs))
+    if not orders:
+        return static
+    ordered = Static(static.positional, static.keywords)
+    ordered.key = (*static.key, orders)
+    return ordered
 
 
 class Given(NamedTuple):

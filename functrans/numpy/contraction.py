@@ -66,7 +66,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return sum(views.diagonal(array(a), offset, axis1, axis2), -1, dtype)
 
 
-@answers(np.einsum)
+@answers(np.einsum, views=True)
 def einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Any:
     """Einstein summation; opt_einsum chooses the order of the products."""
     for keyword in kwargs:

@@ -174,7 +174,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 
 
-@answers(np.trim_zeros)
+@answers(np.trim_zeros, views=True)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """Remove leading and trailing zeros, if the elements are known."""
     x = array(filt)

@@ -242,7 +242,9 @@ def asarray(
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
     # what comes of a list is new, too
-    return duplicate(x) if copy or not hasattr(a, "dtype") else x
+    if copy or not hasattr(a, "dtype"):
+        return duplicate(x)
+    return views.in_order(x, f"np.asarray(..., order={order!r})") if order in ("C", "F") else x
 
 
 @protocols.implements(np.asanyarray)
@@ -254,7 +256,14 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, **keywords: Any) ->
 @protocols.implements(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As `asarray`, with at least one axis."""
-    x = asarray(a, dtype)
+    x = asarray(a, dtype, "C")
+    return x if x.ndim else reshape(x, shape=(1,))
+
+
+@protocols.implements(np.asfortranarray)
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """As `ascontiguousarray`."""
+    x = asarray(a, dtype, "F")
     return x if x.ndim else reshape(x, shape=(1,))
 
 
@@ -400,7 +409,7 @@ def meshgrid(
     """Coordinate arrays of a grid from coordinate vectors."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    vectors = [flat(as_operand(x)) for x in xi]
+    vectors = [views.reshape(as_operand(x), -1) for x in xi]
     place = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         place[:2] = 1, 0
@@ -410,8 +419,9 @@ def meshgrid(
     grids = []
     for vector, axis in zip(vectors, place, strict=True):
         own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
-        grid = reshape(vector, shape=own)
-        grids.append(duplicate(grid if sparse else broadcast_to(grid, shape=tuple(shape))))
+        grid = views.reshape(vector, own)
+        grid = grid if sparse else views.broadcast_to(grid, shape)
+        grids.append(duplicate(grid) if copy else grid)
     return tuple(grids)
 
 
@@ -425,6 +435,3 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     if not each:
         return filled((0,), 0, dtype)
     return stack([broadcast_to(x, shape=shape) for x in each], axis=0)
-
-
-protocols.implements(np.asfortranarray)(asanyarray)

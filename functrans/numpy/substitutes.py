@@ -22,7 +22,7 @@ from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
 from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.trace import protocols
-from functrans.trace.assignable import Assignable, assignable, loses, plain
+from functrans.trace.assignable import Assignable, assignable, linked, loses, plain
 from functrans.trace.forms import binary, unary
 from functrans.trace.tracer import Tracer
 
@@ -34,9 +34,12 @@ def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _of_new_arrays(numpys: Function) -> Function:
-    """The substitute of a function that makes new arrays."""
+    """The substitute of a function that makes new arrays, but for ``np.array(x, copy=None)``."""
+    converts = _of_conversions(numpys)
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
+        if numpys is np.array and not kwargs.get("copy", True):
+            return converts(*args, **kwargs)
         if _any_lost(args, kwargs):
             return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*map(plain, args), **{k: plain(x) for k, x in kwargs.items()})
@@ -53,15 +56,19 @@ def _new(x: Any) -> Any:
 
 
 def _of_conversions(numpys: Function) -> Function:
-    """The substitute of a function that gives an array as it is, if it can."""
+    """The substitute of a function that gives an array as it is, if it can.
+
+    A known value without a derivative stays traced here, because writes to the result and to the
+    array must be seen in each other.
+    """
 
     def substitute(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if _any_lost((a, *args), kwargs):
+        if isinstance(a, Tracer) or _any_lost((a, *args), kwargs):
             return protocols.apply_function(numpys, (a, *args), kwargs)
         result = numpys(a, *args, **kwargs)
         if type(a) is Assignable and type(result) is not Assignable:
             own, given = a.__array_interface__, result.__array_interface__
-            return a if own == given else assignable(result)
+            return a if own == given else linked(assignable(result))
         return result if isinstance(a, np.ndarray) and result is a else assignable(result)
 
     return substitute

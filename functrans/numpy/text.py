@@ -54,7 +54,7 @@ def min_scalar_type(a: Any, /) -> np.dtype[Any]:
 @answers(np.require, views=True)
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     """As `asarray`: a traced array fulfils any requirement, but that it be a ``np.ndarray``."""
-    return asarray(a, dtype)
+    return asarray(a, dtype, "C" if requirements else None)
 
 
 @answers(np.asarray_chkfinite, views=True)

@@ -54,11 +54,7 @@ class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
     def __array_finalize__(self, source: Any) -> None:
         base = self.base
         if type(base) is Assignable:
-            if "_made_in" not in vars(base):
-                return  # a result that never becomes traced
-            if "_views" not in vars(base):
-                base._views = WeakValueDictionary()
-            base._views[id(self)] = self
+            _add_view(_owner_of(base), self)
         elif type(base) is np.ndarray and type(source) is Assignable and base.base is None:
             # the elements at an array of indices are a copy
             _remember_maker(self)
@@ -68,13 +64,16 @@ class Assignable(np.ndarray[Any, Any], metaclass=_AsArray):
     ) -> Any:
         if isinstance(result, Assignable):  # out= is an Assignable
             return result
-        return result[()] if return_scalar else assignable(result)
+        return result[()] if return_scalar else linked(assignable(result))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         # ndarray's own method makes assumptions about other subclasses
         if Proxy in types:
             return NotImplemented
-        return super().__array_function__(func, types, args, kwargs)
+        result = super().__array_function__(func, types, args, kwargs)
+        if type(result) is tuple or type(result) is list:
+            return type(result)(map(linked, result))
+        return linked(result)
 
     def __getitem__(self, index: Any) -> Any:
         return _read(self, index) if loses(index) else super().__getitem__(index)
@@ -151,7 +150,9 @@ def _making(name: str) -> Callable[..., Any]:
     def make(self: Assignable, *args: Any, **keywords: Any) -> Any:
         if loses(args) or loses(tuple(keywords.values())):
             return getattr(protocols.operators["traced"](np.array(self)), name)(*args, **keywords)
-        return assignable(method(np.asarray(self), *args, **keywords))
+        own = np.asarray(self)
+        result = method(own, *args, **keywords)
+        return self if result is own else assignable(result)  # conj of real numbers
 
     make.__name__ = name
     return make
@@ -174,6 +175,27 @@ def assignable(x: Any) -> Any:
     result = x.view(Assignable)
     _remember_maker(result)
     return result
+
+
+def linked(x: Any) -> Any:
+    """A plain array that NumPy made as a view of an `Assignable`, as an `Assignable`.
+
+    `become_traced` makes it traced as well. Of the views of a view, it cannot count the plain ones.
+    """
+    owner = _owner_of(x) if type(x) is np.ndarray else x
+    if owner is x:
+        return x
+    view = x.view(Assignable)
+    _add_view(owner, view)
+    return view
+
+
+def _add_view(owner: Assignable, view: Assignable) -> None:
+    """Record a view, unless the array is a result that never becomes traced."""
+    if "_made_in" in vars(owner):
+        if "_views" not in vars(owner):
+            owner._views = WeakValueDictionary()
+        owner._views[id(view)] = view
 
 
 def held(x: Any) -> Any:
@@ -253,8 +275,16 @@ def become_traced(x: Assignable) -> None:
         memory.fill(np.nan)  # for code that shares the memory without holding a reference
 
 
-def _owner_of(x: Assignable) -> Assignable:
-    return x.base if type(x.base) is Assignable else x
+def _owner_of(x: Any) -> Any:
+    """The `Assignable` that an array is a view of, or itself.
+
+    There may be plain views in between, and what ``sliding_window_view`` makes views of.
+    """
+    owner, base = x, x.base
+    while base is not None:
+        owner = base if type(base) is Assignable else owner
+        base = getattr(base, "base", None)
+    return owner
 
 
 def _made_in(array: Assignable) -> Trace | None:

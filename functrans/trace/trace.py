@@ -177,6 +177,7 @@ class Trace:
 
     def _capture_constant(self, x: Any, aval: Aval) -> Tracer:
         if aval.shape == ():
+            x = aval.dtype.type(x) if isinstance(x, np.ndarray) else x  # may be assigned to later
             return self._capture(x, aval, x)
         known = self._captured.get(id(x))
         # arguments are read-only views, of a class of this library

@@ -380,3 +380,29 @@ def test_results_that_do_not_depend_on_the_argument():
     assert linearize(lambda x: 1.0, 2.0)[1](1.0) == 0.0
     assert grad(lambda x, y: y, argnums=(0, 1))(1.0, 2.0) == (0.0, 1.0)
     assert hessian(lambda x: np.sum(x))(X).tolist() == np.zeros((3, 3)).tolist()
+
+
+@pytest.mark.parametrize(
+    "wrap, unwrap",
+    [
+        (lambda d: d, lambda d: d),
+        (lambda d: [(d,)], lambda x: x[0][0]),
+        (lambda d: Model(d, 1.0), lambda model: model.layer),
+    ],
+    ids=["dict", "containers", "dataclass"],
+)
+@pytest.mark.parametrize("transform", [lambda f: f, grad], ids=["value", "gradient"])
+def test_a_dict_has_the_order_of_each_call(transform, wrap, unwrap):
+    def first(tree):
+        return next(iter(unwrap(tree).values())) ** 2
+
+    plain, ruled = transform(first), custom_jvp(first)
+    ruled.defjvp(lambda primals, tangents: jvp(first, primals, tangents))
+    others = [jit(plain), transform(jit(first)), transform(ruled), jit(ruled)]
+    for d in ({"a": 2.0, "b": 3.0}, {"b": 3.0, "a": 2.0}, {"a": 4.0, "b": 5.0}) * 2:
+        assert [f(wrap(d)) for f in others] == [plain(wrap(d))] * 3 + [first(wrap(d))]
+
+
+def test_keyword_arguments_have_the_order_of_each_call():
+    f = jit(lambda **kwargs: next(iter(kwargs.values())) * 2.0)
+    assert [f(a=1.0, b=2.0), f(b=2.0, a=1.0), f(a=1.0, b=2.0)] == [2.0, 4.0, 2.0]

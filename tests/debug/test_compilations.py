@@ -27,6 +27,7 @@ def test_types_of_arguments():
     f(np.ones(4, np.float32), {"w": 1.0})
     f(np.ones(4), {"w": np.ones(2)})
     f(np.ones(4), {"w": 1.0, "b": 1.0})
+    f(np.ones(4), {"b": 1.0, "w": 1.0})
     f(np.ones(4), {"w": 1.0}, n=2)
     assert reasons(f) == [
         [],
@@ -34,6 +35,7 @@ def test_types_of_arguments():
         ["x: f64[4] -> f32[4]"],
         ["p['w']: f64*[] -> f64[2]"],
         ["p['b'] is given as well"],
+        ["a dict has its keys in another order"],
         ["n is given as well"],
     ]
     first = debug.why_compiled(f).compilations[0]

@@ -217,3 +217,18 @@ def test_the_limit():
     for call in (f, grad(f), jit(f), jit(grad(f)), lambda x: vmap(f)(np.array([3.0, x]))):
         with pytest.raises(StepLimitError, match="max_steps=10"):
             call(2000.0)
+
+
+def test_third_derivatives_add_cotangents_of_a_stack():
+    def f(x):
+        def step(state):
+            return np.sin(state[0]) * x + state[0], state[1] + 1
+
+        return lax.while_loop(lambda state: state[1] < 3, step, (x, 0))[0]
+
+    def along(f):
+        return lambda x: jvp(f, (x,), (1.0,))[1]
+
+    expected = along(along(along(f)))(0.7)
+    for third in (jit(grad(grad(grad(f)))), grad(jit(grad(grad(f)))), grad(grad(jit(grad(f))))):
+        np.testing.assert_allclose(third(0.7), expected)

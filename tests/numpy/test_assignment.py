@@ -360,6 +360,114 @@ def test_what_a_reshaped_array_may_share_memory_with_cannot_be_read_after_an_ass
         grad(function)(x)
 
 
+BASES = {
+    "whole": lambda x: np.stack([x, x, x]),
+    "transposed": lambda x: np.stack([x, x, x]).T,
+    "column": lambda x: np.stack([x, x, x])[:, 0],
+    "column as a matrix": lambda x: np.stack([x, x, x])[:, :1],
+    "row": lambda x: np.stack([x, x, x])[0],
+    "backwards": lambda x: np.stack([x, x, x])[0, ::-1],
+}
+SAME_OR_COPY = {
+    "ravel": np.ravel,
+    "ravel order F": lambda y: y.ravel("F"),
+    "ascontiguousarray": np.ascontiguousarray,
+    "asfortranarray": np.asfortranarray,
+    "asarray": lambda y: np.asarray(y, order="F"),
+    "require": lambda y: np.require(y, requirements="C"),
+    "meshgrid": lambda y: np.meshgrid(y, copy=False)[0],
+    "einsum": lambda y: np.einsum("i...->...i", y),
+}
+
+
+@pytest.mark.parametrize("write", ["to the array", "to the result"])
+@pytest.mark.parametrize("again", SAME_OR_COPY.values(), ids=SAME_OR_COPY)
+@pytest.mark.parametrize("make", BASES.values(), ids=BASES)
+def test_what_is_the_array_itself_or_a_copy_is_as_in_numpy_or_raises(make, again, write):
+    def function(x):
+        y = make(x)
+        z = again(y)
+        (y if write == "to the array" else z)[...] = 7.0 * x[0]
+        return y + 0.0, z + 0.0
+
+    try:
+        result = value_of(function, x)
+    except MutationError as error:
+        assert "depends on the layout" in str(error)
+    else:
+        for got, expected in zip(result, function(x), strict=True):
+            np.testing.assert_allclose(got, expected)
+
+
+def vector_of_its_own(x):
+    y = x * 1
+    y.ravel()[0] = 5.0
+    np.ascontiguousarray(y)[1] = 6.0
+    return y
+
+
+def diagonal_by_einsum(x):
+    y = np.outer(x, x)
+    np.einsum("ii->i", y)[...] = x
+    np.einsum("ij->ji", y)[0] += x
+    return y
+
+
+def without_zeros(x):
+    y = np.stack([0.0 * x[0], x[0], 0.0 * x[0]])
+    np.trim_zeros(y)[...] = 3.0 * x[1]
+    return y
+
+
+def asarray_of_constants(x):
+    y = np.zeros_like(x)
+    np.asarray(y)[0] = x[0]
+    z = np.asarray(y[1:])
+    y[1:] = 2.0
+    return np.stack([z[0], y[0]])
+
+
+def one_number_in_place(x):
+    y = np.zeros(3)
+    y[..., 0] += x[1]
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        asarray_of_constants, vector_of_its_own, diagonal_by_einsum, without_zeros,
+        one_number_in_place,
+    ],
+)  # fmt: skip
+def test_what_is_a_view_in_any_layout(function):
+    np.testing.assert_allclose(value_of(function, x), function(x))
+    ft.testing.check_grads(function, (x,), order=1)
+
+
+PLAIN_VIEWS = {
+    "broadcast_to": lambda y: np.broadcast_to(y, (2, 3, 3)),
+    "broadcast_arrays": lambda y: np.broadcast_arrays(y, np.ones((2, 1, 1)))[0][0],
+    "squeeze": lambda y: np.squeeze(y[None]),
+    "einsum": lambda y: np.einsum("ii->i", y),
+    "windows": lambda y: np.lib.stride_tricks.sliding_window_view(y, 2, axis=0)[0],
+    "array": lambda y: np.array(y, copy=None, ndmin=3),
+    "conj": lambda y: y.conj(),
+}
+
+
+@pytest.mark.parametrize("make", PLAIN_VIEWS.values(), ids=PLAIN_VIEWS)
+def test_views_that_numpy_makes_plain_become_traced(make):
+    def function(x):
+        y = np.ones((3, 3)).T
+        z = make(y)
+        y[0] = x
+        return y, z + 0.0
+
+    for got, expected in zip(value_of(function, x), function(x), strict=True):
+        np.testing.assert_allclose(got, expected)
+
+
 def test_a_reshaped_argument_is_still_the_callers():
     def function(x):
         x.reshape(3, 1, 1)[0] = 1.0

@@ -39,6 +39,8 @@ def compiled(eqn: Eqn, target: Target) -> bool:
     """Whether an equation, including its inner graphs, has a compiled form."""
     if any(map(_is_complex, (*eqn.inputs, *eqn.outputs))):
         return False
+    if not (eqn.primitive.higher_order or all(map(_has_fixed_size, eqn.outputs))):
+        return False  # the sum of two cotangents of a stack: only loops know how long it is
     if emitted(eqn, target) is None:
         return eqn.primitive.by_elements
     inside = replace(target, libraries=False) if target.libraries else target
@@ -59,14 +61,15 @@ def _is_complex(atom: Atom) -> bool:
     return is_complex(atom.aval.dtype)
 
 
-def _has_fixed_sizes(graph: Graph) -> bool:
-    """Whether no input or output is a stack whose extent depends on data."""
-    return all(extent >= 0 for x in (*graph.inputs, *graph.outputs) for extent in x.aval.shape)
+def _has_fixed_size(atom: Atom) -> bool:
+    """Whether it is no stack whose extent depends on data."""
+    return all(extent >= 0 for extent in atom.aval.shape)
 
 
 def partition(graph: Graph, target: Target) -> list[Segment]:
     """The segments of a graph, in order; a single one if everything can be compiled."""
-    if _has_fixed_sizes(graph) and all(compiled(eqn, target) for eqn in graph.eqns):
+    ends = (*graph.inputs, *graph.outputs)
+    if all(map(_has_fixed_size, ends)) and all(compiled(eqn, target) for eqn in graph.eqns):
         return [Segment(graph.inputs, (), (), graph)]
     groups = _groups(graph, target)
     last_use: dict[Var, int] = {}

@@ -149,8 +149,17 @@ def known_shape(x: Any, shape: Sequence[Any]) -> Shape:
 
 
 def ravel(x: Any, order: str = "C") -> Any:
-    """``x`` as a vector."""
-    return reshape(x, (x.size,), order)
+    """``x`` as a vector. Unlike ``reshape``, it is never strided: of ``x[:, 0]``, NumPy copies."""
+    if not isinstance(x, Tracer) or x._as_view is None:
+        return reshape(x, (x.size,), order)
+    return _as_view(x, "ravel", lambda base: copy(reshape(base, (base.size,), order)), UNCERTAIN)
+
+
+def in_order(x: Any, operation: str) -> Any:
+    """``x`` when an order in memory was asked for: NumPy gives itself or a copy."""
+    if isinstance(x, Tracer) and (x.ndim > 1 or x._as_view is not None):
+        return _as_view(x, operation, copy, UNCERTAIN)
+    return x
 
 
 def flatten(x: Any, order: str = "C") -> Any:

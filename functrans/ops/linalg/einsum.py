@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrans.caches import cached
 from functrans.errors import ShapeError
 from functrans.ir.types import Shape
 from functrans.locks import importing
 from functrans.ops.arrays.shape import asarray
 from functrans.ops.arrays.structural import broadcast_to, reduce_sum, transpose
-from functrans.ops.indexing.views import diagonal_of
+from functrans.ops.indexing.index import setitem
+from functrans.ops.indexing.views import copy, diagonal_of
 from functrans.ops.linalg.contraction import contract_labelled
 from functrans.trace.source import located, user_source
+from functrans.trace.tracer import Tracer
+from functrans.trace.views import make_view
 
 
 class Step(NamedTuple):
@@ -32,13 +37,17 @@ def einsum(*operands: Any) -> Any:
     """``einsum("ij,jk->ik", x, y)``, or ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
 
     Repeated letters take diagonals, letters that the output lacks are summed over, and ``...``
-    stands for axes that are broadcast.
+    stands for axes that are broadcast. As in NumPy, the result for one operand without a sum is a
+    view: ``einsum("ii->i", x)[...] = 0.0`` sets a diagonal.
     """
     text, arrays = _by_letters(operands)
     try:
         steps = _steps(text, tuple(x.shape for x in arrays))
     except (ValueError, KeyError) as error:
         raise ShapeError(f"einsum: {error}{located(user_source())}") from None
+    x, first = arrays[0], steps[0]
+    if len(arrays) == 1 and set(*first.inputs) == set(first.output) and isinstance(x, Tracer):
+        return _view(x, first)
     for step in steps:
         wanted = _wanted(step, [arrays[i].shape for i in step.positions])
         taken = [
@@ -49,7 +58,21 @@ def einsum(*operands: Any) -> Any:
             del arrays[i]
         arrays.append(_product(taken, step.output))
     (result,) = arrays
-    return result
+    return copy(result) if any(result is each for each in operands) else result
+
+
+def _view(x: Tracer, step: Step) -> Any:
+    """The axes of an array in another order, or diagonals of it, which can be assigned to."""
+    labels = (*step.inputs, step.output)
+
+    def read(base: Any) -> Any:
+        return copy(_product([_diagonals_and_sums(base, labels[0], set(labels[1]))], labels[1]))
+
+    def write(base: Any, new: Any) -> Any:
+        places = np.einsum("->".join(labels), np.arange(base.size).reshape(base.shape))
+        return setitem(base.reshape(-1), places, new).reshape(base.shape)
+
+    return make_view(read(x), x, read, write, "einsum")
 
 
 def multiplications(text: str, shapes: tuple[Shape, ...]) -> int:

@@ -19,7 +19,8 @@ declare ptr @PyList_GetItem(ptr, i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyList_New(i64)
 declare i64 @PyDict_Size(ptr)
-declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
+declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyDict_New()
 declare ptr @PyObject_CallObject(ptr, ptr)
@@ -36,6 +37,9 @@ define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %sc
   %count = load i64, ptr %count.w
   %ndarray.w = getelementptr i64, ptr %state, i64 7
   %ndarray = load ptr, ptr %ndarray.w
+  %position.p = alloca i64
+  %key.p = alloca ptr
+  %value.own.p = alloca ptr
   %overflow = alloca i32
   %nodes = getelementptr i64, ptr %table, i64 13
   %inputs.w = getelementptr i64, ptr %table, i64 12
@@ -118,19 +122,31 @@ dict:
 dict.size:
   %dict.has = call i64 @PyDict_Size(ptr %one)
   %dict.fits = icmp eq i64 %dict.has, %second
-  br i1 %dict.fits, label %key, label %no
+  br i1 %dict.fits, label %dict.first, label %no
+dict.first:                                        ; in the order that a loop over it sees
+  store i64 0, ptr %position.p
+  br label %key
 key:
-  %k = phi i64 [ 0, %dict.size ], [ %k.next, %key.put ]
+  %k = phi i64 [ 0, %dict.first ], [ %k.next, %key.put ]
   %key.more = icmp slt i64 %k, %second
   br i1 %key.more, label %key.take, label %dict.done
 key.take:
+  %some = call i32 @PyDict_Next(ptr %one, ptr %position.p, ptr %key.p, ptr %value.own.p)
+  %none = icmp eq i32 %some, 0
+  br i1 %none, label %no, label %key.compare
+key.compare:
   %key.place = add i64 %k, 3
   %name.w = getelementptr i64, ptr %at, i64 %key.place
   %name = load ptr, ptr %name.w
-  %value = call ptr @PyDict_GetItemWithError(ptr %one, ptr %name)
-  %absent = icmp eq ptr %value, null
-  br i1 %absent, label %forget, label %key.put
+  %own = load ptr, ptr %key.p
+  %same.key = icmp eq ptr %own, %name
+  br i1 %same.key, label %key.put, label %key.equal
+key.equal:
+  %equal = call i32 @PyObject_RichCompareBool(ptr %own, ptr %name, i32 2)
+  %is.equal = icmp eq i32 %equal, 1
+  br i1 %is.equal, label %key.put, label %forget
 key.put:
+  %value = load ptr, ptr %value.own.p
   %value.place = add i64 %end, %k
   %value.p = getelementptr ptr, ptr %queue, i64 %value.place
   store ptr %value, ptr %value.p

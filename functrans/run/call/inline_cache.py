@@ -35,7 +35,7 @@ from __future__ import annotations
 import ctypes
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -335,12 +335,11 @@ def _nodes(
 ) -> Iterator[list[int]]:
     waiting: deque[tuple[Structure, int]] = deque()
 
-    def wait_for(each: Sequence[Structure], first: int) -> None:
-        for structure in each:
-            waiting.append((structure, first))
-            first += structure.num_leaves
+    def wait_for(each: Sequence[Structure], first: int, order: Iterable[int]) -> None:
+        firsts = list(accumulate((structure.num_leaves for structure in each), initial=first))
+        waiting.extend((each[i], firsts[i]) for i in order)
 
-    wait_for(roots, 0)
+    wait_for(roots, 0, range(len(roots)))
     while waiting:
         structure, first = waiting.popleft()
         if structure.is_leaf():
@@ -353,9 +352,13 @@ def _nodes(
         if kind is None:
             raise _Unknown
         kept.append(structure.type)
-        keys = _keys(structure, kept) if kind == _DICT else []
-        yield [kind, id(structure.type), structure.num_children, *map(id, keys)]
-        wait_for(structure.children(), first)
+        order: dict[Any, int] = {}
+        if kind == _DICT:
+            order = _in_insertion_order(structure)
+            _check_keys(order, kept)
+        yield [kind, id(structure.type), structure.num_children, *map(id, order)]
+        children = structure.children()
+        wait_for(children, first, order.values() if kind == _DICT else range(len(children)))
 
 
 _CONTAINERS = {
@@ -366,13 +369,18 @@ _CONTAINERS = {
 }
 
 
-def _keys(structure: Structure, kept: list[Any]) -> list[Any]:
-    keys = structure.entries()
+def _in_insertion_order(structure: Structure) -> dict[Any, int]:
+    """The number of the child at each key of a dict: children are in the order of sorted keys."""
+    level: Any = structure.one_level()
+    order: dict[Any, int] = level.unflatten(range(structure.num_children))
+    return order
+
+
+def _check_keys(keys: Iterable[Any], kept: list[Any]) -> None:
     # comparing other keys may run the user's code
     if not _PLAIN.issuperset(map(type, keys)):
         raise _Unknown
-    kept.append(keys)
-    return keys
+    kept.append(list(keys))
 
 
 _PLAIN = {str, int, bool, float, bytes, type(None)}
@@ -432,8 +440,7 @@ def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[l
     parts = list(zip(structure.children(), firsts, strict=False))
     size = len(parts)
     if structure.kind is PyTreeKind.DICT:
-        # in insertion order
-        order: Any = structure.one_level().unflatten(range(size))  # type: ignore[union-attr]
+        order = _in_insertion_order(structure)
         kept.append(list(order))
         parts = [parts[number] for number in order.values()]
         last = [[_MAKE_DICT, size, 0, *map(id, order)]]

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from functrans.api.compressed import Structure, TracedSparse
 from functrans.errors import ShapeError
-from functrans.numpy.arrays import filled
+from functrans.numpy.arrays import filled, known
 from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.indexing.gather import scatter_add
@@ -115,9 +115,7 @@ def _made(arg1: Any, shape: Any, kind: str, is_matrix: bool) -> SparseMatrix:
     if not isinstance(arg1, tuple) or kind not in ("coo", "csc", "csr", "dia"):
         refuse(name, _INSTEAD)
     values = asarray(arg1[0])
-    for places in arg1[1:]:
-        if holds_tracer(places):
-            refuse(f"{name} with places that are traced", _INSTEAD)
+    arg1 = (values, *(_plain(places, name) for places in arg1[1:]))
     if kind == "dia":
         (places,), joined = together([values])
         made = joined(scipy.sparse.dia_array((places, arg1[1]), shape=shape))
@@ -136,6 +134,18 @@ def _made(arg1: Any, shape: Any, kind: str, is_matrix: bool) -> SparseMatrix:
     _check_places(values, rows, columns, shape, name)
     height, width = map(int, shape)
     return from_coordinates(values, rows, columns, (height, width), kind, is_matrix)
+
+
+def _plain(places: Any, name: str) -> Any:
+    """Places without traced values, which may stand for known numbers: ``np.argsort(x)``."""
+    if not holds_tracer(places):
+        return places
+    if isinstance(places, (list, tuple)):
+        return [_plain(each, name) for each in places]
+    value = known(places)
+    if value is None:
+        refuse(f"{name} with places that are traced", _INSTEAD)
+    return value
 
 
 def _check_places(values: Any, rows: Any, columns: Any, shape: Any, name: str) -> None:
