@@ -198,8 +198,9 @@ def along_a_line(program, loss, moving, gradients, rng) -> None:
     size = sum(float(np.sum(np.abs(g * v))) for g, v in zip(gradients, direction, strict=True))
     coarse, fine, finest = (difference(h) for h in (1e-4, 3e-5, 1e-5))
     scale = max(abs(fine), size, 1e-3)
-    if max(abs(coarse - fine), abs(fine - finest)) > 1e-6 * scale:
-        return  # a kink, or too steep
+    apart = max(abs(coarse - fine), abs(fine - finest))
+    if apart > 1e-6 * scale or apart > 0.5 * max(abs(fine), 1e-3):
+        return  # a kink, too steep, or chaos, in which gradients are huge and differences are noise
     if abs(found - fine) > 1e-4 * scale:
         raise Mismatch(f"grad: {found} along a line, differences give {fine}")
 
