@@ -45,7 +45,7 @@ LOW = {
     },
     "tiling": {
         "block": (2, 16),
-        "long_block": (4, 32),
+        "long_block": (4, 64),
         "long": (8, 512),
     },
     "recomputation": {"bound": (1, 2)},

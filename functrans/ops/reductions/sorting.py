@@ -22,6 +22,7 @@ _samples = cases(
 
 
 _emit_sort = lazy("functrans.ops.reductions.compiled.merge_sort:sort")
+_is_sorted = lazy("functrans.ops.reductions.compiled.merge_sort:sorts")
 _emit_argsort = lazy("functrans.ops.reductions.compiled.merge_sort:argsort")
 _sort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:sort")
 _argsort_on_grid = lazy("functrans.ops.reductions.compiled.grid.merge_sort:argsort")
@@ -103,7 +104,7 @@ sort: Primitive = primitive(
     numpy=_sort,
     jvp=[lambda x, out, dx, *, axis: gather_along(dx, argsort(x, axis=axis), axis)],
     batch=lambda operands, mapped, *, axis: _batch(sort, operands, mapped, axis),
-    emit=Emit(_emit_sort, operations=_operations),
+    emit=Emit(_emit_sort, applies=_is_sorted, operations=_operations),
     emit_on_grid=Emit(_sort_on_grid, operations=_operations),
     samples=_samples,
 )  # fmt: skip

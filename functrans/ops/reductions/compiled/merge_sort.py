@@ -3,7 +3,8 @@
 A network sorts short rows, as many at once as a vector has lanes. Longer rows are cut into runs,
 which are merged from one half of a scratch buffer to the other. A select chooses each element that
 is written, since a branch would be mispredicted. The longest rows are sorted by the digits of their
-keys instead (`radix_sort.py`).
+keys instead (`radix_sort.py`). NumPy sorts many rows of medium length, if elements are not
+numbered.
 
 Keys (`sort_keys.py`) have the order of the elements. A network is not stable, so the index of an
 element follows its key and breaks ties; a merge prefers its first run.
@@ -14,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from functrans.ir.graph import Eqn
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.scalar import Scalar, convert, maximum, minimum
 from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.reductions.compiled.networks import sorting, through
@@ -33,10 +36,15 @@ Stores = Callable[[Scalar, Words], Body]
 
 
 class Sorts(NamedTuple):
-    """Lengths up to which networks and merges sort rows. Both are measured."""
+    """Limits of the ways to sort rows. All are measured."""
 
     network: int = 16
     """The longest row that a network sorts as a whole."""
+    elements: int = 1024
+    """The largest array whose rows are always sorted by compiled code."""
+    vectorised: int = 512
+    """The longest row of larger arrays that NumPy's vectorised sort sorts faster, in a third to a
+    fourteenth of the time; there is none for elements of one byte."""
     merged: int = 80
     """The longest row that is merge sorted, for each digit of its keys; a radix sort counts and
     moves the keys for each of them."""
@@ -54,6 +62,14 @@ def sort(at: Emission) -> None:
 def argsort(at: Emission) -> None:
     """The indices that sort the elements along an axis."""
     _emit(at, numbered=True)
+
+
+def sorts(eqn: Eqn, target: Target) -> bool:
+    """Whether compiled code sorts elements without numbers: else, NumPy does."""
+    aval, limits = eqn.inputs[0].aval, target[Sorts]
+    extent = aval.shape[eqn.params["axis"]]
+    longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
+    return aval.size <= limits.elements or not limits.network < extent <= longest
 
 
 def _emit(at: Emission, numbered: bool) -> None:
