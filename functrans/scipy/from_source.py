@@ -30,7 +30,7 @@ FROM_SOURCE = {
     "kstat kstatvar kurtosistest levene lmoment median_test mode mood normaltest obrientransform "
     "page_trend_test percentileofscore probplot quantile ranksums relfreq scoreatpercentile "
     "sigmaclip skewtest somersd spearmanrho theilslopes tmax tmean tmin tsem tstd "
-    "ttest_ind_from_stats tvar yeojohnson_llf zscore",
+    "ttest_ind_from_stats tvar yeojohnson_llf",
     "stats.contingency": "chi2_contingency expected_freq",
     "stats.qmc": "geometric_discrepancy scale",
 }

@@ -18,7 +18,7 @@ from functrans.scipy.define import answers
 
 __all__ = [
     "entropy", "gmean", "gstd", "hmean", "kurtosis", "moment", "pmean", "sem", "skew", "variation",
-    "zmap",
+    "zmap", "zscore",
 ]  # fmt: skip
 
 
@@ -264,6 +264,23 @@ def gstd(
     """
     propagates("gstd", nan_policy)
     return exp(std(log(inexact(a)), axis, ddof=ddof, keepdims=keepdims))
+
+
+@answers("scipy.stats:zscore")
+def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """The z-scores: each element's distance from the mean in standard deviations.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> stats.zscore([1.0, 3.0])
+    array([-1.,  1.])
+    """
+    propagates("zscore", nan_policy)
+    a = inexact(a)
+    deviation, middle = std(a, axis, ddof=ddof, keepdims=True), mean(a, axis, keepdims=True)
+    rounded = deviation <= np.finfo(a.dtype).eps * np.abs(middle)
+    return (a - middle) / np.where(rounded, np.nan, deviation)
 
 
 @answers("scipy.stats:zmap")

@@ -104,7 +104,7 @@ _SIGNAL = [
 _OF_ONE_SAMPLE = (
     "differential_entropy expectile gzscore kstat kstatvar kurtosistest lmoment "
     "mode normaltest obrientransform probplot relfreq sigmaclip skewtest theilslopes tmax tmean "
-    "tmin tsem tstd tvar zscore"
+    "tmin tsem tstd tvar"
 )
 _OF_TWO_SAMPLES = (
     "alexandergovern ansari bartlett brunnermunzel chatterjeexi cramervonmises_2samp "
