@@ -136,6 +136,8 @@ class Pattern(NamedTuple):
     folds_rows : bool
         Whether an element of the result depends on a whole row, along the last axis, of its only
         operand.
+    fails : bool
+        Whether the call fails for some values, so that it must not be applied to other elements.
     """
 
     cost: int
@@ -145,6 +147,7 @@ class Pattern(NamedTuple):
     work: int
     slow: bool = False
     folds_rows: bool = False
+    fails: bool = False
 
 
 def pattern(eqn: Eqn) -> Pattern:
@@ -191,7 +194,8 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
     folds_rows = len(avals) == 1 and _folds_rows(
         avals[0].shape, [position for _, position in reads], bound
     )
-    return Pattern(cost, steps, counts, by_data, operations(values), slow, folds_rows)
+    fails = any(node.op == "required" for node in nodes)
+    return Pattern(cost, steps, counts, by_data, operations(values), slow, folds_rows, fails)
 
 
 def _folds_rows(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:

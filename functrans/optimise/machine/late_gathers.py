@@ -37,7 +37,8 @@ def gather_last(graph: Graph, target: Target) -> Graph:
     """Move gathers behind costly elementwise operations with fewer elements without them.
 
     Expects any graph.
-    Leaves no such operation on a gather alone, or with scalars, from a much smaller array.
+    Leaves no such operation on a gather alone, or with scalars, from a much smaller array, unless
+    calls may fail in it.
     """
     if not any(eqn.primitive is gather for eqn in graph.eqns):
         return graph
@@ -58,6 +59,9 @@ def gather_last(graph: Graph, target: Target) -> Graph:
             small = Eqn(eqn.primitive, sources, (fewer,), eqn.params, eqn.source)
             waiting = (*read.waiting, small)
             own = pattern(small)
+            if own.fails:  # perhaps for elements that are not read
+                out.keep(eqn, inputs)
+                continue
             if own.slow or own.work >= limits.costly:
                 for one in waiting:
                     if one.outputs[0] not in out.producers:

@@ -45,6 +45,7 @@ def test_what_is_not_costly_goes_along_once():
 KEPT = {
     "not costly": "b = multiply s a\n c = negative b\n return c",
     "with something else": "b = exp y\n c = power a b\n return c",
+    "fails for some values": "b = required_good[kind='nan'] a\n c = exp b\n return c",
     "not elementwise": "b = cumsum[axis=0, reverse=False] a\n return b",
 }
 
@@ -72,3 +73,9 @@ def test_the_gradient_of_a_model_with_groups():
     np.testing.assert_allclose(jit(grad(loss))(scales), expected, rtol=1e-12)
     with pytest.raises(IndexError):
         jit(lambda x, i: np.exp(x[i]))(scales, np.full(20, 7))
+
+
+def test_powers_of_what_is_not_read():
+    rows = np.array([[-1, -2], [3, 4]])
+    read = np.ones(9, int)
+    np.testing.assert_array_equal(jit(lambda x, i: 2 ** x[i])(rows, read), 2 ** rows[read])
