@@ -165,6 +165,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     size = max(minlength, 0 if value is None or value.size == 0 else int(value.max()) + 1)
     if length is not None:  # larger numbers are counted in an extra bin, which is dropped
         size = operator.index(length)
+        if positions.dtype.kind in "iu":  # a narrow dtype may not hold the size
+            positions = astype(positions, INDEX)
         positions = minimum(positions, size)
     if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
         added = filled(positions.shape, 1, INDEX)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.types import broadcast_shape
-from functrans.numpy.arrays import INDEX, array, axes_of, axis_of, flat, known
+from functrans.numpy.arrays import INDEX, array, astype, axes_of, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.ops.arrays import shape as ops
 from functrans.ops.arrays import structural
@@ -245,8 +245,10 @@ def _rolled(x: Any, shift: Any, axis: int) -> Any:
     extent = x.shape[axis]
     if extent == 0:
         return x
+    # a narrow dtype may not hold the extent
+    wide = shift if shift.dtype == np.uint64 else astype(shift, INDEX)
     # negative positions count from the end
-    positions = structural.iota(size=extent, dtype=INDEX) - remainder(shift, extent)
+    positions = structural.iota(size=extent, dtype=INDEX) - astype(remainder(wide, extent), INDEX)
     return structural.move_axis(gather(x, positions, axes=(axis,)), 0, axis)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
+from functrans import numpy as fnp
 
 LONG = np.arange(300.0)
 
@@ -28,3 +29,17 @@ def test_the_extent_is_no_number_of_theirs(dtype, mode):
         slope = grad(lambda x, f=function: np.sum(f(x, i)))(LONG)  # the indices are known
         later = jit(grad(lambda x, i, f=function: np.sum(f(x, i))))(LONG, i)
         np.testing.assert_array_equal(slope, later)
+
+
+@pytest.mark.parametrize(
+    "shift", [np.int8(-128), np.uint8(255), np.int16(-7), np.uint64(2**64 - 1)]
+)
+def test_distances_of_rolls(shift):
+    found = jit(np.roll)(LONG, shift)
+    np.testing.assert_array_equal(found, np.roll(LONG, int(shift)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+def test_counts_up_to_a_length(dtype):
+    counts = jit(lambda x: fnp.bincount(x, length=300))(np.array([5, 100, 5], dtype))
+    np.testing.assert_array_equal(counts, np.bincount([5, 100, 5], minlength=300))
