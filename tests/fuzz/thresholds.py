@@ -46,6 +46,9 @@ LOW = {
     "tiling": {
         "block": (2, 16),
         "long_block": (4, 64),
+        "near": (0, 8),
+        "most_jammed": (2, 256),
+        "largest_jammed": (0, 800),
         "long": (8, 512),
     },
     "recomputation": {"bound": (1, 2)},
@@ -161,6 +164,13 @@ LOW = {
     },
     "carries": {"most_locals": (0, 4, 64), "longest_step": (0, 1 << 20)},
     "motion": {"least_work": (1, 512)},
+    "sinking": {"costly": (1, 12), "fewer": (0, 1, 2)},
+    "sorts": {
+        "network": (1, 4, 16),
+        "elements": (0, 1024),
+        "vectorised": (0, 512),
+        "merged": (0, 2, 80),
+    },
     "joins": {"few": (1, 5), "small": (4, 64)},
     "assembly": {"together": (4, 128), "few_elements": (0, 2)},
     "outlining": {
