@@ -14,8 +14,8 @@ from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes
-from functrans.ops.elementwise.choice import minimum
-from functrans.ops.elementwise.compare import equal, not_equal
+from functrans.ops.elementwise.choice import minimum, select
+from functrans.ops.elementwise.compare import equal, less, not_equal
 from functrans.ops.indexing.gather import scatter_add
 from functrans.trace.source import located, user_source
 
@@ -149,6 +149,11 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         How many counts there are; larger numbers are not counted. It, or a ``minlength`` that is
         more than the largest number, must be said where the numbers are not known.
 
+    Raises
+    ------
+    ValueError
+        If a number is negative; numbers that are traced raise IndexError when they are counted.
+
     Examples
     --------
     >>> from functrans import jit
@@ -172,6 +177,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         added = filled(positions.shape, 1, INDEX)
     else:
         added = astype(array(weights), np.float64)
+    if value is None and positions.dtype.kind == "i":
+        positions = astype(positions, INDEX)  # below 0 is out of bounds, and not from the end
+        positions = select(less(positions, 0), np.iinfo(INDEX).min, positions)
     counts = filled((size + (length is not None),), 0, added.dtype)
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit, vmap
+from functrans import numpy as fnp
 from functrans.errors import UnsupportedNumPyError
 from functrans.testing import check_grads
 
@@ -88,3 +89,13 @@ def test_edges_have_numpys_dtype(size, dtype, bounds, function):
     for one, other in zip(leaves(of_data(x)), leaves(jit(of_data)(x)), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8])
+@pytest.mark.parametrize("size", [{"minlength": 4}, {"length": 4}], ids=str)
+@pytest.mark.parametrize("transform", [jit, lambda f: lambda x: vmap(f)(x[None])])
+def test_negative_numbers_are_not_counted_from_the_end(dtype, size, transform):
+    count = transform(lambda x: fnp.bincount(x, **size))
+    np.testing.assert_array_equal(count(np.array([0, 3, 3], dtype)).ravel(), [1, 0, 0, 2])
+    with pytest.raises(IndexError, match="is out of bounds"):
+        count(np.array([0, -1, 3], dtype))
