@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from functrans import jit, testing
+from functrans import grad, jit, testing
 from functrans.scipy import stats
 
 SHARES = np.array([1e-300, 1e-30, 1e-12, 0.25, 0.5, 0.75])
@@ -81,6 +81,35 @@ def test_derivatives():
     testing.check_grads(density, (np.array([11500.0, 12000.0]), 5300.0), order=1)
     tail = jit(stats.betaprime.sf)
     testing.check_grads(tail, (np.array([0.3, 1.5]), 1.2, 2.1), order=1)
+
+
+LOGARITHMS = ["beta", "cauchy", "f", "gamma", "laplace", "pareto", "t", "weibull_min"]
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+@pytest.mark.parametrize("method", ["logcdf", "logsf"])
+def test_logarithms_of_shares_near_1(name, method):
+    distribution = getattr(scipy.stats, name)
+    shapes = (2.31, 0.627)[: distribution.numargs]
+    points = np.append(
+        distribution.ppf([1e-12, 1e-3, 0.6], *shapes), distribution.isf(1e-9, *shapes)
+    )
+    found = jit(lambda x: getattr(getattr(stats, name), method)(x, *shapes))(points)
+    np.testing.assert_allclose(found, getattr(distribution, method)(points, *shapes), rtol=1e-9)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+def test_slopes_and_curvatures_in_the_middle(transform):
+    """Formulas in ``abs(x)`` have to be smooth at 0, where its derivative is taken to be 0."""
+    for name, curvature in {"logistic": -0.5, "hypsecant": -1.0, "gennorm": -2.0}.items():
+        shapes = (2.0,) if name == "gennorm" else ()
+        curved = grad(grad(getattr(stats, name).logpdf))
+        assert transform(curved)(0.0, *shapes) == pytest.approx(curvature)
+    for name, shapes in {"laplace": (), "gennorm": (1.3,)}.items():
+        height = getattr(scipy.stats, name).pdf(0.0, *shapes)
+        for method, slope in {"cdf": height, "sf": -height, "logcdf": 2 * height}.items():
+            f = getattr(getattr(stats, name), method)
+            assert transform(grad(f))(0.0, *shapes) == pytest.approx(slope)
 
 
 P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()
