@@ -66,6 +66,7 @@ from functrans.scipy.stats.standard import (
     ON_REALS,
     SQRT_2,
     always,
+    log_i0e,
     normal_logpdf,
     one,
     real_axis,
@@ -320,10 +321,10 @@ ROWS: tuple[Row, ...] = (
         "vonmises", ("kappa",), support=real_axis, within=zero,
         valid=lambda kappa: less_equal(0, kappa),
         logpdf=lambda x, kappa: (
-            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log(i0e(kappa))
+            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
         entropy=lambda kappa: (
-            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log(i0e(kappa))
+            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),
 )  # fmt: skip
