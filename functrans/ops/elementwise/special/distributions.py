@@ -18,7 +18,7 @@ from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.choice import absolute, select, sign
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
-from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.power import hypot, power, sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
@@ -353,9 +353,9 @@ def student_density(df: Any, t: Any) -> Any:
 def _student_by_df(df: Any, t: Any) -> Any:
     s = t * t / df
     slope = 0.5 * _on_odds(0.5, 0.5 * df, s, 0, 1)
-    # s**(1/2) times the density of the odds is finite at 0
-    front = exp(-0.5 * (df + 1) * log1p(s) - betaln(0.5, 0.5 * df))
-    return sign(t) * (0.5 * slope) - 0.5 * (t * front / (df * sqrt(df)))
+    # s times the density of the odds, which is infinite at 0, and vanishes far away
+    front = exp(-0.5 * df * log1p(s) - betaln(0.5, 0.5 * df)) * (t / hypot(t, sqrt(df)))
+    return sign(t) * (0.5 * slope) - 0.5 * (front / df)
 
 
 stdtr: Primitive = special(
