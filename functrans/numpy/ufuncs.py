@@ -132,6 +132,8 @@ _ASSOCIATIVE = frozenset(
 """Associative ufuncs, which are reduced and accumulated in segments."""
 
 
+_TAKE_INITIAL = frozenset(("add", "multiply", "maximum", "minimum", "fmax", "fmin"))
+
 _IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
 """Ufuncs that convert integers to floats before they combine them."""
 
@@ -184,7 +186,10 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     x = array(x)
     if name in _IN_FLOATS:
         x = _as_combined(ufunc, x)
+    initial = given.pop("initial", None) if name not in _TAKE_INITIAL else None
     result = reduction(x, axis if x.ndim else None, **given)
+    if initial is not None:
+        result = protocols.ufuncs[name](result, initial)
     return store(f"np.{ufunc.__name__}.reduce", result, out, True)
 
 

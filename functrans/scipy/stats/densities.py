@@ -17,7 +17,7 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal, les
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logaddexp, logit
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
-from functrans.ops.elementwise.special.bessel import i0e, k1e, kve
+from functrans.ops.elementwise.special.bessel import k1e, kve
 from functrans.ops.elementwise.special.entropy import log_expit, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
@@ -31,6 +31,7 @@ from functrans.scipy.stats.standard import (
     ON_REALS,
     ON_UNIT,
     half,
+    log_i0e,
     normal_logpdf,
     one,
     zero,
@@ -307,7 +308,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "vonmises_line", ("kappa",), **_HALF_CIRCLE, valid=_is_not_negative,
         logpdf=lambda x, kappa: (
-            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log(i0e(kappa))
+            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
     ),
     Row(

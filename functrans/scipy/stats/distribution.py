@@ -19,7 +19,7 @@ from functrans.numpy.define import refuse
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less, less_equal
-from functrans.ops.elementwise.exponential import exp, log
+from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.logic import isfinite, isnan
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
@@ -326,7 +326,7 @@ def _rule(*choices: tuple[str, Callable[[Function], Function]]) -> Callable[[Row
     def rule(row: Row) -> Function:
         for slot, convert in choices:
             function = getattr(row, slot)
-            if function is not None and (row.tails or convert not in (_log_of, _log_of_complement)):
+            if function is not None:
                 return convert(function)
         return _formula(row, choices[0][0])
 
@@ -341,22 +341,40 @@ def _complement(function: Function) -> Function:
     return lambda x, *shapes: 1 - function(x, *shapes)
 
 
-def _log_of(function: Function) -> Function:
-    return lambda x, *shapes: log(function(x, *shapes))
-
-
 def _exp_of(function: Function) -> Function:
     return lambda x, *shapes: exp(function(x, *shapes))
 
 
-def _log_of_complement(function: Function) -> Function:
-    return lambda x, *shapes: log(1 - function(x, *shapes))
-
-
 _CDF = _rule(("cdf", _itself), ("logcdf", _exp_of), ("sf", _complement))
 _SF = _rule(("sf", _itself), ("logsf", _exp_of), ("cdf", _complement))
-_LOGCDF = _rule(("logcdf", _itself), ("cdf", _log_of), ("sf", _log_of_complement))
-_LOGSF = _rule(("logsf", _itself), ("sf", _log_of), ("cdf", _log_of_complement))
+
+
+def _log_rule(slot: str, near: str, far_of: Callable[[Row], Function], *far: str) -> Function:
+    """The logarithm of `near`: above 1/2 by its complement `far`, since it is rounded near 1."""
+
+    def rule(row: Row) -> Function:
+        share, has_rest = getattr(row, near), any(getattr(row, name) is not None for name in far)
+        if getattr(row, slot) is not None or not row.tails or not (share or has_rest):
+            return _formula(row, slot)
+        rest = far_of(row)
+        if share is None:
+            return lambda x, *shapes: log1p(-rest(x, *shapes))
+        if not has_rest:
+            return lambda x, *shapes: log(share(x, *shapes))
+
+        def either(x: Any, *shapes: Any) -> Any:
+            p = share(x, *shapes)
+            small = less(p, 0.5)
+            rest_or_0 = select(small, 0, rest(x, *shapes))
+            return select(small, log(select(small, p, 1)), log1p(-rest_or_0))
+
+        return either
+
+    return rule
+
+
+_LOGCDF = _log_rule("logcdf", "cdf", _SF, "sf", "logsf")
+_LOGSF = _log_rule("logsf", "sf", _CDF, "cdf", "logcdf")
 
 
 def _quantile_function(slot: str, other: str, left_is_low: bool) -> Function:

@@ -25,7 +25,7 @@ from functrans.ops.elementwise.exponential import (
 )
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
-from functrans.ops.elementwise.special.bessel import i0e, ive
+from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.distributions import (
     chdtr,
     chdtrc,
@@ -61,6 +61,7 @@ from functrans.scipy.stats.standard import (
     SQRT_2,
     beyond_one,
     log1mexp,
+    log_i0e,
     normal_logpdf,
     one,
     positive_axis,
@@ -166,9 +167,13 @@ def _generalized_logpdf(x: Any, a: Any, c: Any) -> Any:
 
 def _noncentral_logpdf(x: Any, df: Any, nc: Any) -> Any:
     order = 0.5 * df - 1
+    central = equal(nc, 0)
+    centre = -0.5 * (x + df * LOG2) + xlogy(order, x) - gammaln(0.5 * df)
+    series = centre + 0.5 * nc * (x / df - 1 - 0.5 * nc * (x / df) * (x / df) / (df + 2))
+    nc = select(central, 1, nc)
     off = sqrt(x) - sqrt(nc)
     bessel = _log_ive(order, sqrt(x) * sqrt(nc)) - LOG2
-    return xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel
+    return select(central, series, xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel)
 
 
 ROWS: tuple[Row, ...] = (
@@ -334,12 +339,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "rice", ("b",), support=positive_axis, within=one,
         valid=lambda b: less_equal(0, b),
-        logpdf=lambda x, b: log(x) - 0.5 * (x - b) * (x - b) + log(i0e(x * b)),
+        logpdf=lambda x, b: log(x) - 0.5 * (x - b) * (x - b) + log_i0e(x * b),
         cdf=lambda x, b: chndtr(x * x, 2.0, b * b), sf=lambda x, b: 1 - chndtr(x * x, 2.0, b * b),
         ppf=lambda q, b: sqrt(chndtrix(q, 2.0, b * b)),
     ),
     Row(
-        "ncx2", ("df", "nc"), **ON_POSITIVE, open=True,
+        "ncx2", ("df", "nc"), support=positive_axis, within=one, open=True,
+        valid=lambda df, nc: greater(df, 0) & less_equal(0, nc),
         logpdf=_noncentral_logpdf, cdf=lambda x, df, nc: chndtr(x, df, nc),
         ppf=lambda q, df, nc: chndtrix(q, df, nc),
         mean=lambda df, nc: df + nc, var=lambda df, nc: 2 * (df + 2 * nc),

@@ -20,6 +20,7 @@ from functrans.ops.elementwise.exponential import (
     expm1,
     log,
     log1p,
+    logaddexp,
     logit,
 )
 from functrans.ops.elementwise.hyperbolic import arcsinh, sinh
@@ -65,6 +66,7 @@ from functrans.scipy.stats.standard import (
     ON_REALS,
     SQRT_2,
     always,
+    log_i0e,
     normal_logpdf,
     one,
     real_axis,
@@ -74,8 +76,10 @@ from functrans.scipy.stats.standard import (
 
 
 def _laplace_cdf(x: Any) -> Any:
-    tail = 0.5 * exp(-absolute(x))
-    return select(greater(x, 0), 1 - tail, tail)
+    # selected, not `absolute`, whose slope at 0 is 0
+    right = greater(x, 0)
+    tail = 0.5 * exp(select(right, -x, x))
+    return select(right, 1 - tail, tail)
 
 
 def _laplace_ppf(q: Any) -> Any:
@@ -101,24 +105,26 @@ def _student_logpdf(x: Any, df: Any) -> Any:
 
 
 def _symmetric_power(x: Any, beta: Any) -> Any:
-    """``abs(x)**beta``, with slope 0 at 0."""
+    """``abs(x)**beta``, with slope 0 at 0, where only a square is curved."""
     zero = equal(x, 0)
-    return select(zero, 0, power(select(zero, 1, absolute(x)), beta))
+    square = select(equal(beta, 2), x * x, 0)
+    return select(zero, square, power(select(zero, 1, absolute(x)), beta))
 
 
 def _symmetric_power_cdf(x: Any, beta: Any) -> Any:
-    tail = 0.5 * gammaincc(1 / beta, _symmetric_power(x, beta))
-    return select(greater(x, 0), 1 - tail, tail)
+    # at 0, an infinite slope and one of 0 would be multiplied
+    zero = equal(x, 0)
+    tail = 0.5 * gammaincc(1 / beta, _symmetric_power(select(zero, 1, x), beta))
+    middle = 0.5 + 0.5 * x * exp(-gammaln(1 + 1 / beta))
+    return select(zero, middle, select(greater(x, 0), 1 - tail, tail))
 
 
 def _logistic_logpdf(x: Any) -> Any:
-    y = -absolute(x)
-    return y - 2 * log1p(exp(y))
+    return -2 * logaddexp(0.5 * x, -0.5 * x)
 
 
 def _hypsecant_logpdf(x: Any) -> Any:
-    a = absolute(x)
-    return LOG2 - LOG_PI - a - log1p(exp(-2 * a))
+    return LOG2 - LOG_PI - logaddexp(x, -x)
 
 
 def _pearson_logpdf(x: Any, skew: Any) -> Any:
@@ -315,10 +321,10 @@ ROWS: tuple[Row, ...] = (
         "vonmises", ("kappa",), support=real_axis, within=zero,
         valid=lambda kappa: less_equal(0, kappa),
         logpdf=lambda x, kappa: (
-            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log(i0e(kappa))
+            -2 * kappa * sin(0.5 * x) * sin(0.5 * x) - 2 * LOG_SQRT_2_PI - log_i0e(kappa)
         ),
         entropy=lambda kappa: (
-            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log(i0e(kappa))
+            kappa * (1 - _vonmises_mean_cosine(kappa)) + 2 * LOG_SQRT_2_PI + log_i0e(kappa)
         ),
     ),
 )  # fmt: skip

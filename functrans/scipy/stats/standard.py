@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.choice import absolute, select
 from functrans.ops.elementwise.compare import greater, less
 from functrans.ops.elementwise.exponential import (
     exp,
@@ -15,6 +15,7 @@ from functrans.ops.elementwise.exponential import (
     log,
     log1p,
 )
+from functrans.ops.elementwise.special.bessel import i0e
 from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import is_positive
 
@@ -76,6 +77,11 @@ def tan_of_share(q: Any) -> Any:
 
 def normal_logpdf(x: Any) -> Any:
     return -0.5 * (x * x) - LOG_SQRT_2_PI
+
+
+def log_i0e(kappa: Any) -> Any:
+    """``log(i0e(kappa))`` for ``kappa >= 0``, with its slope -1 at 0, where `i0e` has slope 0."""
+    return log(i0e(kappa)) + (absolute(kappa) - kappa)
 
 
 def beyond_one(value: Any, a: Any, least: float) -> Any:

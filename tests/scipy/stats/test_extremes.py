@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from functrans import jit, testing
+from functrans import grad, jacfwd, jit, testing
 from functrans.scipy import stats
 
 SHARES = np.array([1e-300, 1e-30, 1e-12, 0.25, 0.5, 0.75])
@@ -81,6 +81,59 @@ def test_derivatives():
     testing.check_grads(density, (np.array([11500.0, 12000.0]), 5300.0), order=1)
     tail = jit(stats.betaprime.sf)
     testing.check_grads(tail, (np.array([0.3, 1.5]), 1.2, 2.1), order=1)
+
+
+LOGARITHMS = ["beta", "cauchy", "f", "gamma", "laplace", "pareto", "t", "weibull_min"]
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+@pytest.mark.parametrize("method", ["logcdf", "logsf"])
+def test_logarithms_of_shares_near_1(name, method):
+    distribution = getattr(scipy.stats, name)
+    shapes = (2.31, 0.627)[: distribution.numargs]
+    points = np.append(
+        distribution.ppf([1e-12, 1e-3, 0.6], *shapes), distribution.isf(1e-9, *shapes)
+    )
+    found = jit(lambda x: getattr(getattr(stats, name), method)(x, *shapes))(points)
+    np.testing.assert_allclose(found, getattr(distribution, method)(points, *shapes), rtol=1e-9)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+def test_slopes_and_curvatures_in_the_middle(transform):
+    """Formulas in ``abs(x)`` have to be smooth at 0, where its derivative is taken to be 0."""
+    for name, curvature in {"logistic": -0.5, "hypsecant": -1.0, "gennorm": -2.0}.items():
+        shapes = (2.0,) if name == "gennorm" else ()
+        curved = grad(grad(getattr(stats, name).logpdf))
+        assert transform(curved)(0.0, *shapes) == pytest.approx(curvature)
+    for name, shapes in {"laplace": (), "gennorm": (1.3,)}.items():
+        height = getattr(scipy.stats, name).pdf(0.0, *shapes)
+        for method, slope in {"cdf": height, "sf": -height, "logcdf": 2 * height}.items():
+            f = getattr(getattr(stats, name), method)
+            assert transform(grad(f))(0.0, *shapes) == pytest.approx(slope)
+
+
+AT_0 = {  # distribution, method, shapes before the one that is 0
+    "vonmises": ("vonmises", "logpdf", ()), "vonmises_line": ("vonmises_line", "logpdf", ()),
+    "rice.logpdf": ("rice", "logpdf", ()), "rice.cdf": ("rice", "cdf", ()),
+    "ncx2.logpdf": ("ncx2", "logpdf", (3.0,)), "ncx2.cdf": ("ncx2", "cdf", (3.0,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AT_0.values(), ids=AT_0)
+def test_slopes_in_a_parameter_at_0(case):
+    """Of the concentration and of the noncentrality, from the right."""
+    name, method, before = case
+    x, h = np.array([0.3, 2.0]), 1e-4
+    f, theirs = (getattr(getattr(m, name), method) for m in (stats, scipy.stats))
+    values = [theirs(x, *before, p) for p in (0.0, h, 2 * h)]
+    slopes = jit(jacfwd(lambda p: f(x, *before, p)))(0.0)
+    np.testing.assert_allclose(jit(f)(x, *before, 0.0), values[0], rtol=1e-12)
+    expected = (4 * values[1] - 3 * values[0] - values[2]) / (2 * h)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_entropy_of_vonmises_at_0():
+    assert jit(grad(stats.vonmises.entropy))(0.0) == pytest.approx(0.0)
 
 
 P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()

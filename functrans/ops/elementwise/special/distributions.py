@@ -16,14 +16,14 @@ from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.ops.elementwise.choice import absolute, select, sign
-from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
-from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.power import hypot, power, sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.errors import ndtri
-from functrans.ops.elementwise.special.gamma import betaln
+from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.special.incomplete import (
     beta_density,
     betainc_n,
@@ -353,9 +353,9 @@ def student_density(df: Any, t: Any) -> Any:
 def _student_by_df(df: Any, t: Any) -> Any:
     s = t * t / df
     slope = 0.5 * _on_odds(0.5, 0.5 * df, s, 0, 1)
-    # s**(1/2) times the density of the odds is finite at 0
-    front = exp(-0.5 * (df + 1) * log1p(s) - betaln(0.5, 0.5 * df))
-    return sign(t) * (0.5 * slope) - 0.5 * (t * front / (df * sqrt(df)))
+    # s times the density of the odds, which is infinite at 0, and vanishes far away
+    front = exp(-0.5 * df * log1p(s) - betaln(0.5, 0.5 * df)) * (t / hypot(t, sqrt(df)))
+    return sign(t) * (0.5 * slope) - 0.5 * (front / df)
 
 
 stdtr: Primitive = special(
@@ -407,10 +407,16 @@ def _finite_quantile(p: Any) -> Any:
 
 
 def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
-    """The density of the noncentral chi-squared distribution."""
+    """The density of the noncentral chi-squared distribution; where nc is 0, its first terms."""
+    central = equal(nc, 0)
+    order = 0.5 * df - 1
+    series = 0.5 * exp(-0.5 * x - gammaln(order + 1)) * power(0.5 * x, order)
+    series = series * (1 + 0.5 * nc * (x / df - 1))
+    nc = select(central, 1, nc)
     centred = sqrt(x) - sqrt(nc)
-    scaled = ive(0.5 * df - 1, sqrt(x * nc))
-    return 0.5 * exp(-0.5 * centred * centred) * power(x / nc, 0.25 * df - 0.5) * scaled
+    scaled = ive(order, sqrt(x * nc))
+    general = 0.5 * exp(-0.5 * centred * centred) * power(x / nc, 0.5 * order) * scaled
+    return select(central, series, general)
 
 
 _NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]

@@ -372,3 +372,15 @@ def test_the_inverse_of_beta_is_students_quantile():
     found = compiled(quantile, np.array([0.95, 0.975, 0.995]))
     np.testing.assert_allclose(found, [1.8125, 2.2281, 3.1693], atol=5e-5)
     np.testing.assert_allclose(found, scipy.special.stdtrit(10, [0.95, 0.975, 0.995]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit])
+def test_students_slope_in_its_degrees_of_freedom_far_away(transform):
+    """There, the share is ``df**(df / 2 - 1) / beta(1/2, df/2) * abs(t)**-df``."""
+    df, t = 2.5, -1e100
+    psi = scipy.special.digamma
+    relative = (
+        0.5 * np.log(df) + 0.5 - 1 / df + 0.5 * (psi((df + 1) / 2) - psi(df / 2)) - np.log(-t)
+    )
+    found = transform(grad(special.stdtr))(df, t)
+    assert found == pytest.approx(scipy.special.stdtr(df, t) * relative, rel=1e-10)
