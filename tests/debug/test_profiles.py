@@ -47,7 +47,7 @@ def test_kernels_are_named_by_operations_and_lines(seen):
     for row in fused:
         assert "h = np.tanh(x @ w)" in {source.text for source in row.sources}
         assert ", lines 18" in row.what or ", line 18 " in row.what
-    [sort] = [row for what, row in rows.items() if what.startswith("sort, line")]
+    [sort] = [row for what, row in rows.items() if what.startswith("NumPy: sort, line")]
     assert sort.calls == 5
     assert {"tanh", "dot_general", "sort"} <= {row.what for row in seen.by_operation()}
 

@@ -371,8 +371,8 @@ BASES = {
 SAME_OR_COPY = {
     "ravel": np.ravel,
     "ravel order F": lambda y: y.ravel("F"),
-    "ascontiguousarray": np.ascontiguousarray,
-    "asfortranarray": np.asfortranarray,
+    "ascontiguousarray": lambda y: np.ascontiguousarray(y),
+    "asfortranarray": lambda y: np.asfortranarray(y),
     "asarray": lambda y: np.asarray(y, order="F"),
     "require": lambda y: np.require(y, requirements="C"),
     "meshgrid": lambda y: np.meshgrid(y, copy=False)[0],

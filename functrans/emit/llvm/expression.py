@@ -223,13 +223,20 @@ class Expressions(Memory):
         order = postorder([x for each in (statement, *statement.body) for x in expressions(each)])
         varying = {index}
         for node in order:
-            if stays(node) or self._is_changing(node) or not varying.isdisjoint(node.args):
+            is_inner = node.op == "index" and not self._is_bound(node)
+            if is_inner or stays(node) or self._is_changing(node):
+                varying.add(node)
+            elif not varying.isdisjoint(node.args):
                 varying.add(node)
         for node in order:
             if node in varying and node.op not in ("guard", "unlikely"):
                 for x in node.args:
                     if x.args and x.dtype.kind == "f" and x not in varying:
                         self.value(x)
+
+    def _is_bound(self, index: Scalar) -> bool:
+        """Whether code is being emitted inside the loop over an index."""
+        return index in self.indices or (self.vector is not None and index is self.vector.index)
 
     # -- branches -----------------------------------------------------------------------------
 

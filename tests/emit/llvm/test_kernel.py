@@ -7,7 +7,7 @@ import pytest
 
 from functrans.emit.llvm.kernel import ENTRY, emit
 from functrans.loop.nodes import INDEX, bounded, guard, index
-from functrans.loop.scalar import const, lookup, sqrt, where
+from functrans.loop.scalar import const, convert, lookup, sqrt, where
 from functrans.loop.statements import (
     Address,
     Call,
@@ -236,3 +236,15 @@ def test_numbers_that_no_iteration_changes_are_computed_before_a_vector_loop(how
     x, result = np.arange(-3.0, 18), np.empty(21)
     by_llvm(kernel, [x, result], [21])
     np.testing.assert_allclose(result, x * np.sqrt(x.sum()))
+
+
+def test_numbers_of_a_loop_inside_of_a_sum_are_computed_in_that_loop():
+    """They do not depend on the sum's own index, and are not known before it."""
+    total, inner, i, k = local(F8, "total"), local(F8, "inner"), index("i"), index("k")
+    number = sqrt(convert(k, F8) + 1.0)
+    reads = Reduce((inner,), ("add",), (number * load(X, (k,)),), ((k, ZERO, N),))
+    sums = Reduce((total,), ("add",), (inner * load(X, (i,)),), ((i, ZERO, N),), body=(reads,))
+    kernel = Kernel((X, Y), 1, (sums, Store(Y, (ZERO,), total)))
+    x, result = np.arange(-3.0, 18), np.zeros(21)
+    by_llvm(kernel, [x, result], [21])
+    np.testing.assert_allclose(result[0], x.sum() * (x * np.sqrt(np.arange(21) + 1.0)).sum())

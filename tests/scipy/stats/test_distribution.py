@@ -86,10 +86,13 @@ def test_but_not_in_the_order_of_a_bessel_function(name):
 def test_at_the_ends_of_a_support(name):
     args = arguments(CONTINUOUS[name])
     ends = np.array(getattr(scipy.stats, name).support(*args))
-    ends = ends[np.isfinite(ends)]  # SciPy has NaN at some infinities
+    ends = ends[np.isfinite(ends)]
     with np.errstate(all="ignore"):
         found = traced(getattr(stats, name).pdf)(ends, *args)
-    np.testing.assert_allclose(found, getattr(scipy.stats, name).pdf(ends, *args), atol=1e-13)
+        expected = getattr(scipy.stats, name).pdf(ends, *args)
+    assert not np.isnan(found).any()
+    is_known = ~np.isnan(expected)  # SciPy has NaN at some infinities and infinite densities
+    np.testing.assert_allclose(found[is_known], expected[is_known], atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["expon", "gamma", "lognorm", "invgamma", "uniform"])
