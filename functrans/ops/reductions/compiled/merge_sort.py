@@ -169,7 +169,7 @@ def _across(loops: Position, body: Body, lanes: int) -> Body:
         return body
     *outer, inner = loops
     extent: int = inner.attribute[2]
-    while lanes > max(extent, 1):
+    while lanes > extent:
         lanes //= 2
     whole = extent % lanes == 0
     inside = For(inner, ZERO, as_index(extent), body, lanes=lanes, parallel=not outer, whole=whole)
