@@ -166,7 +166,7 @@ LOW = {
     "motion": {"least_work": (1, 512)},
     "sinking": {"costly": (1, 12), "fewer": (0, 1, 2)},
     "sorts": {
-        "network": (8, 4, 16),
+        "network": (8, 16),
         "elements": (0, 1024),
         "vectorised": (0, 512),
         "merged": (0, 2, 80),
