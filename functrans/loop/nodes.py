@@ -212,9 +212,10 @@ def bounded(position: Scalar, extent: Scalar | int, mode: str = "raise") -> Scal
     position : Scalar
         int64; counts from the end if it is negative.
     extent : Scalar or int
-    mode : {"raise", "clip", "wrap"}
-        What becomes of a position outside of ``-extent <= position < extent``: the whole call
-        fails with `IndexError`, or it is clipped, or taken modulo the extent.
+    mode : {"raise", "raise below 0", "clip", "wrap"}
+        What becomes of a position outside of ``-extent <= position < extent``, or outside of ``0 <=
+        position < extent``: the whole call fails with `IndexError`; or it is clipped, or taken
+        modulo the extent.
     """
     size = as_index(extent)
     if mode == "clip":
@@ -223,8 +224,9 @@ def bounded(position: Scalar, extent: Scalar | int, mode: str = "raise") -> Scal
     if mode == "wrap":
         rest = Scalar("irem", (position, size), INDEX)
         return where(rest < 0, rest + size, rest)
-    wrapped = where(position < 0, position + size, position)
-    return Scalar("checked", (wrapped, size), INDEX)
+    if mode == "raise":
+        position = where(position < 0, position + size, position)
+    return Scalar("checked", (position, size), INDEX)
 
 
 def required(condition: Scalar, value: Scalar, status: int) -> Scalar:

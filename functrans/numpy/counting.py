@@ -14,8 +14,8 @@ from functrans.numpy.joining import take_along_one
 from functrans.numpy.reductions import any
 from functrans.numpy.sized import different, refuse_axis
 from functrans.ops.arrays.structural import expand_axes
-from functrans.ops.elementwise.choice import minimum, select
-from functrans.ops.elementwise.compare import equal, less, not_equal
+from functrans.ops.elementwise.choice import minimum
+from functrans.ops.elementwise.compare import equal, not_equal
 from functrans.ops.indexing.gather import scatter_add
 from functrans.trace.source import located, user_source
 
@@ -178,8 +178,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     else:
         added = astype(array(weights), np.float64)
     if value is None and positions.dtype.kind == "i":
-        positions = astype(positions, INDEX)  # below 0 is out of bounds, and not from the end
-        positions = select(less(positions, 0), np.iinfo(INDEX).min, positions)
+        positions = astype(positions, np.uint64)  # below 0 is out of bounds, and not from the end
     counts = filled((size + (length is not None),), 0, added.dtype)
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 

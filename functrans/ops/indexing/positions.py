@@ -88,7 +88,9 @@ def pull_indices(
         own = element[len(element) - index.ndim :]
         where = tuple(zero if n == 1 else i for i, n in zip(own, index.shape, strict=True))
         position = scalar.convert(read(number, where), np.int64)
-        positions.append(bounded(position, x.shape[axis]))
+        # the largest unsigned integers become negative ones, which are not counted from the end
+        mode = "raise below 0" if index.dtype.kind == "u" else "raise"
+        positions.append(bounded(position, x.shape[axis], mode))
     return positions
 
 

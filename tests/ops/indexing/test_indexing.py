@@ -404,3 +404,13 @@ def test_ranges_are_sequences_of_integers():
     x = numbers((4, 3))
     for found, expected in zip(vmap(function)(x[None]), function(x), strict=True):
         np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("index", [2**64 - 1, 2**63, 3])
+def test_unsigned_indices_are_not_counted_from_the_end(index):
+    """Compiled, as when they are evaluated: the largest become negative 64-bit integers."""
+    places = np.array([0, index], np.uint64)
+    of_an_argument = partial(jit(lambda places, x: x[places]), places)
+    for function in (of_an_argument, jit(grad(lambda x: np.sum(x[places] ** 2)))):
+        with pytest.raises(IndexError, match="out of bounds"):
+            function(np.arange(3.0))
