@@ -56,7 +56,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec") and not any(map(item.get_closest_marker, ELSEWHERE)):
+        if hasattr(item, "callspec") and _markers(item).isdisjoint(ELSEWHERE):
             by_test.setdefault((item.parent, item.originalname), []).append(item)
     for alike in by_test.values():
         marks = list(alike[0].iter_markers("parametrize"))
@@ -65,15 +65,17 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
         if few := alike[0].get_closest_marker("few"):
             for item in alike[few.args[0] :]:
                 item.add_marker("full")
-        _thin([item for item in alike if not any(map(item.get_closest_marker, ("full", "dear")))])
+        _thin([item for item in alike if _markers(item).isdisjoint(("full", "dear"))])
     for item in items:
-        if item.get_closest_marker("full"):
-            with_each_change = is_in_part(item.nodeid)
-        else:
-            with_each_change = item.get_closest_marker("dear") is not None
-        if with_each_change and not any(map(item.get_closest_marker, ELSEWHERE[1:])):
+        markers = _markers(item)
+        with_each_change = is_in_part(item.nodeid) if "full" in markers else "dear" in markers
+        if with_each_change and markers.isdisjoint(ELSEWHERE[1:]):
             item.add_marker("full")
             item.add_marker("each_change")
+
+
+def _markers(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
 
 
 def is_in_part(name: str) -> bool:

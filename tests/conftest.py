@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests import amount
@@ -53,12 +54,23 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collect_file() -> Iterator[None]:
+    """No docstring of a test has an example to run."""
+    outcome = yield
+    outcome.force_result([x for x in outcome.get_result() if not isinstance(x, DoctestModule)])
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest and Hypothesis look at all items that are left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     amount.mark_finer(items)
     if not amount.FULL:
-        finer = [item for item in items if item.get_closest_marker("full")]
+        quick: list[pytest.Item] = []
+        finer: list[pytest.Item] = []
+        for item in items:
+            (finer if item.get_closest_marker("full") else quick).append(item)
         config.hook.pytest_deselected(items=finer)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        items[:] = quick
 
 
 def pytest_collection_finish() -> None:
