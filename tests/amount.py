@@ -1,8 +1,8 @@
 """Each-choice coverage: the quick set of tests has each parameter value once, `--full` has all.
 
 The quick set has each value of each parameter of a test once, and one sample of each kind of a long
-list; all other calls have the marker `full`. Of the remaining calls of a test, if there are still
-several, the quick set has one in three. The others also have the marker `each_change`, as do tests
+list; all other calls have the marker `full`. Of the remaining calls of a test the quick set has one
+in four, and at least one. The others also have the marker `each_change`, as do tests
 marked `dear` and the part of the full calls that checks most about numbers: `.ci/run` runs these
 for every change. Tests with the same parameter values leave out different ones.
 """
@@ -17,8 +17,8 @@ FULL = False
 """Whether all is tried: set by conftest.py, before any test is imported."""
 
 
-SEVERAL = 3
-"""Of so many calls of a test, the quick set has one."""
+SEVERAL = 4
+"""Of so many calls of a test, or of fewer, the quick set has one."""
 
 ELSEWHERE = ("full", "slow", "gpu", "emulated")
 """Markers of what is not in the quick set anyway."""
@@ -52,7 +52,7 @@ def mark_finer(items: Iterable[pytest.Item]) -> None:
     """Give the marker `full` to what is off the diagonal of a test's parameters, or after a few.
 
     The diagonal of n and m values, in two decorators, has the pairs number (t mod n, t mod m). Of
-    what is left, two of three have the markers `full` and `each_change`, if it is much.
+    what is left, three of four have the markers `full` and `each_change`.
     """
     by_test: dict[Any, list[pytest.Item]] = {}
     for item in items:
@@ -86,14 +86,17 @@ def is_in_part(name: str) -> bool:
     return name.startswith(NUMBERS) and crc32(name.encode()) % PARTS == 0
 
 
+def kept_of(name: str, count: int) -> int:
+    """The place, modulo `SEVERAL`, of the calls of a test that are in the quick set."""
+    return sum(map(ord, name)) % min(SEVERAL, count)
+
+
 def _thin(items: list[Any]) -> None:
-    """Mark all of the calls of a test but one of three: of each three, the same one."""
-    if len(items) >= SEVERAL:
-        kept = sum(map(ord, items[0].originalname)) % SEVERAL
-        for place, item in enumerate(items):
-            if place % SEVERAL != kept:
-                item.add_marker("full")
-                item.add_marker("each_change")
+    """Mark all of the calls of a test but one of four: of each four, the same one."""
+    for place, item in enumerate(items):
+        if place % SEVERAL != kept_of(item.originalname, len(items)):
+            item.add_marker("full")
+            item.add_marker("each_change")
 
 
 def _names(mark: pytest.Mark) -> list[str]:

@@ -66,9 +66,8 @@ COVERING = {
 OTHERS = {"test_that_takes_seconds", "test_each_takes_seconds[0]"} | {
     f"{name}[{call}]"
     for name, calls in COVERING.items()
-    if len(calls) >= amount.SEVERAL
     for place, call in enumerate(calls)
-    if place % amount.SEVERAL != sum(map(ord, name)) % amount.SEVERAL
+    if place % amount.SEVERAL != amount.kept_of(name, len(calls))
 }
 QUICK = {f"{name}[{call}]" for name, calls in COVERING.items() for call in calls} - OTHERS
 FINER = (
