@@ -50,6 +50,7 @@ def test_a_row_says_what_happened(rows):
     assert rows["cannot"]["said"] == "not on a Tuesday"
 
 
+@pytest.mark.dear
 def test_what_comes_after_a_process_that_is_gone_runs_in_a_new_one(rows):
     assert rows["first"]["measured"]["pid"] != rows["last"]["measured"]["pid"]
 

@@ -22,7 +22,7 @@ def leaves(result):
     return [carry, *(y for y in ys if y is not None)]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2, 7, 17, 300])
+@pytest.mark.parametrize("steps", [0, 1, 2, 7, 17, pytest.param(300, marks=pytest.mark.dear)])
 @pytest.mark.parametrize("unroll", [2, 3, 7, 400, True, 0])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_results_are_the_same(steps, unroll, reverse):

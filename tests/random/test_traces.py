@@ -23,6 +23,7 @@ def test_the_mean_is_the_trace(method):
     assert abs(np.mean(found) - np.trace(MATRIX)) < 4 * error
 
 
+@pytest.mark.dear
 def test_where_a_few_eigenvalues_are_most_of_it_hutch_is_far_closer():
     keys = random.split(random.key(1), 200)
 

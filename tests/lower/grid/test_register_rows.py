@@ -76,6 +76,7 @@ def test_rows_of_all_lengths(function, columns):
         np.testing.assert_allclose(interpreted(made, [x])[0], found[0], rtol=1e-6)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("columns", [70, 72])
 def test_rows_of_bfloat16(columns):
     def rounded(x):
@@ -312,6 +313,7 @@ def test_long_rows_of_all_lengths(function, columns, dtype):
         np.testing.assert_array_equal(interpreted(made, [x])[0], found[0])
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [33, 300])
 @pytest.mark.parametrize(

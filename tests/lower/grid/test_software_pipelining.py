@@ -120,6 +120,7 @@ def test_gradients_and_batches(function):
         np.testing.assert_allclose(found, function(x.astype(float)), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("columns", "copy", "rounds"), [(254, "copy8", 4), (256, "copy", 2)])
 def test_wide_copies(columns, copy, rounds):
     x = np.random.default_rng(0).normal(size=(9, columns)).astype(np.float32)

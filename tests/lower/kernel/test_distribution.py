@@ -109,6 +109,7 @@ def test_turns_give_what_the_interpreter_gives(low, name):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.dear
 def test_what_is_in_turns(low):
     w, x = SQUARES, ROWS
     assert "3 turns" in turns_of(jit(network), w, x)

@@ -167,6 +167,7 @@ def test_long_steps_are_distributed_and_short_ones_are_not():
     assert UNTIL_LEFT in turns_of(jit(powers), long, 3)
 
 
+@pytest.mark.dear
 def test_the_bits_do_not_depend_on_the_number_of_threads(low, monkeypatch):
     for name in ("conjugate gradients", "gradient of 5 turns", "loop in scan"):
         function, args = PROGRAMS[name]

@@ -250,6 +250,7 @@ def test_rows_that_threads_share(function, name, stack):
             compare(function, *given, mask, -np.inf)
 
 
+@pytest.mark.dear
 def test_a_product_that_overflows_where_nothing_is_looked_at():
     q, k, v, weights = arrays(70, 70)
     v[:, 60], weights[:, 3] = 1e200, 1e200

@@ -95,6 +95,7 @@ def test_channels_copied_side_by_side(
     agrees(apply, x, k, tolerance)
 
 
+@pytest.mark.dear
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("channels", "features", "size", "taps", "strides"),
@@ -149,6 +150,7 @@ def test_taps_beside_an_image_are_left_out(stride, dilation, offset):
                 assert needed == [*range(start, stop)]
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("channels", "features", "size", "padding"),

@@ -65,6 +65,7 @@ def test_nothing_and_much_are_numpys(name):
             np.testing.assert_allclose(x, y, atol=1e-9)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["svd", "svdvals"])
 @pytest.mark.parametrize("shape", [(60, 30), (30, 60), (40, 60, 5), (40, 5, 60), (20_000, 2)])

@@ -55,6 +55,7 @@ def test_as_exact_as_scipy(a):
     assert own < 2 * max(other, 8)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [3, 9])
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_the_diagonal_of_a_triangle_keeps_its_digits(n):

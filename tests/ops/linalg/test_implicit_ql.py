@@ -67,6 +67,7 @@ def test_matrices_of_every_kind(n):
     np.testing.assert_array_equal(eigvalsh(a), eigh(a)[0])
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", MACHINES)
 def test_vectors_of_any_length(name, monkeypatch):
@@ -92,6 +93,7 @@ def test_signs_are_lapacks(n, uplo):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.dear
 def test_blocks_have_lapacks_signs_too():
     """Each block finds its eigenvalues from the end with the smaller element."""
     rng, n = np.random.default_rng(1), 9
@@ -107,6 +109,7 @@ def test_blocks_have_lapacks_signs_too():
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.dear
 def test_only_a_triangle_is_read():
     a = drawn(5, 4, 4)
     hidden = np.where(np.tri(4, dtype=bool), a, np.nan)
@@ -115,6 +118,7 @@ def test_only_a_triangle_is_read():
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("n", [2, 7])
 def test_bits_depend_neither_on_the_stack_nor_on_the_place_in_it(n):
     a = drawn(41, n, n)
@@ -171,6 +175,7 @@ def test_what_lapack_computes(monkeypatch):
     assert not is_ours(np.linalg.eigh, 3, with_vectors + 1, with_vectors + 1)
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 def test_gradients():
     a = drawn(12, 4, 4) + np.diag([0.0, 5.0, 10.0, 15.0])

@@ -61,6 +61,7 @@ def test_small_values_keep_their_digits():
     assert (np.abs(np.linalg.svd(a)[1] / expected - 1).max(axis=1) > 1e-3).all()
 
 
+@pytest.mark.dear
 def test_many_matrices_converge():
     """Also those whose columns depend on each other, or have few digits."""
     rng = np.random.default_rng(2)
@@ -72,6 +73,7 @@ def test_many_matrices_converge():
             np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.dear
 def test_bits_depend_neither_on_the_stack_nor_on_the_place_in_it():
     a = drawn(41, 5, 7)
     whole = singular_values(a)

@@ -400,6 +400,7 @@ def test_zeros_among_coefficients():
     np.testing.assert_allclose(jit(np.roots)(p[2:5]), np.roots(p[2:5]))
 
 
+@pytest.mark.dear
 def test_a_root_that_is_0_moves_with_the_last_coefficient():
     p = np.array([2.0, -3.0, 1.0, 4.0, 0.0])
 

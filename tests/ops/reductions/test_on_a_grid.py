@@ -261,6 +261,7 @@ def test_a_thread_compares_without_branches_and_waits_once_for_each_pass():
     assert text.count("uint32(min(") == 191 + 16 * (6 + 7 + 8 + 9 + 10)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", SORTS)
 def test_a_long_sort_is_three_kernels_however_long_it_is(name):
     for size in (1 << 16, 10_000_000):

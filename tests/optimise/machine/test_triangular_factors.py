@@ -46,6 +46,7 @@ def test_zeros_are_written_out_for_products(name):
     np.testing.assert_allclose(jit(function)(s, b), function(s, b), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("place", [(0, 0), (59, 0), (30, 39)])
 def test_zeros_times_infinity_are_nan(value, place, monkeypatch):

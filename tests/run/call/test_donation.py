@@ -362,6 +362,7 @@ def drawn(order):
     )
 
 
+@pytest.mark.dear
 @settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @given(case=st.sampled_from([0, 1]).flatmap(drawn))
 def test_random_programs(threshold, case):

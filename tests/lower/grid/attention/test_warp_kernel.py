@@ -58,6 +58,7 @@ def copied(made):
     return {x.target.name for body in bodies for x in walk(body) if isinstance(x, Store) and x.late}
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     ("rows", "partners", "terms", "columns"),
@@ -122,6 +123,7 @@ def test_what_is_plain_is_copied_asynchronously():
     assert not copied(made)
 
 
+@pytest.mark.dear
 @pytest.mark.few(2)
 @pytest.mark.parametrize("run", [interpreted, emulated])
 @pytest.mark.parametrize(
@@ -140,6 +142,7 @@ def test_masks(mask, machine, run):
         compared(attend, operands(70, 130, 16, 16, HALF), MACHINES[machine], run)
 
 
+@pytest.mark.dear
 def test_infinities_are_where_numpy_has_them():
     q, k, v = operands(20, 90, 16, 16, HALF)
     v[3, 2], v[80, 5], k[7, 1] = np.inf, np.nan, np.inf
@@ -155,6 +158,7 @@ def test_infinities_are_where_numpy_has_them():
     assert not np.isnan(found).all()
 
 
+@pytest.mark.dear
 def test_rows_that_fill_a_tile_have_no_weight():
     q, k, v = operands(20, 33, 16, 16, HALF)
     k[-1], v[-1] = k[-1] * HALF.type(8), np.inf
@@ -165,6 +169,7 @@ def test_rows_that_fill_a_tile_have_no_weight():
             compared(attention, (q, k, v), machine)
 
 
+@pytest.mark.dear
 def test_weights_are_those_of_half_floats():
     """Each is rounded once, at the largest score so far."""
     rng = np.random.default_rng(0)

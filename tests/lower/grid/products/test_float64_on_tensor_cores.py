@@ -63,6 +63,7 @@ TRANSFORMED = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_transforms_of_products(name):
@@ -86,6 +87,7 @@ def test_wider_numbers_are_made_on_the_way():
     agrees(lambda x, y: x @ y, x, y, count=1)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("conjugated", [False, True])
 def test_complex_products_are_four_real_ones(conjugated):
     def function(x, y):
@@ -103,6 +105,7 @@ def norms(x, y):
     return np.sum(np.einsum("bti,btj->bij", x, y) ** 2, axis=(1, 2))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [F64, F32], ids=str)
 @pytest.mark.parametrize("sizes", [(3, 17, 40, 30), (2, 24, 16, 33)])
 def test_sums_over_products_are_taken_in_registers(sizes, dtype):

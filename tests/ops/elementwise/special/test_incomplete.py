@@ -77,6 +77,7 @@ def test_gamma_at_many_points():
     check_gamma(3000, seed=1)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("a", [20.0, 300.0, 1e6, 1e10, 1e15])
 def test_gamma_of_a_large_order_near_it(a):
     """Where sums would be as long as the root of the order; SciPy's stop after 2000 terms."""
@@ -132,6 +133,7 @@ def test_gamma_among_others():
     np.testing.assert_allclose(slopes, density, rtol=1e-11)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("threads", [1, 3])
 def test_gamma_by_threads(threads, monkeypatch):
     a, x = orders_and_points(5000)
@@ -296,6 +298,7 @@ def test_inverses_of_gamma_of_tiny_shares():
     np.testing.assert_allclose(found[:2], scipy.special.gammainccinv(a, q[:2]), rtol=1e-2)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
 def test_inverses_of_gamma_at_the_ends(name):
     orders = [1e-300, 1e-10, 0.01, 1.0, 5.0, 1e15, 1e300, np.inf, np.nan, -1.0]

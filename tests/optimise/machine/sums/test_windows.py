@@ -60,6 +60,7 @@ def test_they_are_what_numpy_says(form, shape):
             np.testing.assert_allclose(np.sum(one * direction), np.sum(moved * given))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("form", [by_einsum, by_tensordot])
 def test_windows_are_not_in_memory(form):
     x, k = rng.standard_normal((4, 16, 40, 40)), rng.standard_normal((24, 16, 5, 5))
