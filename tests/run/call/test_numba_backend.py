@@ -162,6 +162,7 @@ def test_several_threads_call_one_function():
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.dear
 def test_blas_has_its_threads_again():
     limits = pytest.importorskip("threadpoolctl")
     before = limits.threadpool_info()

@@ -255,6 +255,7 @@ for _ in range(4):
 )
 
 
+@pytest.mark.dear
 def test_the_temporaries_of_forgotten_programs_are_freed(tmp_path):
     # What is loaded once, threads' stacks and an allocator's arenas grow early on, and by how much
     # is the machine's affair; what is not freed grows each time, by 16 MB for each program.

@@ -56,6 +56,7 @@ for name, (_, given) in loops.items():
 """
 
 
+@pytest.mark.dear
 def test_loops_are_interrupted(tmp_path):
     printed = run(LOOPS + INTERRUPTED, tmp_path).split()
     assert printed == [
@@ -133,6 +134,7 @@ print(set(found) == {300_000_000})
 """
 
 
+@pytest.mark.dear
 def test_other_handlers_run_too(tmp_path):
     assert run(LOOPS + HANDLED, tmp_path).split() == ["3", "True", "True"]
 
@@ -167,5 +169,6 @@ sender.join()
 """
 
 
+@pytest.mark.dear
 def test_donated_arrays_can_be_written_again(tmp_path):
     assert run(LOOPS + DONATED, tmp_path).split() == ["True", "True"]

@@ -161,6 +161,7 @@ def test_threads_compile_at_the_same_time(folder):
     assert len(list(folder.iterdir())) == 6
 
 
+@pytest.mark.dear
 @needs_compiler
 def test_the_kernels_of_a_program_are_compiled_side_by_side(monkeypatch):
     """The first two of them wait for one another."""

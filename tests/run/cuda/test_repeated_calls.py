@@ -164,6 +164,7 @@ def test_an_array_of_another_device_is_computed_with_there(monkeypatch):
             np.testing.assert_allclose(np.asarray(found), scaled(X), rtol=1e-6)
 
 
+@pytest.mark.dear
 def test_threads_share_what_is_known(by_python):
     f = jit(scaled)
     for _ in range(3):

@@ -139,6 +139,7 @@ print(*codes, right)
 """
 
 
+@pytest.mark.dear
 def test_a_fork_by_the_thread_that_traces(tmp_path):
     """The child goes on with what it was doing, under the locks that it has."""
     assert forking(INSIDE, tmp_path) == ["0", "True"]

@@ -89,6 +89,7 @@ def test_threadpoolctl_limits_our_threads(several):
         assert threads._record[threads.THREADS] == number
 
 
+@pytest.mark.dear
 def test_one_function_in_several_threads(several):
     for function, x in CASES.values():
         compiled = jit(function)

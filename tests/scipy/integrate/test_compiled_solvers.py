@@ -36,8 +36,11 @@ SOLVERS = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", [
+    "RK23",
+    pytest.param("odeint", marks=pytest.mark.dear),
+    *(pytest.param(name, marks=pytest.mark.full) for name in ("RK45", "DOP853", "Radau")),
+])  # fmt: skip
 def test_values_and_slopes_are_those_of_the_evaluated_program(name):
     solver = SOLVERS[name]
     compiled, slope = jit(solver), jit(grad(solver))(1.3)

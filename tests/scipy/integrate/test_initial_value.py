@@ -158,6 +158,7 @@ def test_where_the_steps_become_too_small():
     np.testing.assert_allclose(y, [2.0, np.nan], rtol=1e-2)
 
 
+@pytest.mark.dear
 def test_odeint():
     times = np.linspace(0, 2, 5)
 

@@ -248,6 +248,7 @@ def test_the_gradient_of_a_magnitude_that_is_zero_is_zero():
     np.testing.assert_array_equal(np.isfinite(found), True)
 
 
+@pytest.mark.dear
 def test_a_shift_is_found_by_its_derivative():
     smooth = 10 * scipy.ndimage.gaussian_filter(floats(24, 24), 3.0)
     target = scipy.ndimage.shift(smooth, (1.2, -0.7), order=3, mode="nearest")

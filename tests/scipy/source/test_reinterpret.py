@@ -120,6 +120,7 @@ for ours, scipys, call, at in [
 """
 
 
+@pytest.mark.dear
 def test_what_they_call_is_ours_where_numpy_is_never_patched():
     """In a process of its own: once a trace has patched NumPy, the functions are known."""
     environment = {**os.environ, "FUNCTRANS_PATCH_NUMPY": "0"}

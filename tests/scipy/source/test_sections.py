@@ -37,6 +37,7 @@ def test_a_lonely_pole_is_refused():
         jit(lambda p: scipy.signal.zpk2sos([], p, 1.0))(np.array([0.3 + 0.4j, 0.1]))
 
 
+@pytest.mark.dear
 def test_a_filtered_loss_has_the_slope_of_its_cut_off():
     def loss(w):
         return np.sum(scipy.signal.sosfilt(scipy.signal.butter(5, w, output="sos"), X) ** 2)
