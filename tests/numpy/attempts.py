@@ -11,6 +11,7 @@ TOLERANCES = {"float16": 5e-3, "float32": 1e-5, "complex64": 1e-5}
 
 
 def leaves(result):
+    """The arrays in nested tuples and lists."""
     if isinstance(result, (tuple, list)):
         return [leaf for part in result for leaf in leaves(part)]
     return [result]

@@ -9,6 +9,7 @@ from functrans import grad, jit, vmap
 from functrans import numpy as fnp
 from functrans.errors import UnsupportedNumPyError
 from functrans.testing import check_grads
+from tests.numpy.attempts import leaves
 
 rng = np.random.default_rng(8)
 X, Y, W = rng.normal(size=300), rng.normal(size=300), rng.uniform(size=300)
@@ -33,12 +34,6 @@ CALLS = [
     (lambda x: np.histogramdd([x, Y, x * Y], 3), X),
     (lambda x: np.histogramdd(x.reshape(150, 2), (3, 2), [(-1, 1), (0, 1)]), X),
 ]
-
-
-def leaves(result):
-    if isinstance(result, (tuple, list)):
-        return [leaf for part in result for leaf in leaves(part)]
-    return [result]
 
 
 @pytest.mark.parametrize(("call", "x"), CALLS, ids=range(len(CALLS)))

@@ -14,7 +14,7 @@ from functrans.testing import check_grads
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
 from tests.amount import one_of_each
-from tests.numpy.attempts import is_known
+from tests.numpy.attempts import is_known, leaves
 
 spec = importlib.util.spec_from_file_location("numpy_cases", Path(__file__).with_name("cases.py"))
 cases = importlib.util.module_from_spec(spec)
@@ -30,12 +30,6 @@ def function(case):
 
 
 TOLERANCES = {"float16": 1e-3, "float32": 1e-6, "complex64": 1e-6}
-
-
-def leaves(result):
-    if isinstance(result, (tuple, list)):
-        return [leaf for part in result for leaf in leaves(part)]
-    return [result]
 
 
 def traced(call, operands, with_values):

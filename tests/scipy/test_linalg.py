@@ -12,6 +12,7 @@ from functrans.errors import UnsupportedNumPyError
 from functrans.scipy import linalg
 from functrans.scipy.define import WITHOUT_MEANING, implementations, refusals
 from functrans.testing import check_grads
+from tests.numpy.attempts import leaves
 from tests.scipy.linalg_cases import (
     CASES,
     ONLY_THE_SPACE_IS_DETERMINED,
@@ -21,13 +22,6 @@ from tests.scipy.linalg_cases import (
     square,
     tall,
 )
-
-
-def leaves(result):
-    """The arrays in nested tuples."""
-    if isinstance(result, (tuple, list)):
-        return [leaf for part in result for leaf in leaves(part)]
-    return [result]
 
 
 def traced_values(case, operands):

@@ -44,6 +44,7 @@ from functrans.ir.evaluate import evaluate
 from functrans.testing import check_grads
 from functrans.trace.stage import stage
 from functrans.trace.tracer import Tracer
+from tests.numpy.attempts import leaves
 
 _rng = np.random.default_rng(5)
 
@@ -160,7 +161,7 @@ def _check(
     """
     reference, operands = _function(call, theirs)
     function, _ = _function(call, ours)
-    expected = _leaves(reference(*operands))
+    expected = leaves(reference(*operands))
     _assert_same(_on_tracers(function, operands, with_values), expected)
     floats = [i for i, x in enumerate(operands) if x.dtype.kind == "f"]
     if not any(map(_is_inexact, expected)):
@@ -186,7 +187,7 @@ def _on_tracers(function: Callable[..., Any], operands: list[Any], with_values: 
     plain: dict[int, Any] = {}
 
     def traced(*tracers: Any) -> list[Any]:
-        results = _leaves(function(*tracers))
+        results = leaves(function(*tracers))
         plain.update({i: r for i, r in enumerate(results) if not isinstance(r, Tracer)})
         return [r for r in results if isinstance(r, Tracer)]
 
@@ -196,12 +197,6 @@ def _on_tracers(function: Callable[..., Any], operands: list[Any], with_values: 
     found = evaluate(staged.graph, [*operands, *staged.captures])
     results = iter(found)
     return [plain[i] if i in plain else next(results) for i in range(len(found) + len(plain))]
-
-
-def _leaves(result: Any) -> list[Any]:
-    if isinstance(result, (tuple, list)):
-        return [leaf for part in result for leaf in _leaves(part)]
-    return [result]
 
 
 def _is_inexact(x: Any) -> bool:
@@ -214,7 +209,7 @@ def _of_one(function: Callable[..., Any], operands: list[Any], place: int) -> An
 
     def of_one(x: Any) -> list[Any]:
         given = [*operands[:place], x, *operands[place + 1 :]]
-        return [r for r in _leaves(function(*given)) if _is_inexact(r)]
+        return [r for r in leaves(function(*given)) if _is_inexact(r)]
 
     return of_one
 

@@ -16,29 +16,9 @@ from functrans.loop.statements import For, Store, buffer, load
 from functrans.loop.target import CPU
 from functrans.lower.kernel.distribution import distributed
 from functrans.lower.nest.bodies import Nest
-from tests.targets import take_host_for
+from tests.lower.kernel.turns import turns_of
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture
-def low(monkeypatch):
-    """A machine for which each loop is long."""
-    take_host_for(
-        monkeypatch,
-        distribution={"least_work": 0},
-        carries={"longest_step": 0},
-        forms={"least_work_in_loops": 0, "fewest_rows": 1},
-        batch_partition={"least_work": 1 << 60},
-    )
-    monkeypatch.setattr(config, "parallel_threshold", 0)
-
-
-def turns_of(compiled, *args):
-    """How many turns each step of a program has, of which loops."""
-    schedule = compiled.lower(*args).schedule().splitlines()
-    heads = [line for line in schedule if line.startswith("nest ")]
-    return [line.split(", in ")[1] if ", in " in line else "" for line in heads]
 
 
 def network(params, xs):

@@ -21,33 +21,13 @@ from functrans.lower.nest.bodies import Nest
 from functrans.lower.pipeline import plan
 from functrans.lower.verify import verify
 from functrans.run.code import host
-from tests.targets import take_host_for
+from tests.lower.kernel.turns import turns_of
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.standard_normal((24, 24)) / 5
 DEFINITE = SQUARE @ SQUARE.T + np.eye(24)
 RIGHT = RNG.standard_normal(24)
 UNTIL_LEFT = "turns until it is left"
-
-
-@pytest.fixture
-def low(monkeypatch):
-    """A machine for which each loop is long."""
-    take_host_for(
-        monkeypatch,
-        distribution={"least_work": 0},
-        carries={"longest_step": 0},
-        forms={"least_work_in_loops": 0, "fewest_rows": 1},
-        batch_partition={"least_work": 1 << 60},
-    )
-    monkeypatch.setattr(config, "parallel_threshold", 0)
-
-
-def turns_of(compiled, *args):
-    """In which loops of the program each step is."""
-    lines = compiled.lower(*args).schedule().splitlines()
-    heads = [line for line in lines if line.startswith("nest ")]
-    return [line.split(", in ")[1] if ", in " in line else "" for line in heads]
 
 
 def powers(x, n):
