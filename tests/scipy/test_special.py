@@ -191,3 +191,10 @@ def test_an_integral_order_is_truncated(name):
     orders = np.array([-2.7, -2, -0.5, 0, 0.9, 2.5, np.nan])[:, None]
     function = getattr(special, name)
     np.testing.assert_allclose(jit(function)(orders, X), function(orders, X), rtol=1e-12)
+
+
+def test_counts_beyond_32_bits():
+    """SciPy's ufuncs take integers of 64 bits, and wrap them around."""
+    for k, n in ((0.0, 2.0**40), (3.0, 2.0**33), (2.0, 5.0)):
+        found, expected = jit(special.bdtr)(k, n, 0.3), sc.bdtr(k, n, 0.3)
+        np.testing.assert_array_equal(found, expected)
