@@ -18,6 +18,8 @@ CASES = {
     "binom of many": ("binom", "pmf", np.arange(3.0), 1541096362225563.0, 1.0477878413173978e-18),
     "planck.logsf": ("planck", "logsf", np.array([3.0, 2000.0]), 1000.0),
     "t.entropy": ("t", "entropy", np.array([1.0, 99.9, 100.1, 1e6, np.inf])),
+    "t, normal": ("t", "logpdf", np.array([0.3, -2.0, 30.0]), np.inf),
+    "t.var": ("t", "var", np.array([2.5, 1e300, np.inf, 2.0, 1.0])),
     "gengamma at 0": ("gengamma", "logpdf", np.array([0.0, 1.0]), 1.0, -1.0),
     "ncx2 of many": ("ncx2", "pdf", np.linspace(11432, 12582, 5), 6700.0, 5300.0),
     "cauchy.ppf": ("cauchy", "ppf", SHARES),
@@ -207,11 +209,19 @@ def test_entropy_of_vonmises_at_0():
     assert jit(grad(stats.vonmises.entropy))(0.0) == pytest.approx(0.0)
 
 
+PAIR = np.array([[[2.0, 3.0], [0.5, 0.1]], [[0.5, 0.1], [1.0, 4.0]]])  # along the last axis
 P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()
 OF_VECTORS = {
     "one point": ("multivariate_normal", "logpdf", np.ones((1, 3)), np.zeros(3), np.eye(3)),
     "one number": ("multivariate_t", "logpdf", np.ones(1), np.zeros(1), np.eye(1)),
     "one column": ("dirichlet", "logpdf", np.array([[0.2], [0.8]]), np.ones(2)),
+    "t that is normal": ("multivariate_t", "logpdf", np.eye(2), np.zeros(2), np.eye(2), np.inf),
+    "no probability": ("poisson_binom", "logpmf", np.array([0.0, 1.0]), np.array([0.1, 1.5])),
+    "variances": ("normal_inverse_gamma", "logpdf", 0.3, np.array([np.nan, -1.0, 0.0, 2.0])),
+    "two matrices": ("wishart", "logpdf", PAIR, 5.0, np.eye(2)),
+    "two inverse matrices": ("invwishart", "logpdf", PAIR, 5.0, np.eye(2)),
+    "numbers": ("wishart", "logpdf", np.array([0.3, 2.0]), 5.0, 2.0),
+    "a diagonal": ("invwishart", "logpdf", np.array([0.3, 2.0]), 5.0, np.array([1.0, 2.0])),
     "shares that are rounded": ("multinomial", "logpmf", np.ones(88), 88, P),
     "no shares": ("multinomial", "logpmf", np.array([3.0, 4.0]), 7, np.array([-2.0, 3.0])),
     "a negative count": ("multinomial", "logpmf", np.ones(2), -2, np.array([0.3, 0.7])),
@@ -225,6 +235,15 @@ def test_vectors(case):
     found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
     assert np.shape(found) == np.shape(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_directions_in_many_dimensions():
+    """Where Bessel's function of a high order underflows."""
+    mu = np.eye(1000)[0]
+    with mp.workdps(40):
+        front = 499 * mp.log(50) - 500 * mp.log(2 * mp.pi) - mp.log(mp.besseli(499, 50))
+    found = jit(lambda kappa: stats.vonmises_fisher.logpdf(mu, mu, kappa))(50.0)
+    assert found == pytest.approx(float(front + 50), rel=1e-12)
 
 
 @pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "support"])
