@@ -203,11 +203,11 @@ def _sided(t: Any, df: Any, alternative: str) -> Any:
 
 def _scaled_deviations(x: Any, axis: int) -> Any:
     """The differences from the mean, scaled so that no square overflows; NaN if all are equal."""
-    off = x - np.mean(x, axis=axis, keepdims=True)
-    size = np.max(np.abs(stop_gradient(off)), axis=axis, keepdims=True)
-    # the mean may be rounded
-    equal = np.min(x, axis=axis, keepdims=True) == np.max(x, axis=axis, keepdims=True)
-    return off / np.where(equal, np.nan, size)
+    mean, plain = np.mean(x, axis=axis, keepdims=True), stop_gradient(x)
+    low, high = (of(plain, axis=axis, keepdims=True) for of in (np.min, np.max))
+    size = np.maximum(high - stop_gradient(mean), stop_gradient(mean) - low)
+    # of equal numbers the mean may be rounded
+    return (x - mean) * (1 / np.where(low == high, np.nan, size))
 
 
 @answers("scipy.stats:pearsonr")
