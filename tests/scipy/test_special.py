@@ -191,3 +191,22 @@ def test_an_integral_order_is_truncated(name):
     orders = np.array([-2.7, -2, -0.5, 0, 0.9, 2.5, np.nan])[:, None]
     function = getattr(special, name)
     np.testing.assert_allclose(jit(function)(orders, X), function(orders, X), rtol=1e-12)
+
+
+def test_counts_beyond_32_bits():
+    """SciPy's ufuncs take integers of 64 bits, and wrap them around."""
+    for k, n in ((0.0, 2.0**40), (3.0, 2.0**33), (2.0, 5.0)):
+        found, expected = jit(special.bdtr)(k, n, 0.3), sc.bdtr(k, n, 0.3)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_slopes_of_binomial_coefficients_at_roots():
+    """Where the coefficient is 0, because a gamma function in its denominator has a pole."""
+    h = 1e-5
+    for name, *at in (("binom", 2.0, 5.0), ("binom", 0.3, 3.3), ("binom", 5.0, -1.0),
+                      ("binom", 6.0, 2.0), ("poch", -2.0, 5.0), ("poch", 2.0, 3.0)):  # fmt: skip
+        of = getattr(sc, name)
+        found = jit(grad(getattr(special, name), argnums=(0, 1)))(*at)
+        for i, slope in enumerate(found):
+            left, right = ([*at[:i], at[i] + d, *at[i + 1 :]] for d in (-h, h))
+            assert slope == pytest.approx((of(*right) - of(*left)) / (2 * h), rel=1e-5, abs=1e-7)

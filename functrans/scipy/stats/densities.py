@@ -18,7 +18,7 @@ from functrans.ops.elementwise.exponential import exp, expm1, log, log1p, logadd
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
 from functrans.ops.elementwise.special.bessel import k1e, kve
-from functrans.ops.elementwise.special.entropy import log_expit, xlog1py, xlogy
+from functrans.ops.elementwise.special.entropy import exprel, log_expit, xlog1py, xlogy
 from functrans.ops.elementwise.special.errors import erf
 from functrans.ops.elementwise.special.gamma import betaln, gammaln
 from functrans.ops.elementwise.trigonometric import cos, sin
@@ -81,15 +81,24 @@ def _skewed_student(x: Any, a: Any, b: Any) -> Any:
 
 def _trapezoid(x: Any, c: Any, d: Any) -> Any:
     rises, falls = less(x, c), greater(x, d)
-    up = select(rises, x, c) / select(rises, c, 1)
-    down = (1 - select(falls, x, d)) / select(falls, 1 - d, 1)
-    side = select(rises, up, select(falls, down, 1.0))
-    return LOG2 - log(d - c + 1) + log(side)
+    up = log(select(rises, x, 1)) - log(select(rises, c, 1))
+    down = log(select(falls, 1 - x, 1)) - log(select(falls, 1 - d, 1))
+    return LOG2 - log(d - c + 1) + up + down
+
+
+def _truncated_pareto(x: Any, b: Any, c: Any) -> Any:
+    # of the two powers of c the smaller one, which neither overflows nor cancels for b near 0
+    log_c = log(c)
+    u = b * log_c
+    rises = less(u, 0)
+    mass = log(log_c) + log(exprel(select(rises, u, -u))) - select(rises, u, 0)
+    return -(b + 1) * log(x) - mass
 
 
 def _truncated_weibull(x: Any, c: Any, a: Any, b: Any) -> Any:
-    low, high = power(a, c), power(b, c)
-    mass = -low + log(-expm1(low - high))
+    bounded = less(power(b, c), np.inf)
+    low, high = power(a, c), power(select(bounded, b, a + 1), c)
+    mass = -low + select(bounded, log(-expm1(low - high)), 0)
     return log(c) + xlogy(c - 1, x) - power(x, c) - mass
 
 
@@ -297,7 +306,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "truncpareto", ("b", "c"), support=lambda b, c: (1.0, c), within=lambda b, c: sqrt(c),
         valid=lambda b, c: ~equal(b, 0) & greater(c, 1),
-        logpdf=lambda x, b, c: log(b / -expm1(-b * log(c))) - (b + 1) * log(x),
+        logpdf=_truncated_pareto,
     ),
     Row(
         "truncweibull_min", ("c", "a", "b"), support=lambda c, a, b: (a, b),
@@ -324,7 +333,8 @@ ROWS: tuple[Row, ...] = (
         "wrapcauchy", ("c",), support=lambda c: (0.0, 2 * math.pi), within=one,
         valid=lambda c: greater(c, 0) & less(c, 1),
         logpdf=lambda x, c: (
-            log1p(-c * c) - LOG2 - LOG_PI - log(1 + c * c - 2 * c * cos(x))
+            log1p(-c) + log1p(c) - LOG2 - LOG_PI
+            - log((1 - c) * (1 - c) + 4 * c * sin(0.5 * x) * sin(0.5 * x))
         ),
     ),
 )  # fmt: skip

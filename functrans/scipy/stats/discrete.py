@@ -16,12 +16,12 @@ from functrans.ops.elementwise.compare import greater, greater_equal, less, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
-from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.distributions import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, gammaln, gammaln_difference, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc
 from functrans.scipy.stats.distribution import Row, is_positive
+from functrans.scipy.stats.standard import log_ive
 
 
 def _counting(*shapes: Any) -> tuple[float, float]:
@@ -60,9 +60,8 @@ def _hypergeometric_logpmf(k: Any, total: Any, good: Any, drawn: Any) -> Any:
 
 def _skellam_logpmf(k: Any, mu1: Any, mu2: Any) -> Any:
     between = sqrt(mu1) - sqrt(mu2)
-    # SciPy's is NaN for greater orders
-    scaled = ive(minimum(absolute(k), 1e9), 2 * sqrt(mu1 * mu2))
-    return 0.5 * k * log(mu1 / mu2) - between * between + log(scaled)
+    scaled = log_ive(absolute(k), 2 * sqrt(mu1) * sqrt(mu2))
+    return 0.5 * k * log(mu1 / mu2) - between * between + scaled
 
 
 def _hypergeometric_support(total: Any, good: Any, drawn: Any) -> tuple[Any, Any]:
@@ -82,8 +81,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "binom", ("n", "p"), support=lambda n, p: (0.0, n), within=_zero,
         valid=lambda n, p: greater_equal(n, 0) & _is_probability(p),
-        logpdf=_binomial_logpmf, cdf=lambda k, n, p: bdtr(k, n, p),
-        sf=lambda k, n, p: bdtrc(k, n, p),
+        logpdf=_binomial_logpmf, cdf=lambda k, n, p: betaincc(k + 1, n - k, p),
+        sf=lambda k, n, p: betainc(k + 1, n - k, p),
         mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), discrete=True,
     ),
     Row(

@@ -46,6 +46,7 @@ from functrans.scipy.stats.standard import (
     ON_UNIT,
     beyond_one,
     half,
+    log1mexp,
     normal_logpdf,
     unit_interval,
     zero,
@@ -99,10 +100,23 @@ def _middle(a: Any, b: Any) -> Any:
     return 0.5 * (low + high)
 
 
+def _truncated_exponential_logsf(x: Any, b: Any) -> Any:
+    passed = expm1(-x) / expm1(-b)
+    small = less(passed, 0.5)
+    tail = log1mexp(b - x) - log1mexp(b) - x
+    return select(small, log1p(-select(small, passed, 0)), tail)
+
+
+def _truncated_exponential_isf(q: Any, b: Any) -> Any:
+    near = greater(q, 0.5) | less(b, 1)  # the result is small beside 1
+    rest, tail = -expm1(-b), exp(-b)
+    far = -log(select(near, 1, tail + q * rest))
+    return select(near, -log1p((q - 1) * rest), far)
+
+
 def _triangular_logpdf(x: Any, c: Any) -> Any:
     left = less(x, c) | equal(c, 1)
-    height = select(left, x / select(left, c, 1), (1 - x) / select(left, 1, _or_half(1 - c)))
-    return log(2 * height)
+    return LOG2 + log(select(left, x, 1 - x)) - log(select(left, c, 1 - c))
 
 
 def _or_half(x: Any) -> Any:
@@ -165,7 +179,8 @@ ROWS: tuple[Row, ...] = (
         valid=is_positive,
         logpdf=lambda x, b: -x - log(-expm1(-b)), cdf=lambda x, b: expm1(-x) / expm1(-b),
         sf=lambda x, b: exp(-x) * expm1(x - b) / expm1(-b),
-        ppf=lambda q, b: -log1p(q * expm1(-b)), isf=lambda q, b: -log(exp(-b) - q * expm1(-b)),
+        logsf=_truncated_exponential_logsf,
+        ppf=lambda q, b: -log1p(q * expm1(-b)), isf=_truncated_exponential_isf,
     ),
     Row(
         "loguniform", ("a", "b"), support=lambda a, b: (a, b), within=lambda a, b: 0.5 * (a + b),

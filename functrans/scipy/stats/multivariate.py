@@ -16,7 +16,7 @@ import numpy as np
 from functrans.ir.on_device import callers, holds_device
 from functrans.lazily import lazy
 from functrans.numpy import linalg
-from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.arrays import inexact, known
 from functrans.numpy.creation import eye, zeros
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
@@ -27,7 +27,6 @@ from functrans.ops.elementwise.compare import equal, greater, greater_equal, les
 from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
-from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.gamma import gammaln, gammaln_difference
 from functrans.ops.elementwise.stop import stop_gradient
@@ -35,6 +34,7 @@ from functrans.ops.linalg.factorisations import solve_triangular
 from functrans.scipy.define import any_traced
 from functrans.scipy.stats.counted import log_ways
 from functrans.scipy.stats.degenerate import range_of
+from functrans.scipy.stats.standard import log_ive
 from functrans.trace.source import located, user_source
 
 _stats = lazy("scipy:stats")
@@ -148,7 +148,7 @@ def _standardised(x: Any, factor: Any) -> Any:
 
 
 def _log_diagonal(factor: Any) -> Any:
-    return sum(log(linalg.diagonal(factor)))
+    return sum(log(linalg.diagonal(factor)), -1)
 
 
 def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -182,9 +182,13 @@ def _student(
         off, factor = off @ part.onto, part.factor
     else:
         factor = linalg.cholesky(matrix)
+    squares = _standardised(off, factor)
+    normal = equal(df, np.inf)
+    df = select(normal, 1, df)
     front = gammaln_difference(0.5 * df, 0.5 * size) - 0.5 * size * log(df * math.pi)
-    tail = 0.5 * (df + size) * log1p(_standardised(off, factor) / df)
-    return squeeze(front - _log_diagonal(factor) - tail)
+    tail = 0.5 * (df + size) * log1p(squares / df)
+    density = select(normal, -0.5 * (size * LOG_2_PI + squares), front - tail)
+    return squeeze(density - _log_diagonal(factor))
 
 
 # -- probability vectors and counts ----------------------------------------------------------------
@@ -229,7 +233,7 @@ def _normal_inverse_gamma(
     x: Any, s2: Any, mu: Any = 0, lmbda: Any = 1, a: Any = 1, b: Any = 1
 ) -> Any:
     x, s2, mu, lmbda, a, b = map(inexact, (x, s2, mu, lmbda, a, b))
-    inside = greater(s2, 0)
+    inside = ~less_equal(s2, 0)  # NaN stays
     variance = select(inside, s2, 1)
     of_point = 0.5 * (log(lmbda / variance) - LOG_2_PI - lmbda * (x - mu) * (x - mu) / variance)
     of_variance = a * log(b) - gammaln(a) - (a + 1) * log(variance) - b / variance
@@ -267,7 +271,8 @@ def _poisson_binomial(k: Any, p: Any, loc: Any = 0) -> Any:
     number = np.arange(count + 1)
     here = sum(select(equal(k[..., None], number), chances, 0), -1)
     inside = greater(here, 0)
-    return select(inside, log(select(inside, here, 1)), -np.inf)
+    value = select(inside, log(select(inside, here, 1)), -np.inf)
+    return select(all(greater_equal(p, 0) & less_equal(p, 1), -1), value, np.nan)
 
 
 # -- directions ------------------------------------------------------------------------------------
@@ -278,7 +283,7 @@ def _von_mises_fisher(x: Any, mu: Any = None, kappa: Any = 1) -> Any:
     _check_unit("x", x)
     _check_unit("mu", mu)
     half = 0.5 * mu.shape[-1]
-    front = (half - 1) * log(kappa) - half * LOG_2_PI - log(ive(half - 1, kappa))
+    front = (half - 1) * log(kappa) - half * LOG_2_PI - log_ive(half - 1, kappa)
     return front + kappa * (sum(x * mu, -1) - 1)
 
 
@@ -298,24 +303,42 @@ def _log_multigamma(a: Any, size: int) -> Any:
     return size * (size - 1) / 4 * math.log(math.pi) + sum(gammaln(a - 0.5 * np.arange(size)))
 
 
+def _as_scale(scale: Any) -> Any:
+    """Convert a number to a matrix of one element, and a vector to a diagonal matrix."""
+    scale = inexact(scale)
+    return scale if scale.ndim == 2 else eye(max(scale.size, 1)) * scale
+
+
+def _as_matrices(x: Any, size: int) -> Any:
+    """Matrices along the last two axes; SciPy's counts the matrices along the last axis."""
+    x = inexact(x)
+    if x.ndim == 3:
+        return moveaxis(x, -1, 0)
+    if x.ndim == 1 and size == 1:
+        return x[:, None, None]
+    return x if x.ndim == 2 else eye(size) * x
+
+
 def _wishart(x: Any, df: Any, scale: Any) -> Any:
-    x, scale, df = inexact(x), array(scale), inexact(df)
+    scale, df = _as_scale(scale), inexact(df)
     size = scale.shape[-1]
+    x = _as_matrices(x, size)
     factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
     quotient = solve_triangular(factor, of_x, lower=True)
-    shape = (df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient)
+    shape = (df - size - 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
     front = 0.5 * df * size * math.log(2) + df * _log_diagonal(factor)
-    return shape - front - _log_multigamma(0.5 * df, size)
+    return squeeze(shape - front - _log_multigamma(0.5 * df, size))
 
 
 def _inverse_wishart(x: Any, df: Any, scale: Any) -> Any:
-    x, scale, df = inexact(x), inexact(scale), inexact(df)
+    scale, df = _as_scale(scale), inexact(df)
     size = scale.shape[-1]
+    x = _as_matrices(x, size)
     factor, of_x = linalg.cholesky(scale), linalg.cholesky(x)
     quotient = solve_triangular(of_x, factor, lower=True)
-    shape = -(df + size + 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient)
+    shape = -(df + size + 1) * _log_diagonal(of_x) - 0.5 * sum(quotient * quotient, (-2, -1))
     front = 0.5 * df * size * math.log(2) - df * _log_diagonal(factor)
-    return shape - front - _log_multigamma(0.5 * df, size)
+    return squeeze(shape - front - _log_multigamma(0.5 * df, size))
 
 
 def _spread(spread: Any, size: int) -> Any:

@@ -25,7 +25,6 @@ from functrans.ops.elementwise.exponential import (
 )
 from functrans.ops.elementwise.log_ndtr import log_ndtr
 from functrans.ops.elementwise.power import power, sqrt
-from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.distributions import (
     chdtr,
     chdtrc,
@@ -62,6 +61,7 @@ from functrans.scipy.stats.standard import (
     beyond_one,
     log1mexp,
     log_i0e,
+    log_ive,
     normal_logpdf,
     one,
     positive_axis,
@@ -118,37 +118,11 @@ def _double_pareto_logpdf(x: Any, u: Any, s: Any, a: Any, b: Any) -> Any:
     return front + logaddexp(_log_mills(a * s - z), _log_mills(b * s + z))
 
 
-def _log_ive(order: Any, z: Any) -> Any:
-    """The logarithm of ``ive(order, z)``, also where that underflows."""
-    found = ive(order, z)
-    lost = less(found, 1e-290)
-    large = greater(order, 60)
-    return select(
-        lost,
-        select(large, _debye(select(large, order, 60), z), xlogy(order, 0.5 * z) - z
-               - gammaln(order + 1) + log1p(0.25 * z * z / (order + 1))),
-        log(select(lost, 1, found)),
-    )  # fmt: skip
-
-
-def _debye(order: Any, z: Any) -> Any:
-    """The same for large orders, by Debye's uniform expansion, DLMF 10.41.3 and 10.41.10."""
-    far = sqrt(order * order + z * z)
-    t = order / far
-    s = t * t
-    terms = (
-        t * (3 - 5 * s) / 24,
-        s * (81 - s * (462 - 385 * s)) / 1152,
-        t * s * (30375 - s * (369603 - s * (765765 - 425425 * s))) / 414720,
-        s * s
-        * (4465125 - s * (94121676 - s * (349922430 - s * (446185740 - 185910725 * s))))
-        / 39813120,
-    )  # fmt: skip
-    ratio, series = 1 / order, 0.0
-    for term in terms[::-1]:
-        series = ratio * (term + series)
-    exponent = order * t / (1 + z / far) + order * log(z / (order + far))
-    return exponent - LOG_SQRT_2_PI - 0.5 * log(far) + log1p(series)
+def _weibull_var(c: Any) -> Any:
+    second = gamma(1 + 2 / c)
+    finite = less(second, np.inf)
+    first = gamma(1 + 1 / select(finite, c, 1))
+    return select(finite, second - first * first, np.inf)
 
 
 def _by_size(x: Any, small: Any, large: Any) -> Any:
@@ -172,7 +146,7 @@ def _noncentral_logpdf(x: Any, df: Any, nc: Any) -> Any:
     series = centre + 0.5 * nc * (x / df - 1 - 0.5 * nc * (x / df) * (x / df) / (df + 2))
     nc = select(central, 1, nc)
     off = sqrt(x) - sqrt(nc)
-    bessel = _log_ive(order, sqrt(x) * sqrt(nc)) - LOG2
+    bessel = log_ive(order, sqrt(x) * sqrt(nc)) - LOG2
     return select(central, series, xlogy(0.5 * order, x / nc) - 0.5 * (off * off) + bessel)
 
 
@@ -236,7 +210,7 @@ ROWS: tuple[Row, ...] = (
         cdf=lambda x, c: -expm1(-power(x, c)), logsf=lambda x, c: -power(x, c),
         ppf=lambda q, c: power(-log1p(-q), 1 / c), isf=lambda q, c: power(-log(q), 1 / c),
         mean=lambda c: gamma(1 + 1 / c),
-        var=lambda c: gamma(1 + 2 / c) - gamma(1 + 1 / c) * gamma(1 + 1 / c),
+        var=_weibull_var,
         entropy=lambda c: EULER_GAMMA * (1 - 1 / c) - log(c) + 1,
     ),
     Row(

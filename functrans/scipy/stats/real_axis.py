@@ -100,8 +100,11 @@ def _student_entropy(df: Any) -> Any:
 
 
 def _student_logpdf(x: Any, df: Any) -> Any:
+    normal = equal(df, np.inf)
+    df = select(normal, 1, df)
     front = gammaln_difference(0.5 * df, 0.5) - 0.5 * (log(df) + LOG_PI)
-    return front - 0.5 * (df + 1) * log1p(x * x / df)
+    density = front - 0.5 * (df + 1) * log1p(x * x / df)
+    return select(normal, normal_logpdf(x), density)
 
 
 def _symmetric_power(x: Any, beta: Any) -> Any:
@@ -215,7 +218,7 @@ ROWS: tuple[Row, ...] = (
         ppf=lambda q, df: stdtrit(df, q), isf=lambda q, df: -stdtrit(df, q),
         mean=lambda df: select(greater(df, 1), 0.0, np.inf),
         var=lambda df: select(
-            greater(df, 2), df / (select(greater(df, 2), df, 3) - 2),
+            greater(df, 2), 1 / (1 - 2 / select(greater(df, 2), df, 3)),
             select(greater(df, 1), np.inf, np.nan),
         ),
         entropy=_student_entropy,

@@ -31,7 +31,7 @@ from functrans.scipy.stats.slices import on_slices
 from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
-    "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
+    "chatterjeexi", "f_oneway", "jarque_bera", "kendalltau", "kruskal", "ks_2samp", "linregress",
     "mannwhitneyu", "pearsonr", "pointbiserialr", "rankdata", "spearmanr", "ttest_1samp",
     "ttest_ind", "ttest_rel", "weightedtau", "wilcoxon",
 ]  # fmt: skip
@@ -180,6 +180,7 @@ def _of_ranks(name: str, of: str, count: int) -> Callable[..., Any]:
     return answers(f"scipy.stats:{name}")(function)
 
 
+chatterjeexi = _of_ranks("chatterjeexi", "Chatterjee's correlation of ranks", 1)
 kendalltau = _of_ranks("kendalltau", "Kendall's correlation of ranks", 1)
 kruskal = _of_ranks("kruskal", "The statistic of Kruskal and Wallis", 2)
 ks_2samp = _of_ranks("ks_2samp", "The statistic of Kolmogorov and Smirnov for two samples", 1)
@@ -198,6 +199,15 @@ def _sided(t: Any, df: Any, alternative: str) -> Any:
         raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
     tail = stdtr(inexact(df), beyond[alternative])
     return 2 * tail if alternative == "two-sided" else tail
+
+
+def _scaled_deviations(x: Any, axis: int) -> Any:
+    """The differences from the mean, scaled so that no square overflows; NaN if all are equal."""
+    mean, plain = np.mean(x, axis=axis, keepdims=True), stop_gradient(x)
+    low, high = (of(plain, axis=axis, keepdims=True) for of in (np.min, np.max))
+    size = np.maximum(high - stop_gradient(mean), stop_gradient(mean) - low)
+    # of equal numbers the mean may be rounded
+    return (x - mean) * (1 / np.where(low == high, np.nan, size))
 
 
 @answers("scipy.stats:pearsonr")
@@ -221,7 +231,7 @@ def pearsonr(
         raise ValueError("`x` and `y` must have length at least 2.")
     if alternative not in ("less", "greater", "two-sided"):
         raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
-    a, b = (v - np.mean(v, axis=axis, keepdims=True) for v in (x, y))
+    a, b = _scaled_deviations(x, axis), _scaled_deviations(y, axis)
     sizes = np.sqrt(np.sum(a * a, axis=axis)) * np.sqrt(np.sum(b * b, axis=axis))
     r = np.clip(np.sum(a * b, axis=axis) / sizes, -1.0, 1.0)
     if n == 2:

@@ -22,7 +22,7 @@ from functrans.scipy.stats.statistics import kurtosis, propagates, skew
 
 __all__ = [
     "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "iqr",
-    "median_abs_deviation", "trim_mean", "wasserstein_distance",
+    "median_abs_deviation", "trim_mean", "tsem", "tstd", "tvar", "wasserstein_distance",
 ]  # fmt: skip
 
 
@@ -58,6 +58,73 @@ def describe(
         a.shape[-1], (np.min(a, axis=-1), np.max(a, axis=-1)), np.mean(a, axis=-1),
         np.var(a, axis=-1, ddof=ddof), skew(a, -1, bias), kurtosis(a, -1, bias=bias),
     )  # fmt: skip
+
+
+def _within(a: Any, limits: Any, inclusive: Any) -> Any:
+    """Which elements lie within the limits. NaN does, so that results are NaN."""
+    low, high = (None, None) if limits is None else limits
+    beyond = np.zeros(a.shape, bool)
+    if low is not None:
+        beyond = beyond | (a < low if inclusive[0] else a <= low)
+    if high is not None:
+        beyond = beyond | (a > high if inclusive[1] else a >= high)
+    return ~beyond
+
+
+@answers("scipy.stats:tvar")
+def tvar(
+    a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The variance of the elements within limits; NaN where too few are.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.tvar([1.0, 2.0, 3.0, 9.0], (0, 5)))
+    1.0
+    """
+    propagates("tvar", nan_policy)
+    a = inexact(a)
+    within = _within(a, limits, inclusive)
+    return np.var(a, axis=axis, ddof=ddof, where=within, keepdims=keepdims)
+
+
+@answers("scipy.stats:tstd")
+def tstd(
+    a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The standard deviation of the elements within limits; NaN where too few are.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.tstd([1.0, 2.0, 3.0, 9.0], (0, 5)))
+    1.0
+    """
+    propagates("tstd", nan_policy)
+    return np.sqrt(tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims))
+
+
+@answers("scipy.stats:tsem")
+def tsem(
+    a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """The standard error of the mean of the elements within limits; NaN where too few are.
+
+    Examples
+    --------
+    >>> from functrans.scipy import stats
+    >>> float(stats.tsem([1.0, 2.0, 3.0, 4.0, 9.0], (0, 5), ddof=0))
+    0.5590169943749475
+    """
+    propagates("tsem", nan_policy)
+    a = inexact(a)
+    variance = tvar(a, limits, inclusive, axis, ddof, keepdims=keepdims)
+    count = np.sum(_within(a, limits, inclusive), axis=axis, keepdims=keepdims)
+    return np.sqrt(variance / count.astype(a.dtype))
 
 
 @answers("scipy.stats:iqr")

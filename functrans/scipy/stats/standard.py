@@ -15,7 +15,10 @@ from functrans.ops.elementwise.exponential import (
     log,
     log1p,
 )
-from functrans.ops.elementwise.special.bessel import i0e
+from functrans.ops.elementwise.power import sqrt
+from functrans.ops.elementwise.special.bessel import i0e, ive
+from functrans.ops.elementwise.special.entropy import xlogy
+from functrans.ops.elementwise.special.gamma import gammaln
 from functrans.ops.elementwise.trigonometric import tan
 from functrans.scipy.stats.distribution import is_positive
 
@@ -87,3 +90,36 @@ def log_i0e(kappa: Any) -> Any:
 def beyond_one(value: Any, a: Any, least: float) -> Any:
     """A moment that is finite only if the parameter exceeds a bound."""
     return select(greater(a, least), value(select(greater(a, least), a, least + 1)), np.inf)
+
+
+def log_ive(order: Any, z: Any) -> Any:
+    """The logarithm of ``ive(order, z)``, also where that underflows."""
+    found = ive(order, z)
+    lost = ~greater(found, 1e-290)  # SciPy's is NaN for orders beyond 1e9
+    large = greater(order, 60)
+    return select(
+        lost,
+        select(large, _debye(select(large, order, 60), z), xlogy(order, 0.5 * z) - z
+               - gammaln(order + 1) + log1p(0.25 * z * z / (order + 1))),
+        log(select(lost, 1, found)),
+    )  # fmt: skip
+
+
+def _debye(order: Any, z: Any) -> Any:
+    """The same for large orders, by Debye's uniform expansion, DLMF 10.41.3 and 10.41.10."""
+    far = sqrt(order * order + z * z)
+    t = order / far
+    s = t * t
+    terms = (
+        t * (3 - 5 * s) / 24,
+        s * (81 - s * (462 - 385 * s)) / 1152,
+        t * s * (30375 - s * (369603 - s * (765765 - 425425 * s))) / 414720,
+        s * s
+        * (4465125 - s * (94121676 - s * (349922430 - s * (446185740 - 185910725 * s))))
+        / 39813120,
+    )  # fmt: skip
+    ratio, series = 1 / order, 0.0
+    for term in terms[::-1]:
+        series = ratio * (term + series)
+    exponent = order * t / (1 + z / far) + order * log(z / (order + far))
+    return exponent - LOG_SQRT_2_PI - 0.5 * log(far) + log1p(series)

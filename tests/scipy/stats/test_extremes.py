@@ -18,6 +18,8 @@ CASES = {
     "binom of many": ("binom", "pmf", np.arange(3.0), 1541096362225563.0, 1.0477878413173978e-18),
     "planck.logsf": ("planck", "logsf", np.array([3.0, 2000.0]), 1000.0),
     "t.entropy": ("t", "entropy", np.array([1.0, 99.9, 100.1, 1e6, np.inf])),
+    "t, normal": ("t", "logpdf", np.array([0.3, -2.0, 30.0]), np.inf),
+    "t.var": ("t", "var", np.array([2.5, 1e300, np.inf, 2.0, 1.0])),
     "gengamma at 0": ("gengamma", "logpdf", np.array([0.0, 1.0]), 1.0, -1.0),
     "ncx2 of many": ("ncx2", "pdf", np.linspace(11432, 12582, 5), 6700.0, 5300.0),
     "cauchy.ppf": ("cauchy", "ppf", SHARES),
@@ -33,6 +35,10 @@ CASES = {
     "genhalflogistic at its end": ("genhalflogistic", "pdf", np.array([0.0, 2.0]), 0.5),
     "truncpareto that rises": ("truncpareto", "pdf", np.array([1.0, 2.0, 5.0]), -2.0, 5.0),
     "skellam far away": ("skellam", "pmf", np.array([1e10, -1e10, 3.0]), 15.0, 8.0),
+    "skellam of many": ("skellam", "logpmf", np.array([9890.0, 10291.0]), 10637.28, 26.01),
+    "binom of many, always": ("binom", "cdf", np.array([0.0, 2.0]), 2.0**40, 1.0),
+    "binom of many, rarely": ("binom", "sf", np.array([0.0, 3.0]), 2.0**40, 1e-12),
+    "weibull_min without a variance": ("weibull_min", "var", np.array([1e-3, 2.0])),
     "ncx2 far below": ("ncx2", "pdf", np.array([1e-3, 1.0, 3.0]), 150.0, 2.0),
 }
 
@@ -73,6 +79,73 @@ def test_the_tail_of_a_truncated_exponential(x, b):
     with mp.workdps(40):
         expected = (mp.exp(-mp.mpf(x)) - mp.exp(-mp.mpf(b))) / -mp.expm1(-mp.mpf(b))
     assert jit(stats.truncexpon.sf)(x, b) == pytest.approx(float(expected), rel=1e-12)
+
+
+PRECISELY = {  # distribution, method, operands, and the value with 40 digits
+    "wrapcauchy at its peak": (
+        "wrapcauchy", "logpdf", (1e-10, 1 - 2.0**-40),
+        lambda x, c: mp.log((1 - c * c) / (2 * mp.pi * (1 + c * c - 2 * c * mp.cos(x)))),
+    ),
+    "truncexpon.isf near 1": (
+        "truncexpon", "isf", (1 - 2.0**-40, 0.3),
+        lambda q, b: -mp.log(mp.exp(-b) - q * mp.expm1(-b)),
+    ),
+    "truncexpon.isf of a short interval": (
+        "truncexpon", "isf", (0.01, 1e-10),
+        lambda q, b: -mp.log(mp.exp(-b) - q * mp.expm1(-b)),
+    ),
+    "truncexpon.logsf at the end": (
+        "truncexpon", "logsf", (999.999, 1000.0),
+        lambda x, b: mp.log(mp.exp(-x) - mp.exp(-b)) - mp.log(-mp.expm1(-b)),
+    ),
+    "truncexpon.logsf at 0": (
+        "truncexpon", "logsf", (1e-9, 0.3),
+        lambda x, b: mp.log(mp.exp(-x) - mp.exp(-b)) - mp.log(-mp.expm1(-b)),
+    ),
+    "truncpareto, nearly uniform in logarithms": (
+        "truncpareto", "logpdf", (2.0, 1e-9, 3.0),
+        lambda x, b, c: mp.log(b / (1 - c**-b)) - (b + 1) * mp.log(x),
+    ),
+    "truncpareto that rises far": (
+        "truncpareto", "logpdf", (1e130, -3.0, 1e140),
+        lambda x, b, c: mp.log(b / (1 - c**-b)) - (b + 1) * mp.log(x),
+    ),
+    "truncweibull_min": (
+        "truncweibull_min", "logpdf", (2.0, 1.5, 0.5),
+        lambda x, c, a: mp.log(c) + (c - 1) * mp.log(x) - x**c + a**c, np.inf,
+    ),
+    "triang near its end": ("triang", "logpdf", (1e-200, 0.3), lambda x, c: mp.log(2 * x / c)),
+    "trapezoid near its end": (
+        "trapezoid", "logpdf", (1e-200, 0.3, 0.6),
+        lambda x, c, d: mp.log(2 / (d - c + 1)) + mp.log(x / c),
+    ),
+}  # fmt: skip
+
+
+def jet(exact, operands, i):
+    """The value, and two derivatives in an operand, by differences of 120 digits."""
+    with mp.workdps(120):
+        x = [mp.mpf(each) for each in operands]
+        h = x[i] * mp.mpf(10) ** -30
+        left, value, right = (exact(*x[:i], x[i] + n * h, *x[i + 1 :]) for n in (-1, 0, 1))
+        return value, (right - left) / (2 * h), (right - 2 * value + left) / h**2
+
+
+@pytest.mark.parametrize("case", PRECISELY.values(), ids=PRECISELY)
+def test_values_slopes_and_curvatures(case):
+    name, method, operands, exact, *fixed = case
+
+    def f(*operands):
+        return getattr(getattr(stats, name), method)(*operands, *fixed)
+
+    for i, x in enumerate(operands):
+        value, slope, curvature = map(float, jet(exact, operands, i))
+        assert jit(f)(*operands) == pytest.approx(value, rel=1e-12)
+        scale = 1e-14 * (abs(value / x) + abs(slope))
+        assert jit(grad(f, i))(*operands) == pytest.approx(slope, rel=1e-9, abs=scale)
+        found = jit(grad(grad(f, i), i))(*operands)
+        if np.isfinite(curvature):
+            assert found == pytest.approx(curvature, rel=1e-7, abs=100 * scale / x)
 
 
 @pytest.mark.full
@@ -136,11 +209,19 @@ def test_entropy_of_vonmises_at_0():
     assert jit(grad(stats.vonmises.entropy))(0.0) == pytest.approx(0.0)
 
 
+PAIR = np.array([[[2.0, 3.0], [0.5, 0.1]], [[0.5, 0.1], [1.0, 4.0]]])  # along the last axis
 P = np.arange(1.0, 89.0) / np.arange(1.0, 89.0).sum()
 OF_VECTORS = {
     "one point": ("multivariate_normal", "logpdf", np.ones((1, 3)), np.zeros(3), np.eye(3)),
     "one number": ("multivariate_t", "logpdf", np.ones(1), np.zeros(1), np.eye(1)),
     "one column": ("dirichlet", "logpdf", np.array([[0.2], [0.8]]), np.ones(2)),
+    "t that is normal": ("multivariate_t", "logpdf", np.eye(2), np.zeros(2), np.eye(2), np.inf),
+    "no probability": ("poisson_binom", "logpmf", np.array([0.0, 1.0]), np.array([0.1, 1.5])),
+    "variances": ("normal_inverse_gamma", "logpdf", 0.3, np.array([np.nan, -1.0, 0.0, 2.0])),
+    "two matrices": ("wishart", "logpdf", PAIR, 5.0, np.eye(2)),
+    "two inverse matrices": ("invwishart", "logpdf", PAIR, 5.0, np.eye(2)),
+    "numbers": ("wishart", "logpdf", np.array([0.3, 2.0]), 5.0, 2.0),
+    "a diagonal": ("invwishart", "logpdf", np.array([0.3, 2.0]), 5.0, np.array([1.0, 2.0])),
     "shares that are rounded": ("multinomial", "logpmf", np.ones(88), 88, P),
     "no shares": ("multinomial", "logpmf", np.array([3.0, 4.0]), 7, np.array([-2.0, 3.0])),
     "a negative count": ("multinomial", "logpmf", np.ones(2), -2, np.array([0.3, 0.7])),
@@ -154,6 +235,15 @@ def test_vectors(case):
     found = jit(lambda *operands: getattr(getattr(stats, name), method)(*operands))(*operands)
     assert np.shape(found) == np.shape(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_directions_in_many_dimensions():
+    """Where Bessel's function of a high order underflows."""
+    mu = np.eye(1000)[0]
+    with mp.workdps(40):
+        front = 499 * mp.log(50) - 500 * mp.log(2 * mp.pi) - mp.log(mp.besseli(499, 50))
+    found = jit(lambda kappa: stats.vonmises_fisher.logpdf(mu, mu, kappa))(50.0)
+    assert found == pytest.approx(float(front + 50), rel=1e-12)
 
 
 @pytest.mark.parametrize("method", ["mean", "var", "std", "entropy", "support"])

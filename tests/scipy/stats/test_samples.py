@@ -17,6 +17,8 @@ TIES = np.array([2.0, 1.0, 2.0, 3.0, 1.0, 2.0])
 KERNELS = stats.gaussian_kde(X)
 SMOOTH = {
     "pearsonr": (lambda x: tuple(stats.pearsonr(x, Y)), X),
+    "tvar": (lambda x: stats.tvar(x, (-1, 1)), M), "tstd": (lambda x: stats.tstd(x, axis=1), M),
+    "tsem": (lambda x: stats.tsem(x, (None, 0.5), (True, False), ddof=0), M),
     "one-sided": (lambda x: tuple(stats.pearsonr(x, Y, alternative="less")), X),
     "columns": (lambda x: tuple(stats.pearsonr(x, N[:6] + M, axis=0)), M),
     "two points": (lambda x: tuple(stats.pearsonr(x, Y[:2])), X[:2]),
@@ -66,6 +68,7 @@ RANKED = {
         for method in ("average", "min", "max", "dense", "ordinal")
     },
     "rankdata of rows": (lambda x: stats.rankdata(x, axis=1), M),
+    "chatterjeexi": (lambda x: tuple(stats.chatterjeexi(x, Y))[:2], X),
     "kendalltau": (lambda x: tuple(stats.kendalltau(x, Y)), X),
     "spearmanr": (lambda x: tuple(stats.spearmanr(x, Y)), X),
     "weightedtau": (lambda x: stats.weightedtau(x, Y)[0], X),
@@ -174,8 +177,9 @@ MET_BY_NAN = {
     **{name: (SMOOTH | RANKED)[name][0] for name in (
         "pearsonr", "linregress", "ttest_1samp", "ttest_rel", "jarque_bera", "iqr", "deviation",
         "trim_mean", "circmean", "circvar", "circstd", "rankdata average", "spearmanr",
-        "wasserstein", "energy",
+        "wasserstein", "energy", "chatterjeexi",
     )},
+    "tvar": stats.tvar, "tstd": stats.tstd, "tsem": lambda x: stats.tsem(x, (-1, 1)),
     "describe": lambda x: (stats.describe(x).minmax, *stats.describe(x)[2:]),
     "f_oneway": lambda x: tuple(stats.f_oneway(x, Y)),
     "ttest_ind": lambda x: tuple(stats.ttest_ind(x, Y)), "zscore": stats.zscore,
@@ -194,6 +198,14 @@ def test_nan_is_propagated(name):
     for i, lane in enumerate(lanes):
         for a, b in zip(found, tree.leaves(function(lane)), strict=True):
             np.testing.assert_allclose(a[i], b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e180, 1e-180, 0.0])
+def test_a_correlation_has_no_scale(scale):
+    """Squares overflow and underflow; equal numbers have none, although their mean is rounded."""
+    x = X * scale if scale else np.full(9, 0.1)
+    found = jit(lambda x: tuple(stats.pearsonr(x, Y)))(x)
+    np.testing.assert_allclose(found, tuple(stats.pearsonr(x, Y)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["min", "max", "dense", "ordinal", "average"])

@@ -18,6 +18,7 @@ STATISTICS = {
     "linregress": (A, B), "mannwhitneyu": (A, B), "median_abs_deviation": (A,), "moment": (A, 2),
     "pointbiserialr": (B > 0, A), "power_divergence": (P,), "sem": (A,), "skew": (A,),
     "trim_mean": (A, 0.2), "ttest_1samp": (A, 0.1), "ttest_ind": (A, B), "ttest_rel": (A, B),
+    "tsem": (A,), "tstd": (A, (-1, 1)), "tvar": (A, (-1, 1)), "chatterjeexi": (A, B),
     "variation": (A,), "wilcoxon": (A, B),
 }  # fmt: skip
 

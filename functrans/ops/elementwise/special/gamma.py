@@ -19,7 +19,7 @@ from functrans.lazily import lazy
 from functrans.loop import scalar
 from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.pointwise import promotion_of
 from functrans.ops.elementwise.special.polygammas import (
     digamma_of,
@@ -136,10 +136,43 @@ betaln: Primitive = special(
     ],
 )  # fmt: skip
 
+
+def _reciprocal(x: Any) -> tuple[Any, Any]:
+    """``1 / gamma(x)`` and its slope."""
+    value = rgamma(x)
+    return value, _slope_of_rgamma(x, value)
+
+
+def _at_pole(x: Any) -> Any:
+    """Whether the gamma function has a pole there."""
+    return less(x, 1) & equal(np.floor(x), x)
+
+
+def _slope_of_poch(z: Any, m: Any, out: Any) -> Any:
+    root = _at_pole(z)
+    rest, slope = _reciprocal(z)
+    at_root = gamma(z + m) * (slope + digamma(z + m) * rest)
+    return select(root, at_root, out * rise(select(root, 1, z), select(root, 1, m)))
+
+
+def _slope_of_binom_by_n(n: Any, k: Any, out: Any) -> Any:
+    root = _at_pole(k + 1) | _at_pole(n - k + 1)
+    rest, slope = _reciprocal(n - k + 1)
+    at_root = gamma(n + 1) * rgamma(k + 1) * (slope + digamma(n + 1) * rest)
+    return select(root, at_root, out * rise(select(root, 1, n - k + 1), select(root, 1, k)))
+
+
+def _slope_of_binom_by_k(n: Any, k: Any, out: Any) -> Any:
+    root = _at_pole(k + 1) | _at_pole(n - k + 1)
+    (below, slope), (rest, slope_of_rest) = _reciprocal(k + 1), _reciprocal(n - k + 1)
+    at_root = gamma(n + 1) * (slope * rest - below * slope_of_rest)
+    return select(root, at_root, out * rise(select(root, 1, k + 1), select(root, 1, n - 2 * k)))
+
+
 poch: Primitive = special(
     "poch", _POSITIVE,
     jvp=[
-        lambda z, m, out, dz: dz * (out * rise(z, m)),
+        lambda z, m, out, dz: dz * _slope_of_poch(z, m, out),
         lambda z, m, out, dm: dm * (out * digamma(z + m)),
     ],
 )  # fmt: skip
@@ -147,8 +180,8 @@ poch: Primitive = special(
 binom: Primitive = special(
     "binom", [reals(4, 6), reals(0.5, 3)],
     jvp=[
-        lambda n, k, out, dn: dn * (out * rise(n - k + 1, k)),
-        lambda n, k, out, dk: dk * (out * rise(k + 1, n - 2 * k)),
+        lambda n, k, out, dn: dn * _slope_of_binom_by_n(n, k, out),
+        lambda n, k, out, dk: dk * _slope_of_binom_by_k(n, k, out),
     ],
 )  # fmt: skip
 

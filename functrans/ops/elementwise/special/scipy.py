@@ -126,7 +126,8 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
     converted = list(operands)
     for i in counts:
         with np.errstate(invalid="ignore"):
-            converted[i] = np.asarray(operands[i]).astype(np.int64)
+            # SciPy's wrap around beyond 32 bits
+            converted[i] = np.asarray(operands[i]).astype(np.int32)
         if not np.array_equal(converted[i], operands[i]):
             return ufunc(*operands)
     return np.asarray(ufunc(*converted)).astype(np.result_type(*operands))[()]
