@@ -65,16 +65,14 @@ def axes_in_order(axes: Any, ndim: int) -> tuple[int, ...]:
     return tuple(range(ndim)) if axes is None else normalize_axis_tuple(axes, ndim)
 
 
-def footprint_axes(
-    axes: tuple[int, ...], ndim: int, *settings: Sequence[Any]
-) -> tuple[tuple[int, ...], ...]:
+def footprint_axes(axes: tuple[int, ...], ndim: int, *settings: list[Any]) -> tuple[Any, ...]:
     """The axes of a footprint, and settings for each of them.
 
     They are in ascending order, as in SciPy, and the settings are in the order of ``axes``, unless
     these are all axes.
     """
     order = sorted(range(len(axes)), key=axes.__getitem__) if len(axes) < ndim else range(ndim)
-    return tuple(sorted(axes)), *(tuple(given[n] for n in order) for given in settings)
+    return tuple(sorted(axes)), *([given[n] for n in order] for given in settings)
 
 
 def result_dtype(output: Any, *operands: Any) -> Any:
