@@ -176,7 +176,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
         added = filled(positions.shape, 1, INDEX)
     else:
-        added = astype(array(weights), np.float64)
+        added = array(weights)
+        if added.dtype.kind == "c":
+            raise TypeError(
+                f"Cannot cast array data from {added.dtype!r} to dtype('float64') according to the "
+                "rule 'safe': the weights of bincount are real"
+            )
+        added = astype(added, np.float64)
     if value is None and positions.dtype.kind == "i":
         positions = astype(positions, np.uint64)  # below 0 is out of bounds, and not from the end
     counts = filled((size + (length is not None),), 0, added.dtype)

@@ -155,7 +155,7 @@ def cond(x: Any, p: Any = None) -> Any:
     singular = equal(sign, 0)
     whole = select(on_rows(on_rows(singular)), identity(x.shape[-1], x.dtype), x)
     both = _matrix_norm(x, p, axes, False) * _matrix_norm(ops.inv(whole), p, axes, False)
-    return select(singular, np.inf, both)
+    return select(singular | (isnan(both) & ~any(isnan(x), axes)), np.inf, both)
 
 
 @answers(np.linalg.matrix_rank)

@@ -18,7 +18,7 @@ from functrans.ir.on_device import callers, holds_device
 from functrans.ir.types import is_complex
 from functrans.lazily import Lazy, lazy
 from functrans.numpy import fft as numpy_fft
-from functrans.numpy.arrays import array, axis_of
+from functrans.numpy.arrays import array, astype, axis_of, inexact
 from functrans.numpy.fft import (
     extents_and_axes,
     fftfreq,
@@ -163,7 +163,9 @@ def _trigonometric(
     x: Any, kind: str, type: int, n: Any, axis: int, norm: Any, inverse: bool, orthogonalize: Any
 ) -> Any:
     """Apply SciPy's normalisation factors before and after an unnormalised transform."""
-    x = array(x)
+    x = inexact(x)
+    if x.dtype == np.float16:
+        x = astype(x, np.float32)
     if is_complex(x.dtype):
         # SciPy ignores `orthogonalize` here, and derivatives have to agree with its values
         parts = (

@@ -58,6 +58,7 @@ FACTORS = [
     case("l.cho_solve(l.cho_factor(a), b)", definite, columns),
     case("l.cho_solve(l.cho_factor(a, True), b)", definite, v),
     case("l.cho_solve((l.cholesky(a), False), b)", definites, w),
+    case("l.cho_solve((l.cholesky(a), np.array([False, False])), b)", definites, w),
     *[
         case(call, x)
         for call in ("l.lu(a)", "l.lu(a, permute_l=True)", "l.lu(a, p_indices=True)",

@@ -73,3 +73,13 @@ def test_scipys_names_on_traced_values(name):
     x = X if name in ("rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn") else Z
     close(jit(lambda x: scipys(x))(x), scipys(x))
     close(jit(lambda x: getattr(scipy.fft, name)(x))(x), scipys(x))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_, np.float16])
+def test_transforms_by_cosines_of_small_numbers(dtype):
+    x = (np.arange(6).reshape(2, 3) % 4).astype(dtype)
+    for kind in (1, 2, 3):
+        expected = scipy.fft.dctn(x, kind, norm="ortho")
+        found = jit(lambda x, kind=kind: ffft.dctn(x, kind, norm="ortho"))(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -261,6 +261,8 @@ def test_keywords():
         grad(lambda a: linalg.eigvalsh(a, subset_by_value=(0, 1)).sum())(definite)
     with pytest.raises(UnsupportedNumPyError, match="whose rank is not known"):
         jit(linalg.orth)(tall)
+    with pytest.raises(TypeError, match="Only real arrays"):
+        jit(lambda d: linalg.eigh_tridiagonal(d * 1j, d[1:]))(columns[:, 0])
     with pytest.raises(AttributeError, match="no 'choleski'"):
         _ = linalg.choleski
     np.testing.assert_array_equal(linalg.hilbert(2), scipy.linalg.hilbert(2))

@@ -12,7 +12,13 @@ import numpy as np
 
 from functrans.numpy.arrays import inexact
 from functrans.numpy.joining import concatenate
-from functrans.scipy.interpolate.piecewise import PPoly, check_increasing, data_of, hermite
+from functrans.scipy.interpolate.piecewise import (
+    PPoly,
+    check_periodic,
+    check_real,
+    data_of,
+    hermite,
+)
 
 
 class CubicSpline(PPoly):
@@ -62,6 +68,7 @@ def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
     h = np.diff(x)
     secant = np.diff(values, axis=0) / h[:, None]
     if isinstance(bc_type, str) and bc_type == "periodic":
+        check_periodic(y)
         return _periodic(n, h, secant).reshape(n, *tail)
     ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     if len(ends) != 2:
@@ -184,6 +191,7 @@ class PchipInterpolator(PPoly):
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
         x, values, axis = data_of(x, y, axis)
+        check_real(values, "PchipInterpolator")
         slopes = _monotone_slopes(x, values)
         super().__init__(*hermite(x, values, slopes, axis, extrapolate))
 
@@ -236,9 +244,10 @@ class Akima1DInterpolator(PPoly):
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
         x, values, axis = data_of(x, y, axis)
-        check_increasing(x)
+        check_real(values, "Akima1DInterpolator")
         slopes = _akima_slopes(x, values, method)
-        super().__init__(*hermite(x, values, slopes, axis, bool(extrapolate)))
+        extrapolate = False if extrapolate is None else extrapolate
+        super().__init__(*hermite(x, values, slopes, axis, extrapolate))
 
 
 def _akima_slopes(x: Any, y: Any, method: str) -> Any:

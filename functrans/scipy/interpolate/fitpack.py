@@ -72,7 +72,8 @@ class UnivariateSpline:
 
     def derivative(self, n: int = 1) -> UnivariateSpline:
         """The derivative, as a spline."""
-        return UnivariateSpline._of(self._spline.derivative(n), self._ext)
+        constant = self._ext in (3, "const")  # whose derivative is 0
+        return UnivariateSpline._of(self._spline.derivative(n), 1 if constant else self._ext)
 
     def antiderivative(self, n: int = 1) -> UnivariateSpline:
         """An integral, as a spline."""

@@ -113,7 +113,10 @@ class interp1d:
         if self._degree is not None:
             return make_interp_spline(self.x, self.y, self._degree)(t)
         if self.kind in ("previous", "zero"):
-            return rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
+            value = rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
+            if self.kind == "zero":  # a spline of SciPy's, which is NaN where the place is
+                value = np.where(np.isnan(t).reshape(-1, *tail), np.nan, value)
+            return value
         if self.kind == "next":
             return rows(np.clip(np.searchsorted(self.x, t, side="left"), 0, last))
         if self.kind in ("nearest", "nearest-up"):
@@ -131,7 +134,8 @@ class RegularGridInterpolator:
 
     Parameters
     ----------
-    points : tuple of arrays of shape (m_i,), increasing
+    points : tuple of arrays of shape (m_i,)
+        Increasing; also decreasing, if they are not traced.
     values : array of shape (m_1, ..., m_n, ...)
     method : {"linear", "nearest", "slinear", "cubic", "quintic", "pchip"}
     bounds_error : bool
@@ -158,8 +162,8 @@ class RegularGridInterpolator:
         bounds_error: bool = True,
         fill_value: Any = np.nan,
     ) -> None:
-        self.grid = tuple(inexact(p) for p in points)
         self.values = inexact(values)
+        self.grid = tuple(self._increasing(i, inexact(p)) for i, p in enumerate(points))
         self.method = method
         if method not in ("linear", "nearest", "pchip", *_GRID_DEGREES):
             raise ValueError(f"Method '{method}' is not defined")
@@ -172,18 +176,27 @@ class RegularGridInterpolator:
                 )
         self._raises, self._fill = bounds_error, fill_value
 
+    def _increasing(self, i: int, axis: Any) -> Any:
+        """Coordinates of the grid, which are reversed with the values if they decrease."""
+        plain = known(axis)
+        if plain is None or plain.size < 2 or plain[0] < plain[-1]:
+            return axis
+        self.values = np.flip(self.values, i)
+        return np.flip(axis)
+
     def __call__(self, xi: Any, method: str | None = None) -> Any:
         """The values at points of shape (..., n), or at a tuple of n arrays that broadcast."""
+        dimensions = len(self.grid)
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*map(inexact, xi)), axis=-1)
-        xi = inexact(xi)
-        dimensions = len(self.grid)
+        elif (xi := inexact(xi)).ndim == 1:
+            xi = xi.reshape(-1, dimensions)
         if xi.shape[-1] != dimensions:
             raise ValueError(
                 f"The requested sample points xi have dimension {xi.shape[-1]} but this "
                 f"RegularGridInterpolator has dimension {dimensions}"
             )
-        shape = xi.shape[:-1] or (1,)
+        shape = xi.shape[:-1]
         places = xi.reshape(-1, dimensions)
         outside = np.zeros(places.shape[0], bool)
         lower, fractions = [], []
@@ -211,7 +224,9 @@ class RegularGridInterpolator:
             value = self._between(lower, fractions, tail, method)
         if self._fill is not None:
             value = np.where(outside.reshape(-1, *tail), self._fill, value)
-        return value.reshape(*shape, *self.values.shape[dimensions:])
+        unknown = np.any(np.isnan(places), axis=-1)
+        value = np.where(unknown.reshape(-1, *tail), np.nan, value)
+        return value.reshape((*shape, *self.values.shape[dimensions:]))
 
     def _monotone(self, place: Any) -> Any:
         """The value at one point, by a `PchipInterpolator` along each axis in turn."""

@@ -151,6 +151,21 @@ def check_increasing(x: Any) -> None:
         raise ValueError("`x` must be strictly increasing sequence.")
 
 
+def check_periodic(y: Any) -> None:
+    """Raise if the ends of periodic data are known to differ."""
+    plain = known(y)
+    if plain is not None and not np.allclose(plain[0], plain[-1], rtol=1e-15, atol=1e-15):
+        raise ValueError("The first and last `y` point must be identical if they are periodic.")
+
+
+def check_real(y: Any, name: str) -> None:
+    """Raise if values that are compared with each other are complex."""
+    if y.dtype.kind == "c":
+        raise ValueError(
+            f"`{name}` only works with real values for `y`: interpolate y.real and y.imag"
+        )
+
+
 def data_of(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     """Abscissas, and the data with the interpolation axis moved to the front."""
     x, y = inexact(x), inexact(y)

@@ -116,6 +116,11 @@ class RBFInterpolator:
         self.degree = max(least, 0) if degree is None else int(degree)
         self.kernel, self.epsilon, self.smoothing = kernel, epsilon, smoothing
         self.powers = _powers(self.y.shape[1], self.degree)
+        if len(self.powers) > self.y.shape[0]:
+            raise ValueError(
+                f"At least {len(self.powers)} data points are required when `degree` is "
+                f"{self.degree} and the number of dimensions is {self.y.shape[1]}."
+            )
         self._weights = self._solved()
 
     def _solved(self) -> Any:

@@ -13,7 +13,7 @@ from functrans.numpy.arrays import array, axis_of, inexact
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
-from functrans.scipy.interpolate.piecewise import data_of, placed
+from functrans.scipy.interpolate.piecewise import check_periodic, data_of, placed
 
 SMOOTHING = "use make_smoothing_spline(x, y, lam=...), or s=0 for a spline through the points"
 
@@ -187,6 +187,8 @@ def make_interp_spline(
     ends = (ends, ends) if isinstance(ends, str) else ends
     left, right = (_conditions(end, y.shape[1:]) for end in ends)
     periodic = bc_type == "periodic"
+    if periodic:
+        check_periodic(y)
     if t is not None:
         t = inexact(t)
     elif periodic:
@@ -211,7 +213,8 @@ def make_interp_spline(
         rows += [(basis(x[0], order) - basis(x[-1], order))[None] for order in orders]
         values.append(np.zeros((k - 1, values[0].shape[1])))
     c = np.linalg.solve(concatenate(rows), concatenate(values)).reshape(size, *y.shape[1:])
-    return _with_axis(BSpline(t, c, k, "periodic" if periodic else True), axis)
+    # as in SciPy, polygons are continued along their last intervals
+    return _with_axis(BSpline(t, c, k, "periodic" if periodic and k > 1 else True), axis)
 
 
 def _with_axis(spline: BSpline, axis: int) -> BSpline:

@@ -84,7 +84,7 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
     x, right = inexact(factor), inexact(b)
     is_vector = right.ndim == 1
     columns = expand_axes(right, (1,)) if is_vector else right
-    lower = bool(lower)
+    lower = bool(np.all(lower))  # SciPy's cho_factor returns one for each matrix of a stack
     half = ops.solve_triangular(x if lower else conj(x), columns, int(not lower), lower)
     whole = ops.solve_triangular(conj(x) if lower else x, half, int(lower), lower)
     return whole[..., 0] if is_vector else whole

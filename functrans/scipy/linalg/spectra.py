@@ -224,6 +224,8 @@ def eigh_tridiagonal(
         As in SciPy; ``select='v'`` (eigenvalues in an interval) is not supported.
     """
     diagonal, beside = inexact(d), inexact(e)
+    if "c" in (diagonal.dtype.kind, beside.dtype.kind):
+        raise TypeError("Only real arrays currently supported")
     whole = fnp.diag(diagonal) + fnp.diag(beside, -1)
     values, vectors = eigh_p(triangle(whole, lower=True), lower=True)
     index, by_value = _selection(select, select_range)

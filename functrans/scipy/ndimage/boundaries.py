@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrans.numpy.arrays import astype
 from functrans.numpy.define import refuse
@@ -30,6 +31,11 @@ def check_mode(mode: Any) -> None:
         raise RuntimeError("boundary mode not supported")
 
 
+def check_constant(cval: Any, x: Any) -> None:
+    if np.iscomplexobj(cval) and x.dtype.kind != "c":
+        raise TypeError("cval must be real where the input is")
+
+
 def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cval: Any) -> Any:
     """Pad an array according to a boundary mode; a negative width adds nothing."""
     for axis, (pair, mode) in enumerate(zip(widths, modes, strict=True)):
@@ -39,6 +45,7 @@ def extended(x: Any, widths: Sequence[tuple[int, int]], modes: Sequence[str], cv
         if own[axis] == (0, 0):
             continue
         name = _NUMPYS[mode]
+        check_constant(cval, x)
         x = pad(x, own, name, **({"constant_values": cval} if name == "constant" else {}))
     return x
 
@@ -53,13 +60,34 @@ def per_axis(given: Any, count: int, name: str) -> list[Any]:
     return found
 
 
-def result_dtype(output: Any, x: Any) -> Any:
-    """The dtype of a result: that of the array, or the one given by ``output``."""
-    if output is None:
-        return x.dtype
+def axes_in_order(axes: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a filter in the order given, which is that of its sizes; all axes for None."""
+    return tuple(range(ndim)) if axes is None else normalize_axis_tuple(axes, ndim)
+
+
+def footprint_axes(axes: tuple[int, ...], ndim: int, *settings: list[Any]) -> tuple[Any, ...]:
+    """The axes of a footprint, and settings for each of them.
+
+    They are in ascending order, as in SciPy, and the settings are in the order of ``axes``, unless
+    these are all axes.
+    """
+    order = sorted(range(len(axes)), key=axes.__getitem__) if len(axes) < ndim else range(ndim)
+    return tuple(sorted(axes)), *([given[n] for n in order] for given in settings)
+
+
+def result_dtype(output: Any, *operands: Any) -> Any:
+    """The dtype of a result: that of the first operand, or the one given by ``output``.
+
+    It is complex if any operand is; a name of another dtype is refused then, as in SciPy.
+    """
     if isinstance(output, (np.ndarray, Tracer)):
         refuse("an array as output=", "use what is returned")
-    return np.dtype(output)
+    dtype = operands[0].dtype if output is None else np.dtype(output)
+    if dtype.kind == "c" or all(x.dtype.kind != "c" for x in operands):
+        return dtype
+    if isinstance(output, str):
+        raise RuntimeError("output must have complex dtype")
+    return np.promote_types(dtype, np.complex64)
 
 
 def in_doubles(x: Any) -> Any:
@@ -68,7 +96,9 @@ def in_doubles(x: Any) -> Any:
 
 
 def delivered(x: Any, dtype: Any) -> Any:
-    """Convert a result to its dtype; negative numbers wrap around if it is unsigned."""
+    """Convert a result to its dtype by truncation; negative numbers wrap around if unsigned."""
+    if dtype == np.bool_ and x.dtype.kind == "f":
+        x = np.trunc(x)  # as for integers: fractions are False
     if dtype == np.uint32 and x.dtype.kind == "f":
         x = astype(x, np.int64)  # conversion of negative floats to unsigned is undefined
     return x if x.dtype == dtype else astype(x, dtype)

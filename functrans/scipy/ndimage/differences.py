@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axes_of, axis_of
+from functrans.numpy.arrays import array, axis_of
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import delivered, per_axis, result_dtype
+from functrans.scipy.ndimage.boundaries import axes_in_order, delivered, per_axis, result_dtype
 from functrans.scipy.ndimage.filters import correlate1d
 
 __all__ = ["generic_gradient_magnitude", "generic_laplace", "prewitt", "sobel"]
@@ -86,7 +86,7 @@ def generic_laplace(
     array([ 3.,  2., -5.])
     """
     x = array(input)
-    chosen = axes_of(axes, x.ndim)
+    chosen = axes_in_order(axes, x.ndim)
     modes = per_axis(mode, len(chosen), "mode")
     dtype = result_dtype(output, x)
     total = None
@@ -116,7 +116,7 @@ def generic_gradient_magnitude(
     np.float64(18.973666)
     """
     x = array(input)
-    chosen = axes_of(axes, x.ndim)
+    chosen = axes_in_order(axes, x.ndim)
     modes = per_axis(mode, len(chosen), "mode")
     dtype = result_dtype(output, x)
     parts = [

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axes_of, axis_of, common_dtype
+from functrans.numpy.arrays import array, axis_of, common_dtype
 from functrans.ops.arrays.structural import astype
 from functrans.ops.convolution.convolution import convolve as contracted
 from functrans.ops.convolution.windows import Window
+from functrans.ops.elementwise.complex_numbers import conj
 from functrans.ops.indexing.views import flip, unlinked
 from functrans.scipy.define import answers
 from functrans.scipy.ndimage.boundaries import (
+    axes_in_order,
     delivered,
     extended,
+    footprint_axes,
     in_doubles,
     per_axis,
     result_dtype,
@@ -55,10 +58,9 @@ def _correlated(
 def _filtered(
     input: Any, weights: Any, axes: Axes, output: Any, modes: Any, cval: Any, origins: Any
 ) -> Any:
-    x = array(input)
-    dtype = result_dtype(output, x)
+    x, weights = array(input), array(weights)
+    dtype = result_dtype(output, x, weights)
     numbers = in_doubles(x)
-    weights = array(weights)
     weights = astype(weights, common_dtype(numbers) if weights.dtype.kind != "c" else weights.dtype)
     return delivered(_correlated(numbers, weights, axes, modes, cval, origins), dtype)
 
@@ -68,7 +70,7 @@ def correlate1d(
     input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect",
     cval: Any = 0.0, origin: int = 0,
 ) -> Any:  # fmt: skip
-    """Correlate an array with weights along an axis.
+    """Correlate an array with weights, or their conjugates, along an axis.
 
     Parameters
     ----------
@@ -100,7 +102,8 @@ def correlate1d(
     x, weights = array(input), array(weights)
     if weights.ndim != 1 or weights.size < 1:
         raise RuntimeError("no filter weights given")
-    return _filtered(x, weights, (axis_of(axis, x.ndim),), output, [mode], cval, [origin])
+    along = (axis_of(axis, x.ndim),)
+    return _filtered(x, conj(weights), along, output, [mode], cval, [origin])
 
 
 @answers("scipy.ndimage:convolve1d")
@@ -119,7 +122,7 @@ def convolve1d(
     array([1., 3., 2.])
     """
     weights = array(weights)
-    turned = unlinked(flip(weights))
+    turned = conj(unlinked(flip(weights)))
     return correlate1d(input, turned, axis, output, mode, cval, _turned(origin, weights.size))
 
 
@@ -159,12 +162,24 @@ def correlate(
     array([[0., 0.],
            [0., 0.]])
     """
-    x, weights = array(input), array(weights)
-    chosen = axes_of(axes, x.ndim)
-    if weights.ndim != len(chosen):
-        raise RuntimeError(f"weights.ndim ({weights.ndim}) must match len(axes) ({len(chosen)}).")
-    origins = per_axis(origin, len(chosen), "origin")
-    modes = per_axis(mode, len(chosen), "mode")
+    return _over_footprint(input, conj(array(weights)), output, mode, cval, origin, axes)
+
+
+def _over_footprint(
+    input: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any,
+    convolution: bool = False,
+) -> Any:  # fmt: skip
+    """The weighted sums of neighbours, or the sums with reversed weights of a convolution."""
+    x = array(input)
+    chosen = axes_in_order(axes, x.ndim)
+    count = len(chosen)
+    if weights.ndim != count:
+        raise RuntimeError(f"weights.ndim ({weights.ndim}) must match len(axes) ({count}).")
+    origins, modes = per_axis(origin, count, "origin"), per_axis(mode, count, "mode")
+    chosen, origins, modes = footprint_axes(chosen, x.ndim, origins, modes)
+    if convolution:
+        origins = [_turned(*one) for one in zip(origins, weights.shape, strict=True)]
+        weights = unlinked(flip(weights))
     return _filtered(x, weights, chosen, output, modes, cval, origins)
 
 
@@ -184,12 +199,7 @@ def convolve(
     array([[2., 1.],
            [1., 1.]])
     """
-    weights = array(weights)
-    origins = [
-        _turned(one, taps)
-        for one, taps in zip(per_axis(origin, weights.ndim, "origin"), weights.shape, strict=True)
-    ]
-    return correlate(input, unlinked(flip(weights)), output, mode, cval, origins, axes=axes)
+    return _over_footprint(input, array(weights), output, mode, cval, origin, axes, True)
 
 
 # -- means -----------------------------------------------------------------------------------------
@@ -259,7 +269,7 @@ def uniform_filter(
     np.float64(4.0)
     """
     x = array(input)
-    chosen = axes_of(axes, x.ndim)
+    chosen = axes_in_order(axes, x.ndim)
     count = len(chosen)
     sizes, modes = per_axis(size, count, "size"), per_axis(mode, count, "mode")
     origins = per_axis(origin, count, "origin")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.numpy.arrays import array, axes_of
+from functrans.numpy.arrays import array
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import per_axis
+from functrans.scipy.ndimage.boundaries import axes_in_order, per_axis
 from functrans.scipy.ndimage.filters import convolve1d, one_after_another
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -116,7 +116,7 @@ def gaussian_filter(
     True
     """
     x = array(input)
-    chosen = axes_of(axes, x.ndim)
+    chosen = axes_in_order(axes, x.ndim)
     count = len(chosen)
     sigmas, orders = per_axis(sigma, count, "sigma"), per_axis(order, count, "order")
     modes, radii = per_axis(mode, count, "mode"), per_axis(radius, count, "radius")

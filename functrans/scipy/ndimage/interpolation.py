@@ -17,8 +17,19 @@ from functrans.ops.indexing.gather import gather
 from functrans.ops.indexing.views import unlinked
 from functrans.ops.linalg.products import matmul
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import check_mode, extended, per_axis, result_dtype
-from functrans.scipy.ndimage.splines import check_order, coefficients, spline_weights
+from functrans.scipy.ndimage.boundaries import (
+    check_constant,
+    check_mode,
+    extended,
+    per_axis,
+    result_dtype,
+)
+from functrans.scipy.ndimage.splines import (
+    check_order,
+    coefficients,
+    doubles,
+    spline_weights,
+)
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -121,8 +132,9 @@ def _interpolated(
     check_order(order)
     check_mode(mode)
     image = array(input)
+    check_constant(cval, image)
     dtype = result_dtype(output, image)
-    x = image if image.dtype.kind == "c" else astype(image, np.float64)
+    x = doubles(image)
     count = len(coordinates)
     if any(n == 0 for n in x.shape[:count]):
         raise ShapeError(f"an image of shape {x.shape} has no elements to interpolate between")
@@ -197,9 +209,9 @@ class _Taps:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
-    """Convert a result to its dtype; integers are rounded and clipped."""
-    if x.dtype == dtype:
-        return x
+    """Convert a result to its dtype; integers are rounded and clipped, bools truncated."""
+    if dtype == np.bool_:
+        x = np.trunc(x)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         x = np.trunc(x + np.copysign(0.5, x))
@@ -385,7 +397,7 @@ def zoom(
     coordinates = []
     for at, size, places in zip(_grid(shape), x.shape, shape, strict=True):
         if grid_mode:
-            coordinates.append((at + 0.5) * (size / places) - 0.5)
+            coordinates.append((at + 0.5) * (size / max(places, 1)) - 0.5)
         else:
             coordinates.append(at * ((size - 1) / (places - 1) if places > 1 else 1.0))
     return _interpolated(x, coordinates, output, order, mode, cval, prefilter)

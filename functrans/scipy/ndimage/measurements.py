@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.numpy.arrays import array, astype
+from functrans.numpy.arrays import array
 from functrans.numpy.counting import bincount
 from functrans.numpy.reductions import sum
 from functrans.numpy.shapes import broadcast_to
@@ -39,7 +39,7 @@ def _counts_and_sums(input: Any, labels: Any, index: Any) -> tuple[Any, Any]:
     found, places = np.unique(labels, return_inverse=True)
     at = np.minimum(np.searchsorted(found, index), found.size - 1)
     known = found[at] == index
-    sums = bincount(places, weights=astype(elements, np.float64))
+    sums = bincount(places, weights=elements)
     return np.where(known, np.bincount(places)[at], 0), select(known, sums[at], 0.0)
 
 

@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, axes_of, axis_of
+from functrans.numpy.arrays import array, axis_of
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.convolution.windows import Window, windows_of
 from functrans.ops.reductions.reduce import reduce_max, reduce_min
 from functrans.scipy.define import answers
-from functrans.scipy.ndimage.boundaries import delivered, extended, per_axis, result_dtype
+from functrans.scipy.ndimage.boundaries import (
+    axes_in_order,
+    delivered,
+    extended,
+    footprint_axes,
+    in_doubles,
+    per_axis,
+    result_dtype,
+)
+from functrans.trace.tracer import Tracer
 
 __all__ = [
     "maximum_filter", "maximum_filter1d", "median_filter", "minimum_filter", "minimum_filter1d",
@@ -19,21 +28,31 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _around(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any) -> Any:
-    """The neighbourhood of each element, along an additional last axis."""
-    chosen = axes_of(axes, x.ndim)
+def _around(
+    x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any, *,
+    separable: bool = False,
+) -> Any:  # fmt: skip
+    """The neighbourhood of each element, along an additional last axis.
+
+    The sizes of a box are in the order of ``axes`` if the filter is ``separable``, otherwise in
+    ascending order, as in SciPy.
+    """
+    if x.dtype.kind == "c":
+        raise TypeError("Complex type not supported")
+    chosen = axes_in_order(axes, x.ndim)
     count = len(chosen)
-    if footprint is None:
-        if size is None:
-            raise RuntimeError("no footprint provided")
-        sizes = [int(n) for n in per_axis(size, count, "size")]
-        taken = None
-    else:
+    if footprint is not None:
         taken = np.asarray(footprint, bool)
-        if taken.ndim != count:
-            raise RuntimeError("footprint array has incorrect shape.")
-        sizes = list(taken.shape)
+    elif size is not None:
+        taken = np.ones([int(n) for n in per_axis(size, count, "size")], bool)
+    else:
+        raise RuntimeError("no footprint provided")
+    if taken.ndim != count:
+        raise RuntimeError("footprint array has incorrect shape.")
+    sizes = taken.shape
     origins, modes = per_axis(origin, count, "origin"), per_axis(mode, count, "mode")
+    if not (separable and taken.all()):
+        chosen, origins, modes = footprint_axes(chosen, x.ndim, origins, modes)
     widths, full = [(0, 0)] * x.ndim, ["nearest"] * x.ndim
     for axis, taps, start, one in zip(chosen, sizes, origins, modes, strict=True):
         before = taps // 2 + start
@@ -43,13 +62,19 @@ def _around(x: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any
     windows = tuple(Window(x.shape[axis], taps) for axis, taps in zip(chosen, sizes, strict=True))
     seen = windows_of(extended(x, widths, full, cval), axes=chosen, windows=windows)
     seen = reshape(seen, shape=(*x.shape, int(np.prod(sizes, dtype=int))))
-    return seen if taken is None or taken.all() else seen[..., np.flatnonzero(taken)]
+    return seen if taken.all() else seen[..., np.flatnonzero(taken)]
 
 
-def _extreme(reduce: Any, input: Any, output: Any, *around: Any) -> Any:
+def _extreme(
+    reduce: Any, input: Any, size: Any, footprint: Any, output: Any, mode: Any, cval: Any,
+    origin: Any, axes: Any,
+) -> Any:  # fmt: skip
     x = array(input)
     dtype = result_dtype(output, x)
-    return delivered(reduce(_around(x, *around), axes=(x.ndim,)), dtype)
+    if isinstance(cval, Tracer) or cval != 0:
+        x = in_doubles(x)  # the constant need not be a number of an integer dtype
+    seen = _around(x, size, footprint, mode, cval, origin, axes, separable=True)
+    return delivered(reduce(seen, axes=(x.ndim,)), dtype)
 
 
 @answers("scipy.ndimage:maximum_filter")
@@ -90,7 +115,7 @@ def maximum_filter(
     >>> grad(lambda x: ndimage.maximum_filter(x, 3).sum())(np.array([1.0, 5.0, 2.0, 3.0]))
     array([0., 3., 0., 1.])
     """
-    return _extreme(reduce_max, input, output, size, footprint, mode, cval, origin, axes)
+    return _extreme(reduce_max, input, size, footprint, output, mode, cval, origin, axes)
 
 
 @answers("scipy.ndimage:minimum_filter")
@@ -108,7 +133,7 @@ def minimum_filter(
     >>> jit(lambda x: ndimage.minimum_filter(x, 3))(np.array([1.0, 5.0, 2.0, 3.0]))
     array([1., 1., 2., 2.])
     """
-    return _extreme(reduce_min, input, output, size, footprint, mode, cval, origin, axes)
+    return _extreme(reduce_min, input, size, footprint, output, mode, cval, origin, axes)
 
 
 @answers("scipy.ndimage:maximum_filter1d")
@@ -127,7 +152,7 @@ def maximum_filter1d(
     array([5., 5., 5., 3.])
     """
     own = (axis_of(axis, array(input).ndim),)
-    return _extreme(reduce_max, input, output, size, None, mode, cval, origin, own)
+    return _extreme(reduce_max, input, size, None, output, mode, cval, origin, own)
 
 
 @answers("scipy.ndimage:minimum_filter1d")
@@ -146,7 +171,7 @@ def minimum_filter1d(
     array([1., 1., 2., 2.])
     """
     own = (axis_of(axis, array(input).ndim),)
-    return _extreme(reduce_min, input, output, size, None, mode, cval, origin, own)
+    return _extreme(reduce_min, input, size, None, output, mode, cval, origin, own)
 
 
 @answers("scipy.ndimage:rank_filter")

@@ -95,6 +95,11 @@ def _filtered(rows: Any, pole: float, ends: str) -> Any:
     return (1 - pole) / (1 + pole) * both
 
 
+def doubles(x: Any) -> Any:
+    """Convert to the dtype in which splines are computed."""
+    return astype(x, np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
 def check_order(order: int, least: int = 0) -> None:
     if not least <= order <= LARGEST_ORDER:
         raise RuntimeError("spline order not supported")
@@ -132,7 +137,7 @@ def spline_filter1d(
     check_mode(mode)
     x = array(input)
     dtype = result_dtype(output, x)
-    return delivered(coefficients(astype(x, np.float64), axis_of(axis, x.ndim), order, mode), dtype)
+    return delivered(coefficients(doubles(x), axis_of(axis, x.ndim), order, mode), dtype)
 
 
 @answers("scipy.ndimage:spline_filter")
@@ -153,7 +158,7 @@ def spline_filter(
     check_mode(mode)
     x = array(input)
     dtype = result_dtype(output, x)
-    x = astype(x, np.float64)
+    x = doubles(x)
     for axis in range(x.ndim):
         x = coefficients(x, axis, order, mode)
     return delivered(x, dtype)

@@ -215,6 +215,23 @@ def test_pseudo_inverses_within_a_rank(shape, rank):
     check_grads(solution, (left, right, b), order=2, max_elements=3)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-140, 1e140, 1e300])
+@pytest.mark.parametrize("turn", [1.0, 1.0 + 0.5j])
+def test_compiled_eigenvalues_of_small_and_large_matrices(size, turn):
+    a = np.array([[1.0, 2.0, 0.3], [-3.0, 0.4, 0.1], [0.2, 0.5, 0.6]]) * turn * size
+    values, vectors = jit(np.linalg.eig)(a)
+    ours, numpys = (np.sort_complex(w / size) for w in (values, np.linalg.eigvals(a)))
+    np.testing.assert_allclose(ours, numpys, rtol=1e-13)
+    np.testing.assert_allclose(jit(np.linalg.eigvals)(a), values, rtol=1e-13)
+    np.testing.assert_allclose(a @ vectors / size, vectors * (values / size), atol=1e-14)
+
+
+def test_conditions_of_norms_that_overflow_are_infinite():
+    a = np.array([[1e200, 0.0], [0.0, 2e200]])
+    assert jit(lambda a: np.linalg.cond(a, "fro"))(a) == np.linalg.cond(a, "fro") == np.inf
+    assert np.isnan(jit(lambda a: np.linalg.cond(a, "fro"))(a * np.nan))
+
+
 @pytest.mark.parametrize("p", [None, 1, 2, "fro", np.inf])
 def test_singular_matrices_have_an_infinite_condition(p):
     for a in (np.zeros((2, 2)), np.stack([np.eye(2), np.zeros((2, 2))])):

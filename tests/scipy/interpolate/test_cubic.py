@@ -101,6 +101,16 @@ def test_places_outside():
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("extrapolate", [None, True, "periodic"])
+def test_places_outside_of_akimas(extrapolate):
+    x, y, t = data(5)
+    expected = scipy.interpolate.Akima1DInterpolator(x, y, extrapolate=extrapolate)(t)
+    found = jit(
+        lambda y: interpolate.Akima1DInterpolator(x, y, extrapolate=extrapolate)(t)
+    )(y)  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_by_the_full_name():
     x, y, _ = data(5)
     spline = scipy.interpolate.CubicSpline(x, y[:, 0])
@@ -120,6 +130,13 @@ def test_what_is_refused():
         interpolate.CubicSpline([0.0, 0.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="bc_type=other is not allowed"):
         interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], np.ones(4), bc_type="other")
+    for make in (interpolate.PchipInterpolator, interpolate.Akima1DInterpolator):
+        with pytest.raises(ValueError, match="only works with real values"):
+            jit(lambda y, make=make: make(np.arange(4.0), y * 1j)(0.5))(np.ones(4))
+    with pytest.raises(ValueError, match="must be identical"):
+        interpolate.CubicSpline([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], bc_type="periodic")
+    with pytest.raises(ValueError, match="must be identical"):
+        interpolate.make_interp_spline([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], bc_type="periodic")
     with pytest.raises(ValueError, match="cannot be negative"):
         interpolate.CubicSpline([0.0, 1.0], [1.0, 2.0])(0.5, -1)
 

@@ -49,6 +49,41 @@ def test_grids(method, fill):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "pchip"])
+def test_grids_that_decrease(method):
+    grid, places = (GRID[0], GRID[1][::-1]), np.array([[0.3, 0.2], [2.2, 1.1], [3.0, 2.0]])
+    expected = scipy.interpolate.RegularGridInterpolator(grid, VALUES, method)(places)
+    found = jit(lambda v: interpolate.RegularGridInterpolator(grid, v, method)(places))(VALUES)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("fill", [np.nan, None, 0.5])
+def test_places_that_are_nan(fill):
+    places = np.array([[np.nan, 0.2], [2.2, np.nan], [-1.0, np.nan], [1.0, 0.7]])
+    for method in ("linear", "nearest"):
+        options = {"method": method, "bounds_error": False, "fill_value": fill}
+        expected = scipy.interpolate.interpn(GRID, VALUES, places, **options)
+        found = jit(lambda p, o=options: interpolate.interpn(GRID, VALUES, p, **o))(places)
+        np.testing.assert_allclose(found, expected)
+    expected = scipy.interpolate.interp1d(X, Y[:, 0], "zero")([1.0, np.nan])
+    found = jit(lambda y: interpolate.interp1d(X, y, "zero")(np.array([1.0, np.nan])))(Y[:, 0])
+    np.testing.assert_allclose(found, expected)
+
+
+def test_shapes_of_places():
+    line = scipy.interpolate.RegularGridInterpolator(GRID[:1], VALUES)
+    plane = scipy.interpolate.RegularGridInterpolator(GRID, VALUES)
+    along, flat = np.array([0.1, 2.3, 1.2]), np.array([0.1, 0.3, 1.2, 1.4])
+    found = jit(lambda v: (
+        interpolate.RegularGridInterpolator(GRID[:1], v)(along),
+        interpolate.RegularGridInterpolator(GRID, v)(flat),
+        interpolate.RegularGridInterpolator(GRID, v)((0.5, 0.7)),
+    ))(VALUES)  # fmt: skip
+    for one, expected in zip(found, (line(along), plane(flat), plane((0.5, 0.7))), strict=True):
+        assert one.shape == expected.shape
+        np.testing.assert_allclose(one, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["linear", "nearest"])
 def test_an_axis_with_one_point(method):
     grid, values = (np.array([1.0]), GRID[1]), VALUES[:1]

@@ -82,3 +82,8 @@ REFUSED = {
 def test_what_is_refused(words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
         jit(REFUSED[words])(POINTS)
+
+
+def test_too_few_points_for_a_degree():
+    with pytest.raises(ValueError, match="At least 6 data points are required"):
+        jit(lambda d: interpolate.RBFInterpolator(POINTS[:5], d, degree=2)(PLACES))(VALUES[:5])

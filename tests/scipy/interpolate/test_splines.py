@@ -65,6 +65,14 @@ def test_splines_of_fitpack(k):
     same(traced(lambda b: splint(0.5, b, tck))(9.0), splint(0.5, 9.0, tck))
 
 
+@pytest.mark.parametrize("ext", [0, 1, 3, "const"])
+def test_slopes_outside_of_splines_of_fitpack(ext):
+    make = scipy.interpolate.InterpolatedUnivariateSpline
+    expected = make(X, Y[:, 0], ext=ext).derivative()(PLACES)
+    own = interpolate.InterpolatedUnivariateSpline
+    same(traced(lambda y: own(X, y, ext=ext).derivative()(PLACES))(Y[:, 0]), expected)
+
+
 def test_smoothing():
     w = _rng.uniform(0.5, 2.0, 9)
     expected = scipy.interpolate.make_smoothing_spline(X, Y[:, 0], w, 0.3)(PLACES)

@@ -24,6 +24,10 @@ ints = rng.integers(-90, 90, (5, 6))
 bytes_ = rng.integers(0, 255, (5, 6)).astype(np.uint8)
 single = floats(5, 6).astype(np.float32)
 
+bools = m > 0
+z, taps = m + 1j * floats(5, 6), floats(2, 3) + 1j * floats(2, 3)
+cube = floats(3, 4, 5)
+
 FILTERS = ("reflect", "constant", "nearest", "mirror", "wrap", "grid-mirror", "grid-constant",
            "grid-wrap")  # fmt: skip
 
@@ -83,6 +87,27 @@ LINEAR = {
     "sobel-unsigned": (lambda s, x: s.sobel(x), (bytes_.astype(np.uint32),)),
     "generic_gradient_magnitude": (
         lambda s, x: s.generic_gradient_magnitude(x, s.sobel), (m,)),
+    **{
+        f"{name}-complex-{i}": (lambda s, x, w, name=name: getattr(s, name)(x, w), operands)
+        for name in ("correlate", "convolve", "correlate1d", "convolve1d")
+        for i, operands in enumerate([(z, taps), (m, taps), (ints, taps), (single, taps)])
+        for operands in [(operands[0], taps[0] if name.endswith("1d") else taps)]
+    },
+    **{
+        f"{name}-axes": (
+            lambda s, x, w, name=name: getattr(s, name)(x, w, axes=(2, 0), origin=(1, 0)),
+            (cube, floats(2, 3)))
+        for name in ("correlate", "convolve")
+    },
+    "uniform_filter-axes": (
+        lambda s, x: s.uniform_filter(x, (3, 2), axes=(2, 0), mode=("wrap", "nearest")), (cube,)),
+    "gaussian_filter-two-axes": (
+        lambda s, x: s.gaussian_filter(x, (1.0, 0.5), (0, 1), axes=(1, 0)), (m,)),
+    "gaussian_laplace-axes": (lambda s, x: s.gaussian_laplace(x, (1.0, 0.5), axes=(1, 0)), (m,)),
+    "uniform_filter-bools": (lambda s, x: s.uniform_filter(x, 3), (bools,)),
+    "correlate-bools": (lambda s, x: s.correlate1d(x, [0.6, -0.6, 1.0]), (bools,)),
+    "uniform_filter-complex-output": (
+        lambda s, x: s.uniform_filter(x, 3, output=np.float32), (z,)),
 }  # fmt: skip
 
 cross = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]])
@@ -105,6 +130,21 @@ RANKS = {
     "percentile_filter": (lambda s, x: s.percentile_filter(x, 30, 3), (m,)),
     "percentile_filter-negative": (lambda s, x: s.percentile_filter(x, -20, (3, 2)), (m,)),
     "median_filter-ints": (lambda s, x: s.median_filter(x, 3), (ints,)),
+    **{
+        f"{name}-{i}-axes": (
+            lambda s, x, name=name, more=more: getattr(s, name)(x, axes=(2, 0), **more), (cube,))
+        for name in ("maximum_filter", "median_filter")
+        for i, more in enumerate([
+            {"size": (3, 2), "origin": (0, -1)}, {"footprint": cross[:2], "origin": (-1, 0)},
+            {"footprint": np.ones((2, 3))},
+        ])
+    },
+    **{
+        f"{name}-bytes-{cval}": (
+            lambda s, x, name=name, cval=cval: getattr(s, name)(x, 3, mode="constant", cval=cval),
+            (bytes_,))
+        for name in ("maximum_filter", "minimum_filter1d") for cval in (-2.0, 1.5, 300.0)
+    },
 }  # fmt: skip
 
 # large, because SciPy's filter for `reflect` is wrong by about 0.43 ** (2 * size)
@@ -190,6 +230,12 @@ INTERPOLATION = {
     "spline_filter": (lambda s, x: s.spline_filter(x, 2), (image,)),
     "spline_filter-bytes": (lambda s, x: s.spline_filter(x), (bytes_,)),
     "spline_filter-short": (lambda s, x: s.spline_filter(x, 4), (floats(1, 2),)),
+    "spline_filter-complex": (lambda s, x: s.spline_filter(x), (z,)),
+    "spline_filter1d-complex": (lambda s, x: s.spline_filter1d(x, axis=0), (z,)),
+    "map_coordinates-complex-output": (
+        lambda s, x: s.map_coordinates(x, places, np.float32, mode="mirror"), (z,)),
+    "shift-bools": (lambda s, x: s.shift(x, 0.3, order=1), (bools,)),
+    "zoom-to-nothing": (lambda s, x: s.zoom(x, (0.1, 2), grid_mode=True), (m,)),
 }  # fmt: skip
 
 CASES = LINEAR | RANKS | INTERPOLATION
@@ -275,6 +321,11 @@ def test_a_shift_is_found_by_its_derivative():
         (lambda x: ndimage.map_coordinates(x, x), RuntimeError, "invalid shape for coordinate"),
         (lambda x: ndimage.map_coordinates(x, x[:2], order=6), RuntimeError, "order not supported"),
         (lambda x: ndimage.label(x), TracerConversionError, "plain"),
+        (lambda x: ndimage.median_filter(x * 1j, 3), TypeError, "Complex type not supported"),
+        (lambda x: ndimage.maximum_filter(x * 1j, 3), TypeError, "Complex type not supported"),
+        (lambda x: ndimage.uniform_filter(x * 1j, output="f8"), RuntimeError, "complex dtype"),
+        (lambda x: ndimage.uniform_filter(x, mode="constant", cval=1j), TypeError, "cval must be"),
+        (lambda x: ndimage.shift(x, 1.5, cval=1j), TypeError, "cval must be real"),
     ],
 )
 def test_what_is_refused(call, kind, words):

@@ -44,3 +44,9 @@ def test_an_alias_of_scipys():
 def test_traced_labels_are_refused():
     with pytest.raises(UnsupportedNumPyError, match="label it outside"):
         jit(lambda x, k: scipys.sum_labels(x, k, [1, 2]))(IMAGE, LABELS)
+
+
+def test_sums_of_several_labels_of_complex_images_are_refused():
+    for name in ("sum_labels", "mean", "variance", "center_of_mass"):
+        with pytest.raises(TypeError, match="weights of bincount are real"):
+            jit(lambda x, name=name: getattr(scipys, name)(x * 1j, LABELS, [1, 2]))(IMAGE)

@@ -15,18 +15,19 @@ from functrans.loop.failures import (
     SCHUR_NOT_FOUND,
 )
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.scalar import BOOL, Scalar, const, eq, maximum, minimum, where
+from functrans.loop.scalar import BOOL, Scalar, const, convert, eq, maximum, minimum, where
 from functrans.loop.statements import Buffer, Reduce, load, local
 from functrans.ops.linalg.compiled.by_columns import Copies, Element, Number, Parts
 from functrans.ops.linalg.compiled.decompositions import DOUBLE
 from functrans.ops.linalg.compiled.lapack import BLOCK, INT, Statements
+from functrans.ops.linalg.compiled.scaling import Scale
 
 
 class _Spectra(Copies):
     """Common statements of eigenvectors and Schur form."""
 
-    def _finite(self, a: Buffer, status: int) -> Statements:
-        """Copy the matrix, and fail if it has a non-finite element.
+    def _finite(self, a: Buffer, status: int, factor: Scalar | int = 1) -> Statements:
+        """Copy the matrix, multiplied by a factor, and fail if it has a non-finite element.
 
         Zeros are copied in that case, since LAPACK might not terminate.
         """
@@ -38,7 +39,8 @@ class _Spectra(Copies):
         loops = tuple((each, ZERO, as_index(n)) for each in (i, j))
 
         def element(i: Scalar, j: Scalar) -> Number:
-            return tuple(where(finite, part, 0) for part in self.element(i, j))
+            parts = self.element(i, j)
+            return tuple(where(finite, convert(part, a.dtype) * factor, 0) for part in parts)
 
         return (
             Reduce((finite,), ("and",), (all_good,), loops),
@@ -68,8 +70,23 @@ class Eigenvectors(_Spectra):
         super().__init__(given, results, on_stack)
         self.dtype = DOUBLE
 
+    def _scale(self) -> tuple[Scalar, Scalar, Statements]:
+        """The factors of the matrix and of its eigenvalues, and the loops that measure it.
+
+        LAPACK's `geev` scales small and large matrices itself, but the OpenBLAS of SciPy 1.17 does
+        not scale their eigenvalues back.
+        """
+        i, j = index("i", self.n), index("j", self.n)
+        largest = local(DOUBLE, "largest")
+        sizes = [abs(convert(part, DOUBLE)) for part in self.element(i, j)]
+        loops = tuple((each, ZERO, as_index(self.n)) for each in (i, j))
+        measured = Reduce((largest,), ("max",), (maximum(sizes[0], sizes[-1]),), loops)
+        scale, outside = Scale.of(largest), (largest < 1e-100) | (largest > 1e100)
+        return where(outside, scale.reciprocal, 1), where(outside, scale.power, 1), (measured,)
+
     def eig(self) -> Statements:
         """Eigenvalues, and eigenvectors if requested."""
+        factor, back, measured = self._scale()
         n, vectors = self.n, self.results[2:]
         w = self._values()
         right = self.matrix("right", n, n) if vectors else self.matrix("right", 1, 1)
@@ -81,12 +98,16 @@ class Eigenvectors(_Spectra):
             "geev", b"N", job, n, a, n, *w, other, 1, right, rows, room, size, *reals, self.info,
             reads=(a,), writes=(a, *w, *found, room, *reals, self.info),
         )  # fmt: skip
+        value = self._value(w)
         of_vectors = self.of(right) if self.pair else self._paired(w[-1], self.of(right))
         return (
-            *self._finite(a, NOT_ALL_FINITE),
+            *measured,
+            *self._finite(a, NOT_ALL_FINITE, factor),
             geev,
             self.succeeded(EIGENVALUES_NOT_CONVERGED),
-            self.handed_numbers(self.results[:2], n, self._value(w)),
+            self.handed_numbers(
+                self.results[:2], n, lambda i: tuple(part * back for part in value(i))
+            ),
             *((self.handed(vectors, n, n, of_vectors),) if vectors else ()),
         )
 
