@@ -42,6 +42,11 @@ _MOST_MOVES = 8
 function is traced for that call alone, in the state that was found last."""
 
 
+_MOST_TRACES = 3
+"""How often a function is traced again if its state has changed during a trace, and there are other
+threads."""
+
+
 class Outside:
     """The closed-over state of a function: what it reads besides its arguments.
 
@@ -139,22 +144,26 @@ class Outside:
         If the state has changed during tracing, either the function has changed it itself, by a
         counter or a cache, and the program is valid for both states. Or ``others``, other threads,
         may have changed it before or after the function has read it. Then the program is valid for
-        neither, and the function is traced once more, in the next state.
+        neither, and the function is traced again in the next state. If that changes, too, each time
+        and without effect on the program, the function has done it.
         """
         if before.values() is not None:
             return (before.number,)
-        after, _ = self.look(static)
-        try:
-            if paths_of_inputs(before) != paths_of_inputs(after):
-                return () if others else (before.number,)
-            if not others:
-                return before.number, after.number
-            if not trace(after)[0].is_like(path):
+        for _ in range(_MOST_TRACES):
+            after, _ = self.look(static)
+            try:
+                if paths_of_inputs(before) != paths_of_inputs(after):
+                    return () if others else (before.number,)
+                if not others:
+                    return before.number, after.number
+                if not trace(after)[0].is_like(path):
+                    return ()
+                if after.values() is not None:
+                    return (after.number,)
+            except Exception:  # of the user's function: the first trace is valid for this call
                 return ()
-        except Exception:  # an error of the user's function: the first trace is valid for this call
-            return ()
-        finally:
-            after.release()
+            finally:
+                after.release()
         last, _ = self.look(static)
         last.release()
         return after.number, *(
