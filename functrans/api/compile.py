@@ -42,7 +42,7 @@ from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
 from functrans.api.remembering import Remembering
 from functrans.api.state import MOST_ENTRIES, State
-from functrans.api.static import NO_STATIC, Given, Static, in_order, without_static
+from functrans.api.static import NO_STATIC, Given, Present, Static, with_containers, without_static
 from functrans.api.transformed import P, Q, R
 from functrans.caches import Table
 from functrans.errors import DtypeError
@@ -124,16 +124,16 @@ class Jitted(Remembering[P, R]):
     def _results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, static = (args, kwargs), NO_STATIC
         if self._has_static:
-            args, kwargs, static = self._without_static(args, kwargs)
-        state, closed_over = self._outside.state()
+            args, kwargs, static = without_static(self._function, self._static, args, kwargs)
         if not kwargs and no_containers(self._where.is_host).issuperset(map(type, args)):
             leaves: Sequence[Any] = args
             structure = structure_of_leaves(len(args))
         else:
             leaves, structure = tree.flatten((args, kwargs))
-            static = in_order(static, args, kwargs)
+            static = with_containers(static, args, kwargs)
             if any(map(is_foreign, leaves)) or (self._where.is_host and is_any_on_device(leaves)):
                 leaves = self._arrays(leaves, structure, static)
+        state, closed_over = self._outside.state(static)
         if closed_over:
             leaves = [*leaves, *closed_over]
         if current.get() is not None:
@@ -178,12 +178,6 @@ class Jitted(Remembering[P, R]):
             self._arrays(leaves, structure, static)  # which says of which argument
             raise
 
-    def _without_static(self, args: Any, kwargs: Any) -> tuple[Any, Any, Static]:
-        args, kwargs, static = without_static(self._function, self._static, args, kwargs)
-        for _, value in (*static.positional, *static.keywords):
-            self._outside.add(value)
-        return args, kwargs, static
-
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of the compilation for arguments of these types.
 
@@ -219,16 +213,17 @@ class Jitted(Remembering[P, R]):
     def path_of(self, args: Any, kwargs: Any) -> tuple[Path, list[Any]]:
         """The path that a call takes, and all inputs of its program."""
         path, closed_over, _ = self._staged(args, kwargs, ())
-        others, named_, _ = self._without_static(args, kwargs)
+        others, named_, _ = without_static(self._function, self._static, args, kwargs)
         return path, [*tree.leaves((others, named_)), *closed_over, *path.captures]
 
     def _staged(
         self, args: Any, kwargs: Any, outcomes: Outcomes | None
     ) -> tuple[Path, Sequence[Any], Structure]:
         """The path of a call, the captured arrays that are further inputs, and its structure."""
-        others, named_, static = self._without_static(args, kwargs)
+        others, named_, static = without_static(self._function, self._static, args, kwargs)
         leaves, structure = tree.flatten((others, named_))
-        state, closed_over = self._outside.state()
+        static = with_containers(static, others, named_)
+        state, closed_over = self._outside.state(static)
 
         def trace() -> tuple[Path, Sequence[Any], Structure]:
             given = Given([*leaves, *closed_over], structure, static)
@@ -300,7 +295,9 @@ class Jitted(Remembering[P, R]):
 
         Without ``outcomes``, the enclosing trace decides the branches.
         """
-        return self._outside.traced(state, lambda fresh: self._staged_in(fresh, given, outcomes))
+        return self._outside.traced(
+            state, given.static, lambda fresh: self._staged_in(fresh, given, outcomes)
+        )
 
     def _staged_in(
         self, state: State, given: Given, outcomes: Outcomes | None
@@ -309,9 +306,9 @@ class Jitted(Remembering[P, R]):
         arrays = self._arrays(leaves, structure, static)
         speculates = outcomes is not None
 
-        def flat_of(function: Callable[..., Any]) -> Flat:
+        def flat_of(function: Callable[..., Any], present: Present) -> Flat:
             def call(args: Any, kwargs: Any) -> Any:
-                args, kwargs = static.filled(args, kwargs)
+                args, kwargs = static.filled(args, kwargs, present)
                 return watched(function)(*args, **kwargs)
 
             return Flat(call, structure, name_of(self._function))

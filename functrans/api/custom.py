@@ -13,7 +13,7 @@ from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
 from functrans.api.host import callback
 from functrans.api.kept import Kept
-from functrans.api.keys import orders_of
+from functrans.api.keys import particulars
 from functrans.api.options import named
 from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
@@ -126,7 +126,10 @@ class _Custom(Transformed[P, R]):
         """The memoised traces for calls of these types, if all such calls trace alike."""
         if call.fixed or self._traced is not self._function:
             return None
-        key = call.inner.structure, orders_of(args), tuple(call.avals)
+        told, objects = particulars(args)
+        if objects:  # whose methods may read what changes
+            return None
+        key = call.inner.structure, told, tuple(call.avals)
         try:
             kept: Kept | None = self._kept.get(key, _UNSEEN)
         except TypeError:

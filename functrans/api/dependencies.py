@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.api.kinds import WITHOUT_STATE
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
 from functrans.lazily import Lazy
@@ -43,7 +44,6 @@ _BUILTINS = frozenset(
     )
 )  # fmt: skip
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.dtype)
 _ABSENT: Any = object()
 
 
@@ -89,8 +89,10 @@ def unchanged(found: Sequence[Dependency]) -> bool:
 def _is_fixed(value: Any) -> bool:
     """Whether a value is immutable, and behaves the same each time it is used."""
     kind = type(value)
-    if kind in _PLAIN or isinstance(value, (np.generic, np.dtype)):
+    if kind in WITHOUT_STATE or value is ...:
         return True
+    if isinstance(value, np.dtype):
+        return value.names is None
     if isinstance(value, Lazy):
         return value.module.partition(".")[0] in _LIBRARIES
     if isinstance(value, ModuleType):

@@ -67,7 +67,7 @@ class Holder:
             ):
                 return None
             self.ids = ids
-        return [now[position] for position in self.slots]
+        return [now[position] for position in self.slots] if self.slots else []
 
     def is_same(self) -> bool:
         """Whether everything but the arrays at ``slots`` is unchanged."""

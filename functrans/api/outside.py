@@ -18,16 +18,17 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from functrans.api.arguments import name_of
-from functrans.api.kinds import is_plain
 from functrans.api.paths import Path
 from functrans.api.places import Ways
 from functrans.api.reach import Walk
 from functrans.api.state import Look, Snapshot, State, paths_of_inputs
+from functrans.api.static import NO_STATIC, Static
 from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.locks import library_threads, lock
 
 _MOST_STATES = 256
+_MOST_LATEST = 8
 
 Traced = TypeVar("Traced")
 
@@ -39,6 +40,11 @@ class Moved(Exception):
 _MOST_MOVES = 8
 """The most times that a call determines the state anew, if it changes all the time. Then the
 function is traced for that call alone, in the state that was found last."""
+
+
+_MOST_TRACES = 3
+"""How often a function is traced again if its state has changed during a trace, and there are other
+threads."""
 
 
 class Outside:
@@ -63,7 +69,8 @@ class Outside:
             frozenset(), False, False, frozenset()
         )  # fmt: skip
 
-        self._static: Table[int, Any] = Table(64)
+        # by the ids of what the calls have given; a state keeps these alive
+        self._latest_with: Table[tuple[int, ...], State] = Table(_MOST_LATEST)
         self._latest: State | None = None
         self._moves = 0
         self._has_looked = False
@@ -74,17 +81,28 @@ class Outside:
         """Whether there is anything to check before a call."""
         return self._latest is None or self._latest.watches
 
-    def state(self) -> tuple[State, list[Any]]:
-        """The current state, and the arrays in it that are inputs."""
-        latest = self._latest
+    def state(self, static: Static = NO_STATIC) -> tuple[State, list[Any]]:
+        """The current state, and the arrays in it that are inputs.
+
+        What a call gives that is not traced may be reached, too: its static arguments, and the
+        classes and static data of containers.
+        """
+        latest = self._latest_for(static)
         if latest is not None:
             values = latest.values()
             if values is not None:
                 return latest, values
-        return self.look()
+        return self.look(static)
+
+    def _latest_for(self, static: Static) -> State | None:
+        latest = self._latest
+        given = static.given
+        if latest is None or (not given and not latest.static.given):
+            return latest
+        return self._latest_with.get(tuple(map(id, given)))
 
     def traced(
-        self, number: int, trace: Callable[[State], tuple[Path, Traced]]
+        self, number: int, static: Static, trace: Callable[[State], tuple[Path, Traced]]
     ) -> tuple[Path, Traced]:
         """Trace a path in the state of a given number.
 
@@ -93,19 +111,19 @@ class Outside:
         Moved
             If another state is current.
         """
-        state, is_settled = self._fresh(number)
+        state, is_settled = self._fresh(number, static)
         others = _has_other_threads()
         path, more = trace(state)
         others = others or _has_other_threads()
-        path.states = self._states(state, path, trace, others) if is_settled else ()
+        path.states = self._states(state, static, path, trace, others) if is_settled else ()
         return path, more
 
-    def _fresh(self, number: int) -> tuple[State, bool]:
+    def _fresh(self, number: int, static: Static) -> tuple[State, bool]:
         """The state of a number, and whether it is certainly current."""
-        state = self._latest
+        state = self._latest_for(static)
         moves = self._moves
         if state is None or not state.is_fresh or (moves < _MOST_MOVES and state.values() is None):
-            state, _ = self.look()
+            state, _ = self.look(static)
         if state.number != number:
             self._moves += 1
             raise Moved
@@ -116,6 +134,7 @@ class Outside:
     def _states(
         self,
         before: State,
+        static: Static,
         path: Path,
         trace: Callable[[State], tuple[Path, Traced]],
         others: bool,
@@ -125,23 +144,27 @@ class Outside:
         If the state has changed during tracing, either the function has changed it itself, by a
         counter or a cache, and the program is valid for both states. Or ``others``, other threads,
         may have changed it before or after the function has read it. Then the program is valid for
-        neither, and the function is traced once more, in the next state.
+        neither, and the function is traced again in the next state. If that changes, too, each time
+        and without effect on the program, the function has done it.
         """
         if before.values() is not None:
             return (before.number,)
-        after, _ = self.look()
-        try:
-            if paths_of_inputs(before) != paths_of_inputs(after):
-                return () if others else (before.number,)
-            if not others:
-                return before.number, after.number
-            if not trace(after)[0].is_like(path):
+        for _ in range(_MOST_TRACES):
+            after, _ = self.look(static)
+            try:
+                if paths_of_inputs(before) != paths_of_inputs(after):
+                    return () if others else (before.number,)
+                if not others:
+                    return before.number, after.number
+                if not trace(after)[0].is_like(path):
+                    return ()
+                if after.values() is not None:
+                    return (after.number,)
+            except Exception:  # of the user's function: the first trace is valid for this call
                 return ()
-        except Exception:  # an error of the user's function: the first trace is valid for this call
-            return ()
-        finally:
-            after.release()
-        last, _ = self.look()
+            finally:
+                after.release()
+        last, _ = self.look(static)
         last.release()
         return after.number, *(
             [last.number] if paths_of_inputs(last) == paths_of_inputs(after) else ()
@@ -149,7 +172,7 @@ class Outside:
 
     def report(self, name: str) -> OutsideReport:
         """The report that `Jitted.outside` returns."""
-        state, _ = self.state()
+        state, _ = self.state(NO_STATIC if self._latest is None else self._latest.static)
         state.release()
         return OutsideReport(name, state, self._ways)
 
@@ -175,23 +198,19 @@ class Outside:
             return "an array of an enclosing function"
         return f"{self._ways.text(state.slots[i].path)}, an array of an enclosing function"
 
-    def look(self) -> tuple[State, list[Any]]:
+    def look(self, static: Static = NO_STATIC) -> tuple[State, list[Any]]:
         """As `state`, by a walk over all reachable objects."""
         with self._lock:
-            walk = self._walk()
+            walk = self._walk(static)
             first, self._has_looked = not self._has_looked, True
-            state = State(walk, self._latest, self._changed, self._compared, self.number_of)
+            before = self._latest_for(static) or self._latest
+            state = State(walk, static, before, self._changed, self._compared, self.number_of)
             self._latest = state
+            self._latest_with.remember(tuple(map(id, static.given)), state)
         if first:
             warn_of_unseen(walk, name_of(self._function))
         values = state.values()
         return state, state.first if values is None else values
-
-    def add(self, value: Any) -> None:
-        """Add a static argument to the objects that the function reaches."""
-        if id(value) not in self._static and not is_plain(value):
-            self._static.remember(id(value), value)
-            self._latest = None
 
     @contextmanager
     def compared(self, paths: set[int]) -> Iterator[None]:
@@ -200,18 +219,22 @@ class Outside:
         If it fails with constants, too, that was not the reason, and they become inputs again.
         """
         self._compared |= paths
-        self._latest = None
+        self._forget()
         try:
             yield
         except BaseException:
             self._compared -= paths
-            self._latest = None
+            self._forget()
             raise
 
-    def _walk(self) -> Walk:
-        roots = [self.root(), *self._static.values()]
+    def _forget(self) -> None:
+        self._latest = None
+        self._latest_with.clear()
+
+    def _walk(self, static: Static = NO_STATIC) -> Walk:
+        root = self.root()
         while True:
-            walk = Walk(roots, self._ways, *self._known)
+            walk = Walk(root, static.values, static.objects, self._ways, *self._known)
             made = frozenset({*walk.made, -1} if walk.any_class else walk.made)
             known = frozenset(walk.names), walk.any_attribute, walk.any_global, made
             if known == self._known:

@@ -46,6 +46,6 @@ class Ways:
         labels: list[str] = []
         while path > 0 and len(labels) < 20:
             path, label = self._steps[path]
-            if label:
+            if label and label[0] != "":
                 labels.append(label if isinstance(label, str) else f"[{label[0]!r}]")
         return "".join(reversed(labels)).removeprefix(".")

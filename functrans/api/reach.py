@@ -99,7 +99,9 @@ class Walk:
 
     Parameters
     ----------
-    roots : sequence
+    root : object
+    values, objects : sequence
+        Further objects to begin with; copies may take the place of ``values``.
     paths : Ways
     names : set of str
         The names in the code that an earlier walk has reached.
@@ -110,14 +112,9 @@ class Walk:
     """
 
     def __init__(
-        self,
-        roots: Sequence[Any],
-        paths: Ways,
-        names: frozenset[str],
-        any_attribute: bool,
-        any_global: bool,
-        made: frozenset[int],
-    ) -> None:
+        self, root: Any, values: Sequence[Any], objects: Sequence[Any], paths: Ways,
+        names: frozenset[str], any_attribute: bool, any_global: bool, made: frozenset[int],
+    ) -> None:  # fmt: skip
         self.signature: list[Hashable] = []
         self.visits: list[tuple[int, int]] = []
         """The index of the first signature entry of the value on each path."""
@@ -139,9 +136,12 @@ class Walk:
         self._order: dict[int, int] = {}
         self._globals: set[tuple[int, str]] = set()
         self._waiting: list[tuple[Any, int, Hashable, Any, bool, int, int]] = []
-        self.root = roots[0]
-        for root in roots:
-            self._push(root, 0, "root", None, True)
+        self.root = root
+        self._push(root, 0, "root", None, True)
+        for i, value in enumerate((*values, *objects)):
+            given = i < len(values)
+            key = AS_TYPE if isinstance(value, type) and not given else ("", i)
+            self._push(value, paths.step(0, ("", i)), "root", key, given)
         while self._waiting:
             self._visit(*self._waiting.pop())
 

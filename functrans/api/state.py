@@ -15,6 +15,7 @@ from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
 from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
+from functrans.api.static import Present, Static
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
@@ -31,6 +32,8 @@ dropped first: a static value that changes at every call must not fill the memor
 _LIFTED = frozenset("?bhilqBHILQefdFD")
 
 Look = Callable[[], Any]
+FlatOf = Callable[[Any, Present], Flat]
+"""Takes the function, or a copy of it, and what gives a copy of any other object that has one."""
 
 
 class Unpresentable(Exception):
@@ -54,6 +57,8 @@ class State:
         The places of the arrays that are inputs.
     entries : Table
         The inline cache's entries for calls in this state, for each path through the function.
+    static : Static
+        The part of a call that is constant in programs for this state.
     inputs, constants : dict
         The bytes of the arrays that are inputs, and of those that are compared, by path.
     """
@@ -61,12 +66,14 @@ class State:
     def __init__(
         self,
         walk: Walk,
+        static: Static,
         before: State | None,
         changed: set[int],
         compared: set[int],
         number_of: Callable[[tuple[Any, ...]], int],
     ) -> None:
         self.complete = walk.complete
+        self.static = static
         self.entries: Table[Path, Any] = Table(MOST_ENTRIES)
         self._gone = walk.gone
         self._holders = walk.holders
@@ -117,7 +124,7 @@ class State:
         values = [get() for get in self._fixed]
         for holder in self._holders:
             inputs = holder.inputs()
-            if inputs is None or not all(map(_is_lifted, inputs)):
+            if inputs is None or (inputs and not all(map(_is_lifted, inputs))):
                 return None
             values += inputs
         for get, copy in self._constants:
@@ -160,7 +167,7 @@ class State:
         """Whether this state is current, so that the function can be traced in it."""
         return self._walk is not None
 
-    def closed(self, flat_of: Callable[[Any], Flat], count: int) -> Closed:
+    def closed(self, flat_of: FlatOf, count: int) -> Closed:
         """The function of ``count`` argument leaves, followed by the captured arrays."""
         assert self._walk is not None
         return Closed(flat_of, self._walk, self.slots, count)
@@ -196,9 +203,7 @@ class Closed:
         If it does not accept a tracer in place of an array.
     """
 
-    def __init__(
-        self, flat_of: Callable[[Any], Flat], walk: Walk, slots: Sequence[Place], count: int
-    ) -> None:
+    def __init__(self, flat_of: FlatOf, walk: Walk, slots: Sequence[Place], count: int) -> None:
         self._flat_of = flat_of
         self._walk = walk
         self._slots = list(slots)
@@ -206,11 +211,11 @@ class Closed:
 
     def __call__(self, *tracers: Any) -> list[Any]:
         if not self._slots:
-            return self._called(self._walk.root, tracers)
+            return self._called(_as_it_is, tracers)
         instead = tracers[self._count :]
         try:
             presented = Presented(self._walk, self._slots, instead)
-            outs = self._called(presented.of(self._walk.root), tracers[: self._count])
+            outs = self._called(presented.of, tracers[: self._count])
         except Exception as error:
             raise Unpresentable(self._asked_for(instead)) from error
         if not presented.unchanged():
@@ -230,11 +235,15 @@ class Closed:
             found = [place for place, tracer in pairs if tracer._variable in inputs]
         return found or [x for x in self._slots if x.array.dtype.kind in "biu"] or self._slots
 
-    def _called(self, function: Any, tracers: Sequence[Any]) -> list[Any]:
-        flat = self._flat_of(function)
+    def _called(self, present: Present, tracers: Sequence[Any]) -> list[Any]:
+        flat = self._flat_of(present(self._walk.root), present)
         outs = flat(*tracers)
         self.result = flat.result
         return outs
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class Snapshot(NamedTuple):

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functrans.api.arguments import argument_name, name_of, normalized_argnums
-from functrans.api.keys import orders_of
-from functrans.api.kinds import key_of
+from functrans.api.keys import exactly, particulars, stateful
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
 from functrans.ir.types import describe
 from functrans.trace.tracer import Tracer
 from functrans.tree.compare import Structure
 
+Present = Callable[[Any], Any]
+
 
 class Static:
-    """The static arguments of a call; ``key`` is part of the cache key."""
+    """The static arguments of a call, and what else of it is constant in the compiled program.
+
+    Attributes
+    ----------
+    key : tuple
+        A part of the cache key.
+    values, objects : tuple
+        What may have a state: the static arguments, or the elements of those that are tuples; and
+        what the containers among the other arguments hold.
+    """
 
     def __init__(
         self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
     ) -> None:
         self.positional = positional
         self.keywords = keywords
-        self.key: tuple[Any, ...] = _exactly(positional), _exactly(keywords)
+        self.key: tuple[Any, ...] = exactly(positional), exactly(keywords)
+        given = *(value for _, value in positional), *(value for _, value in keywords)
+        self.values = tuple(x for value in given for x in stateful(value))
+        self.objects: tuple[Any, ...] = ()
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return self.values + self.objects
 
     def position(self, i: int) -> int:
         """The position in the call of the ``i``-th positional argument that is not static."""
@@ -32,22 +48,33 @@ class Static:
             i += fixed <= i
         return i
 
-    def filled(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-        """All arguments of the call, given those that are not static."""
+    def filled(self, args: Any, kwargs: Any, present: Present) -> tuple[list[Any], dict[str, Any]]:
+        """All arguments of the call, given those that are not static.
+
+        ``present`` is applied to the ``values`` in the static ones.
+        """
         args = list(args)
         for i, value in self.positional:
-            args.insert(i, value)
-        return args, {**kwargs, **dict(self.keywords)}
+            args.insert(i, _presented(value, present))
+        static = {name: _presented(value, present) for name, value in self.keywords}
+        return args, {**kwargs, **static}
 
 
-def in_order(static: Static, args: Any, kwargs: Any) -> Static:
-    """The static arguments with the orders of the dicts' keys among the others."""
-    orders = orders_of((args, kwargs))
-    if not orders:
+def _presented(value: Any, present: Present) -> Any:
+    if type(value) is tuple:
+        return tuple(_presented(each, present) for each in value)
+    return present(value)
+
+
+def with_containers(static: Static, args: Any, kwargs: Any) -> Static:
+    """The static arguments with the particulars of containers among the others."""
+    keys, objects = particulars((args, kwargs))
+    if not keys and not objects:
         return static
-    ordered = Static(static.positional, static.keywords)
-    ordered.key = (*static.key, orders)
-    return ordered
+    found = Static(static.positional, static.keywords)
+    found.key = (*static.key, keys)
+    found.objects = objects
+    return found
 
 
 class Given(NamedTuple):
@@ -94,21 +121,6 @@ def _check_hashable(name: str, value: Any) -> None:
             f"{name} is static, so it must be hashable, but {describe(value)} is not: pass a tuple "
             "for a list, or let it be traced"
         ) from None
-
-
-def _exactly(value: Any) -> Any:
-    """A key that distinguishes values that compare equal: 1, True and 1.0, or 0.0 and -0.0.
-
-    The fields of dataclasses and the elements of frozensets are distinguished in the same way.
-    """
-    if isinstance(value, tuple):
-        return type(value), *map(_exactly, value)
-    if isinstance(value, frozenset):
-        return type(value), frozenset(map(_exactly, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        compared = [each.name for each in dataclasses.fields(value) if each.compare]
-        return value, *(_exactly(getattr(value, name)) for name in compared)
-    return key_of(value) if isinstance(value, Hashable) else type(value)
 
 
 NO_STATIC = Static((), ())

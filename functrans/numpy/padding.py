@@ -66,10 +66,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         elif mode == "linear_ramp":
             x = _with_ramps(x, axis, (before, after), ends[axis])
         elif kwargs.get("reflect_type", "even") == "odd" and size > 1:
-            x = _extended(x, axis, before, mode == "symmetric")
-            x = flip(
-                _extended(flip(x, axes=(axis,)), axis, after, mode == "symmetric"), axes=(axis,)
-            )
+            with_edge = mode == "symmetric"
+            x = _extended(x, axis, before, size, with_edge)
+            x = flip(_extended(flip(x, axes=(axis,)), axis, after, size, with_edge), axes=(axis,))
         else:
             x = _taken(x, _POSITIONS[mode](size, before, after), axis)
     return x
@@ -172,9 +171,12 @@ def _with_ramps(x: Any, axis: int, widths: Widths, ends: Any) -> Any:
     return concatenate([before, x, flip(after, axes=(axis,))], axis=axis)
 
 
-def _extended(x: Any, axis: int, width: int, with_edge: bool) -> Any:
-    """Extend an array at the front by repeated point reflection at its first element."""
-    period = x.shape[axis] - (not with_edge)
+def _extended(x: Any, axis: int, width: int, size: int, with_edge: bool) -> Any:
+    """Extend an array at the front by repeated point reflection at its first element.
+
+    ``size`` is the number of elements before it was extended at the other end.
+    """
+    period = size - (not with_edge)
     while width:
         count = min(width, period)
         beside = flip(read_along(x, axis, int(not with_edge), count), axes=(axis,))

@@ -365,7 +365,24 @@ def test_another_thread_changes_a_constant_during_a_trace(ends):
     over.set()
 
 
-def test_what_counts_its_traces_is_traced_twice_where_there_are_threads():
+def test_a_constant_changes_during_two_traces():
+    """As by another thread: the second trace is not valid for the state that it ends in."""
+    holder, over = {"scale": 1.0}, threading.Event()
+    early, late = iter([2.0]), iter([None, 5.0])
+
+    def f(x):
+        holder["scale"] = next(early, holder["scale"])
+        result = holder["scale"] * x
+        holder["scale"] = next(late, None) or holder["scale"]
+        return result
+
+    threading.Thread(target=over.wait, daemon=True).start()
+    compiled = jit(f)
+    assert [compiled(1.0) for _ in range(3)] == [2.0, 5.0, 5.0]
+    over.set()
+
+
+def test_what_counts_its_traces_is_traced_a_few_times_where_there_are_threads():
     counter = Counter()
     compiled = jit(counter)
     stop = threading.Event()
@@ -374,7 +391,7 @@ def test_what_counts_its_traces_is_traced_twice_where_there_are_threads():
     assert [compiled(2.0) for _ in range(5)] == [4.0] * 5
     stop.set()
     thread.join()
-    assert counter.calls == 2
+    assert counter.calls == 4
 
 
 def test_the_thread_that_redraws_progress_bars_is_no_other():

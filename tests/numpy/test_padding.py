@@ -1,9 +1,11 @@
 """Padding with elements of the array: by slices if there are few of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from functrans import grad, jit, trace
+from functrans import grad, jit, trace, vmap
 
 
 @pytest.mark.parametrize("mode", ["edge", "wrap", "reflect", "symmetric"])
@@ -24,3 +26,14 @@ def test_narrow_margins_are_no_gathers():
     for mode in ("edge", "wrap", "reflect", "symmetric"):
         graph = trace(lambda x, mode=mode: np.pad(x, 5, mode=mode))(np.zeros(1000))
         assert "gather" not in str(graph)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("kind", ["even", "odd"])
+def test_wider_than_the_array_at_both_ends(mode, kind):
+    for size in range(1, 5):
+        x = np.arange(size) ** 2 + 1
+        for widths in itertools.product((0, 1, 4, 11), repeat=2):
+            expected = np.pad(x, widths, mode, reflect_type=kind)
+            found = vmap(lambda y, widths=widths: np.pad(y, widths, mode, reflect_type=kind))
+            np.testing.assert_array_equal(found(x[None])[0], expected)
