@@ -130,6 +130,9 @@ class Simplifier:
                 return None
             return min(s[0] for s in sides if s), max(s[1] for s in sides if s)
         inner = [self._bounds[arg] for arg in node.args]
+        if node.op in ("min", "max") and inner != [None, None]:
+            # clamping bounds what is not known, too
+            inner = [pair or (_LEAST, _GREATEST) for pair in inner]
         if not inner or None in inner or node.dtype != INDEX:
             return None
         first, *others = (pair for pair in inner if pair is not None)
