@@ -156,7 +156,7 @@ def _part(
 
 def _within(ranges: Sequence[Range | None], shape: Shape) -> Index:
     """The index of the slice with these ranges, and all of the other axes."""
-    return tuple(whole(n) if found is None else found for found, n in zip(ranges, shape, strict=True))
+    return tuple([known or whole(n) for known, n in zip(ranges, shape, strict=True)])
 
 
 def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int = 0) -> Any:
