@@ -17,7 +17,7 @@ from functrans.ir.types import Shape, is_float
 from functrans.ops.arrays.shape import asarray, holds_tracer
 from functrans.ops.arrays.slicing import read_slice, update_slice
 from functrans.ops.arrays.structural import astype, full_p, inverse, iota, reshape, transpose
-from functrans.ops.compiled.places import Index, Range, whole
+from functrans.ops.compiled.places import Index, whole
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import greater_equal, less
 from functrans.ops.indexing.gather import (
@@ -66,8 +66,9 @@ def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Seque
     """
     x = asarray(operand)
     sizes = [operator.index(size) for size in slice_sizes]
-    index, axes, positions = _part(_starts(x, start_indices, sizes, "slice_sizes"), sizes)
-    part = read_slice(x, index=_within(index, x.shape))
+    starts = _starts(x, start_indices, sizes, "slice_sizes")
+    index, axes, positions = _part(x.shape, starts, sizes)
+    part = read_slice(x, index=index)
     if axes:
         part = gather(part, *positions, axes=axes)
         return transpose(part, permutation=inverse(indexed_first(x.ndim, axes)))
@@ -131,8 +132,8 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]
     """
     x, new = asarray(operand), asarray(update)
     starts = _starts(x, start_indices, new.shape, "the shape of update")
-    index, axes, positions = _part(starts, new.shape)
-    index, new = _within(index, x.shape), astype(new, x.dtype)
+    index, axes, positions = _part(x.shape, starts, new.shape)
+    new = astype(new, x.dtype)
     if axes:
         new = transpose(new, permutation=indexed_first(x.ndim, axes))
         part = read_slice(x, index=index)
@@ -141,22 +142,22 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]
 
 
 def _part(
-    starts: Sequence[Any], sizes: Sequence[int]
-) -> tuple[list[Range | None], tuple[int, ...], list[Any]]:
-    """The ranges along axes where a part starts at a known position; the others, and indices."""
-    ranges = [None if holds_tracer(s) else (s, n, 1) for s, n in zip(starts, sizes, strict=True)]
-    axes = tuple(axis for axis, known in enumerate(ranges) if known is None)
-    positions = [
-        reshape(starts[axis] + iota(size=sizes[axis], dtype=_INDEX),
-                shape=(sizes[axis], *(1,) * (len(axes) - 1 - number)))
-        for number, axis in enumerate(axes)
-    ]  # fmt: skip
-    return ranges, axes, positions
+    shape: Shape, starts: Sequence[Any], sizes: Sequence[int]
+) -> tuple[Index, tuple[int, ...], list[Any]]:
+    """A part, given by a slice along axes where its start is known, and indices along the others.
 
-
-def _within(ranges: Sequence[Range | None], shape: Shape) -> Index:
-    """The index of the slice with these ranges, and all of the other axes."""
-    return tuple([known or whole(n) for known, n in zip(ranges, shape, strict=True)])
+    Returns the slice, which takes all of the other axes, these axes, and their indices.
+    """
+    axes = tuple(axis for axis, start in enumerate(starts) if holds_tracer(start))
+    index = tuple(
+        whole(extent) if axis in axes else (starts[axis], sizes[axis], 1)
+        for axis, extent in enumerate(shape)
+    )
+    positions = []
+    for number, axis in enumerate(axes, 1):
+        own = starts[axis] + iota(size=sizes[axis], dtype=_INDEX)
+        positions.append(reshape(own, shape=(sizes[axis], *(1,) * (len(axes) - number))))
+    return index, axes, positions
 
 
 def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int = 0) -> Any:
