@@ -35,9 +35,9 @@ Conventions of the slots (`params` are keyword arguments everywhere):
     for a primitive whose result has the elements of its operand in their order, in another shape:
     the parameters that give this shape.
 ``at_position(old, new)``
-    for a primitive that changes its first operand at one position (given by the other operands,
-    along the ``axes``), by combining the element with the second operand: the new element, as a
-    `Scalar`. A loop writes such a result into its carry in place.
+    for a primitive that changes its first operand at positions (given by the other operands, along
+    the ``axes``), by combining each element with one of the second operand: the new element, as a
+    `Scalar`. A loop writes such results into its carry in place.
 ``parts(*operands, **params)``
     the result with complex numbers as pairs of real ones, in which compiled programs compute
     (`functrans.ops.compiled.pairs`). Not needed for a primitive that is linear or bilinear in its

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import ShapeError
-from functrans.ir.types import is_float
+from functrans.ir.types import Shape, is_float
 from functrans.ops.arrays.shape import asarray, holds_tracer
-from functrans.ops.arrays.structural import astype, full_p, iota, move_axis, reshape
+from functrans.ops.arrays.slicing import read_slice, update_slice
+from functrans.ops.arrays.structural import astype, full_p, inverse, iota, reshape, transpose
+from functrans.ops.compiled.places import Index, whole
 from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import greater_equal, less
 from functrans.ops.indexing.gather import (
@@ -26,6 +28,8 @@ from functrans.ops.indexing.gather import (
     scatter_multiply,
     scatter_set,
 )
+from functrans.ops.indexing.positions import indexed_first
+from functrans.ops.indexing.views import copy
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 
@@ -62,10 +66,13 @@ def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Seque
     """
     x = asarray(operand)
     sizes = [operator.index(size) for size in slice_sizes]
-    for axis, start in enumerate(_starts(x, start_indices, sizes, "slice_sizes")):
-        positions = start + iota(size=sizes[axis], dtype=_INDEX)
-        x = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
-    return x
+    starts = _starts(x, start_indices, sizes, "slice_sizes")
+    index, axes, positions = _part(x.shape, starts, sizes)
+    part = read_slice(x, index=index)
+    if axes:
+        part = gather(part, *positions, axes=axes)
+        return transpose(part, permutation=inverse(indexed_first(x.ndim, axes)))
+    return copy(part)
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Any:
@@ -125,17 +132,32 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]
     """
     x, new = asarray(operand), asarray(update)
     starts = _starts(x, start_indices, new.shape, "the shape of update")
-    return _updated(x, astype(new, x.dtype), starts, 0)
+    index, axes, positions = _part(x.shape, starts, new.shape)
+    new = astype(new, x.dtype)
+    if axes:
+        new = transpose(new, permutation=indexed_first(x.ndim, axes))
+        part = read_slice(x, index=index)
+        new = scatter_set(part, new, *positions, axes=axes, unique=True)
+    return update_slice(x, new, index=index)
 
 
-def _updated(x: Any, new: Any, starts: Sequence[Any], axis: int) -> Any:
-    """``x`` with its part from ``axis`` on replaced: a window in a window in a window."""
-    if axis == x.ndim:
-        return new
-    positions = starts[axis] + iota(size=new.shape[axis], dtype=_INDEX)
-    part = move_axis(gather(x, positions, axes=(axis,)), 0, axis)
-    inner = _updated(part, new, starts, axis + 1)
-    return scatter_set(x, move_axis(inner, axis, 0), positions, axes=(axis,), unique=True)
+def _part(
+    shape: Shape, starts: Sequence[Any], sizes: Sequence[int]
+) -> tuple[Index, tuple[int, ...], list[Any]]:
+    """A part, given by a slice along axes where its start is known, and indices along the others.
+
+    Returns the slice, which takes all of the other axes, these axes, and their indices.
+    """
+    axes = tuple(axis for axis, start in enumerate(starts) if holds_tracer(start))
+    index = tuple(
+        whole(extent) if axis in axes else (starts[axis], sizes[axis], 1)
+        for axis, extent in enumerate(shape)
+    )
+    positions = []
+    for number, axis in enumerate(axes, 1):
+        own = starts[axis] + iota(size=sizes[axis], dtype=_INDEX)
+        positions.append(reshape(own, shape=(sizes[axis], *(1,) * (len(axes) - number))))
+    return index, axes, positions
 
 
 def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int = 0) -> Any:
@@ -198,12 +220,17 @@ def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
 
 
 def _inside(start: Any, extent: int, size: int) -> Any:
+    last = extent - size
     if not holds_tracer(start):
         first = operator.index(start)
-        return max(0, min(first + extent if first < 0 else first, extent - size))
+        return max(0, min(first + extent if first < 0 else first, last))
+    if last == 0:
+        return 0
+    if start.dtype.kind == "u":  # the largest numbers would become negative
+        start = minimum(astype(start, np.uint64), np.uint64(last))
     start = astype(start, _INDEX)
     from_front = select(less(start, 0), start + extent, start)
-    return maximum(minimum(from_front, extent - size), 0)
+    return maximum(minimum(from_front, last), 0)
 
 
 # -- segments --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 import numpy as np
 
 from functrans.ir.types import is_bfloat16
-from functrans.loop.failures import FAILURES
+from functrans.loop.failures import FAILURES, OUT_OF_BOUNDS
 from functrans.loop.numerics import divide_integers, fma_rounded, rotate_left, shift_right_logical
 
 Number = bool | int | float
@@ -455,5 +455,10 @@ def meaning(node: Scalar, args: list[Any]) -> Any:
             if not np.all(condition):
                 raise FAILURES[node.attribute].error()
             return value
+        case "checked":
+            position, extent = args
+            if not np.all((position >= 0) & (position < extent)):
+                raise FAILURES[OUT_OF_BOUNDS].error()
+            return position
         case _:
             return OPERATIONS[node.op].meaning(*args)

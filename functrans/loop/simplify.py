@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.affine import interval
+from functrans.loop.division import by_reciprocal
 from functrans.loop.nodes import INDEX, identity
 from functrans.loop.ranges import Interval, Ranges
 from functrans.loop.scalar import BOOL, OPERATIONS, Scalar, const, postorder, zero
@@ -130,6 +131,8 @@ class Simplifier:
                 return None
             return min(s[0] for s in sides if s), max(s[1] for s in sides if s)
         inner = [self._bounds[arg] for arg in node.args]
+        if node.op in ("min", "max") and inner != [None, None]:  # clamping bounds any number
+            inner = [pair or (_LEAST, _GREATEST) for pair in inner]
         if not inner or None in inner or node.dtype != INDEX:
             return None
         first, *others = (pair for pair in inner if pair is not None)
@@ -303,7 +306,7 @@ def _sub(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
 
 def _div(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     x, y = args
-    return x if x.op == "zero" or _is(y, 1) else None
+    return x if x.op == "zero" or _is(y, 1) else by_reciprocal(x, y)
 
 
 def _neg(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:

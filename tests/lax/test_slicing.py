@@ -55,6 +55,49 @@ def test_derivatives_and_batches():
     np.testing.assert_array_equal(got, [lax.dynamic_slice(x, (i, i), (2, 2)) for i in starts])
 
 
+@pytest.mark.parametrize("dtype", "bBhHiIlL")
+@pytest.mark.parametrize("size", [0, 1, 17, 300, 400])
+def test_starts_of_all_integer_dtypes_are_moved_inside(dtype, size):
+    y = np.arange(400.0)
+    limits = np.iinfo(dtype)
+    read = jit(lambda y, i: lax.dynamic_slice(y, (i,), (size,)))
+    write = jit(lambda y, new, i: lax.dynamic_update_slice(y, new, (i,)))
+    starts = [limits.min, limits.max, 0, 1, 99, 100] + [-1, -100] * (limits.min < 0)
+    for i in np.array(starts, dtype):
+        begin = start_of(int(i), 400, size)
+        expected = y.copy()
+        expected[begin : begin + size] = -1.0
+        np.testing.assert_array_equal(read(y, i), y[begin : begin + size])
+        np.testing.assert_array_equal(write(y, np.full(size, -1.0), i), expected)
+    batched = vmap(lambda i: lax.dynamic_slice(y, (i,), (size,)))(np.array(starts, dtype))
+    begins = [start_of(int(i), 400, size) for i in np.array(starts, dtype)]
+    np.testing.assert_array_equal(batched, [y[i : i + size] for i in begins])
+
+
+def test_slices_are_contiguous_and_checked_at_most_once():
+    y, z = np.arange(1000.0), np.arange(600.0).reshape(30, 20)
+
+    def both_axes(z, i):
+        return lax.dynamic_update_slice(z, lax.dynamic_slice(z, (i, i), (5, 7)), (0, i))
+
+    for function, arguments in [
+        (lambda y, i: lax.dynamic_slice(y, (i,), (500,)), (y, 3)),
+        (lambda y, i: lax.dynamic_update_slice(y, y[:300], (i,)), (y, 3)),
+        (both_axes, (z, 3)),
+        (grad(lambda y, i: np.sum(lax.dynamic_slice(y, (i,), (500,)) ** 2)), (y, 3)),
+        (vmap(lambda y, i: lax.dynamic_slice(y, (i,), (16,))), (z, np.arange(30))),
+    ]:
+        assert "checked" not in jit(function).lower(*arguments).stages()
+    window = jit(lambda y, i: y[i : i + 500]).lower(y, 3).stages()
+    assert "in0[(v1 + i)]" in window
+
+
+def test_a_known_slice_is_a_copy():
+    part = lax.dynamic_slice(x, (1, 2), (2, 2))
+    part[:] = 0
+    assert x[1, 2] != 0
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(errors.ShapeError, match=r"has 2 start_indices and as many axes, not 1 and"):
         lax.dynamic_slice(x, (0,), (1, 1))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functrans.loop.nodes import INDEX, guard, index
+from functrans.loop.nodes import INDEX, bounded, guard, index
 from functrans.loop.scalar import (
     BOOL,
     OPERATIONS,
@@ -127,6 +127,16 @@ def test_a_loop_index_is_less_than_what_follows_it():
     assert simplify(idiv(i * 8 + 5, 8)) is i
     assert simplify(irem(i * 8 + 5, 8)) is const(5, INDEX)
     assert simplify(maximum(i, 0)) is i and simplify(minimum(i, 999)) is i
+
+
+def test_clamping_bounds_a_number_of_which_nothing_is_known():
+    number, i = Scalar("local", (), INDEX, ("start", 0)), index("i", 3)
+    begin = maximum(minimum(number, const(7, INDEX)), const(0, INDEX))
+    simplify = Simplifier()
+    assert simplify(bounded(begin + i, 10)) is simplify(begin + i)
+    for extent, low in ((9, 0), (10, -1)):
+        begin = maximum(minimum(number, const(7, INDEX)), const(low, INDEX))
+        assert simplify(bounded(begin + i, extent)).op == "checked"
 
 
 def test_remainders_that_make_no_difference():

@@ -23,6 +23,10 @@ UNDEFINED = {
     ("power_of_integers", "i"): "negative powers are refused",
     ("power_of_integers", "f"): "its operands are integers",
     ("required_good", "f"): "NaN is refused: it is there for that",
+    ("within", "i"): "what is not in bounds is refused",
+    ("within", "u"): "what is not in bounds is refused",
+    ("within", "f"): "an index is an integer",
+    ("within", "b"): "an index is an integer",
 }
 
 # There is no limit, and SciPy does not say what C says; or SciPy's own result overflows on the way

@@ -14,6 +14,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
+from functrans.lower.select.recomputation import index_arithmetic
 from functrans.ops.arrays.slicing import embed_p
 from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
@@ -67,6 +68,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     depths: dict[Atom, int] = {}
     constants: set[Atom] = set()
     slow: set[Atom] = set()
+    addresses = index_arithmetic(graph) - outputs.keys()
     for eqn in graph.eqns:
         own = patterns[eqn]
         if own.slow or not slow.isdisjoint(eqn.inputs):
@@ -89,7 +91,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             continue
         for var in eqn.outputs:
             used = uses.get(var, [])
-            if (
+            if var not in addresses and (
                 depth > limits.deepest
                 or _is_in_better_order(eqn, used, target)
                 or (var in slow and _is_broadcast(var, used, joins, limits))

@@ -14,11 +14,16 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var
+from functrans.ir.types import Aval
+from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer
 from functrans.loop.target import Target
+from functrans.ops.arrays.known import known_integers
+from functrans.ops.arrays.structural import broadcast_to_p, iota, reshape_p
 from functrans.ops.compiled.elements import Index, Puller, pattern
 from functrans.ops.compiled.emission import emitted
+from functrans.ops.elementwise.arithmetic import add, multiply, subtract
 
 
 class Recomputation(NamedTuple):
@@ -57,6 +62,40 @@ def graph_work(graph: Graph, target: Target) -> int:
         else:
             total += pattern(eqn).work * eqn.outputs[0].aval.size
     return total
+
+
+_AFFINE = frozenset({iota, add, subtract, multiply, reshape_p, broadcast_to_p})
+
+
+def index_arithmetic(graph: Graph) -> set[Atom]:
+    """Index arrays that are affine functions of the position along their last axis.
+
+    They are not materialised: each element is a part of an address, and a loop that reads or writes
+    at such positions accesses memory with a constant stride. What is the same along the last axis
+    may be any value.
+    """
+    found: set[Atom] = set()
+    for eqn in graph.eqns:
+        (out, *_) = eqn.outputs
+        if eqn.primitive is known_integers and _counts(eqn.params["entries"]):
+            found.add(out)
+        if eqn.primitive in _AFFINE and out.aval.dtype == INDEX and out.aval.shape:
+            varying = [x for x in eqn.inputs if (1, *x.aval.shape)[-1] != 1]
+            moved = eqn.primitive is reshape_p and not _only_ones(eqn.inputs[0].aval, out.aval)
+            squared = eqn.primitive is multiply and len(varying) > 1
+            if found.issuperset(varying) and not moved and not squared:
+                found.update(eqn.outputs)
+    return found
+
+
+def _counts(entries: tuple[int, ...]) -> bool:
+    return entries == tuple(range(len(entries)))
+
+
+def _only_ones(x: Aval, y: Aval) -> bool:
+    """Whether two shapes differ in axes of one element only."""
+    first, second = ([n for n in aval.shape if n != 1] for aval in (x, y))
+    return first == second
 
 
 class Evaluation(NamedTuple):
@@ -194,6 +233,7 @@ def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
     costs = _costs(graph, found)
     share: dict[Var, float] = {}
     chosen: set[Var] = set()
+    free = index_arithmetic(graph)
     for eqn in reversed(graph.eqns):
         for var in eqn.outputs:
             shares, times = found.shares.get(var), found.times[var]
@@ -206,6 +246,7 @@ def excessive(graph: Graph, asked: int, found: Demand, target: Target) -> set[Va
                 now > limits.often * size
                 and saved > _least_saving(var, asked, target)
                 and _computes(eqn)
+                and var not in free
             ):
                 chosen.add(var)
                 now = size

@@ -18,7 +18,7 @@ from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
 from functrans.ir.types import Aval, Shape
 from functrans.loop.nodes import entry, linear
 from functrans.loop.scalar import Scalar
-from functrans.ops.arrays.structural import full_p
+from functrans.ops.arrays.structural import full_p, iota
 from functrans.ops.define import primitive
 from functrans.ops.samples import cases
 
@@ -81,6 +81,10 @@ def _made(x: Any) -> tuple[Primitive, dict[str, Any]] | None:
         return None
     if x.size <= FEW_INTEGERS:
         return (known_integers, as_known(x)) if x.dtype == INDEX else None
+    if x.dtype == INDEX and x.ndim == 1 and x[0] == 0 and x[-1] == x.size - 1:
+        # an index array that is known to be contiguous needs no gather
+        counts = np.array_equal(x, np.arange(x.size))
+        return (iota, {"size": x.size, "dtype": INDEX}) if counts else None
     if not all(map(_is_uniform, (x.real, x.imag) if x.dtype.kind == "c" else (x,))):
         return None
     return full_p, {"shape": x.shape, "value": x.flat[0].item(), "dtype": x.dtype}

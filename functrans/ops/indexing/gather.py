@@ -194,11 +194,15 @@ def _scatter(
             indices = batch_indices(indices, index_axes, size)
         return op(x, updates, *indices, axes=axes, unique=unique), 0
 
+    def at_position(old: Scalar, new: Scalar) -> Scalar:
+        return new if combine is None else Scalar(combine, (old, new), old.dtype)
+
     op = primitive(
         name,
         infer=infer,
         numpy=numpy,
         batch=batch,
+        at_position=at_position,
         emit=Emit(partial(_emit, combine), operations=elements),
         emit_on_grid=Emit(partial(_emit_on_grid, combine), operations=elements),
         samples=samples,

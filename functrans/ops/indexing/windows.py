@@ -17,8 +17,9 @@ from functrans.ir.graph import Eqn, Literal, Var
 from functrans.ops.arrays.structural import astype, iota, move_axis
 from functrans.ops.elementwise.arithmetic import add, multiply, negative, subtract
 from functrans.ops.elementwise.choice import select
-from functrans.ops.elementwise.compare import greater_equal, less
+from functrans.ops.elementwise.compare import less
 from functrans.ops.indexing.gather import gather, scatter_set
+from functrans.ops.indexing.within import within
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.source import located, user_source
 from functrans.trace.trace import Trace
@@ -60,10 +61,14 @@ def window_of(of: slice, extent: int, axis: int) -> Window:
         _refuse(of.start)
     size = len(range(0, last.offset - first.offset, int(step)))
     start, stop = (astype(bound, _INDEX) for bound in (of.start, of.stop))
+    steps = int(step) * iota(size=size, dtype=_INDEX)
+    if size == 0:
+        return Window(axis, steps)
     # in NumPy a negative start with a nonnegative stop counts from the end of the array
-    torn = select(less(start, 0), greater_equal(stop, 0), False)
-    positions = start + int(step) * iota(size=size, dtype=_INDEX)
-    return Window(axis, select(torn, extent, positions))
+    from_end = select(less(stop, 0), start + extent, -1)
+    begin = select(less(start, 0), from_end, start)
+    starts = max(extent - (size - 1) * int(step), 0)
+    return Window(axis, within(begin, extent=starts) + steps)
 
 
 def read_window(x: Any, window: Window) -> Any:

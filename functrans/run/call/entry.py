@@ -107,7 +107,7 @@ _PYTHON_NUMBERS = {np.dtype(np.float64): id(float), np.dtype(np.complex128): id(
 
 def input_record(aval: Aval) -> list[int]:
     """The words of the table for the check of an input."""
-    # the singleton of a built-in dtype
+    # the singleton of its type
     dtype = np.dtype(aval.dtype.type)
     python = _PYTHON_NUMBERS.get(dtype, 0)
     # the layout of another package's scalars is unknown: Python converts them to arrays

@@ -256,7 +256,7 @@ def _entry(
     ]
     nodes = list(_nodes(_roots(call, inputs, len(captures)), looks, kept))
     records = [
-        [id(_builtin(aval)), len(aval.shape), len(avals) + number, *aval.shape]
+        [id(_only(aval)), len(aval.shape), len(avals) + number, *aval.shape]
         for number, aval in enumerate(results)
     ]
     operations = [*_operations(result, 0, kept), [_END, 0, 0]]
@@ -313,9 +313,10 @@ def _python_entry(
     return (np.array([*head, *chain(*nodes), _END], np.int64), *kept)
 
 
-def _builtin(aval: Aval) -> np.dtype[Any]:
+def _only(aval: Aval) -> np.dtype[Any]:
+    """The only dtype object of its type: NumPy's own, or one that a package has registered."""
     dtype = np.dtype(aval.dtype.type)
-    if dtype.isbuiltin != 1:
+    if not dtype.isbuiltin:
         raise _Unknown
     return dtype
 
@@ -394,7 +395,7 @@ _NUMBERS = {
 
 
 def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
-    dtype, kind = _builtin(aval), type(value)
+    dtype, kind = _only(aval), type(value)
     if kind in _NUMBERS:
         wanted, number = _NUMBERS[kind]
         if wanted != dtype or aval.shape:

@@ -61,3 +61,11 @@ def test_a_gradient_that_is_constant_reads_nothing():
     program = jit(grad(lambda x: np.sum(3 * x))).lower(x)
     assert "out0[i] = 0 operations on constants" in program.schedule()
     np.testing.assert_array_equal(jit(grad(np.sum))(x), np.ones(1000))
+
+
+def test_a_long_array_that_counts_needs_no_memory():
+    graph, left = inlined(x := np.arange(700))
+    assert not left and not graph.inputs
+    np.testing.assert_array_equal(graph.eqns[0].primitive.numpy(**graph.eqns[0].params), x)
+    for other in (x + 1, x[::-1].copy(), np.where(x == 300, 3, x), x.astype(np.int32)):
+        assert inlined(other)[1][0] is other

@@ -1,5 +1,7 @@
 """A step of a compiled loop that changes a few elements of a large carry writes them in place."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,27 @@ def from_the_end(a, x, i):
     return a.at[-1 - i].set(x + np.sum(a[:5]))
 
 
-STEPS = [by_position, added, rows_that_are_read, twice, from_the_end]
+def around(a, x, i):
+    """A window of which each step reads what the last one has written."""
+    return a.at[(i + np.arange(3)) % len(a)].set(x * a[i])
+
+
+def of_equals_the_last(a, x, i):
+    return a.at[np.array([1, 5, 1]) + i % 7].set(_column(a, x * np.arange(1, 4)))
+
+
+def of_equals_the_sum(a, x, i):
+    return a.at[np.array([[-1, 5], [2, 5]]) - i % 7].add(_column(a, x * np.arange(4).reshape(2, 2)))
+
+
+def _column(a, values):
+    return np.reshape(values, (*np.shape(values), *(1,) * (a.ndim - 1)))
+
+
+STEPS = [
+    by_position, added, rows_that_are_read, twice, from_the_end,
+    around, of_equals_the_last, of_equals_the_sum,
+]  # fmt: skip
 STARTS = {
     "vector": np.linspace(-1, 1, N),
     "rows": np.linspace(-1, 1, N * 3).reshape(N, 3),
@@ -70,7 +92,10 @@ class At:
             def __getitem__(self, i):
                 def written(value, adds):
                     made = np.array(outer.array)
-                    made[i] = made[i] + value if adds else value
+                    if adds:
+                        np.add.at(made, i, value)
+                    else:
+                        made[i] = value
                     return At(made)
 
                 self.set = lambda value: written(value, False)
@@ -136,6 +161,55 @@ def test_the_array_is_copied_once_and_not_in_each_step():
     for function in (filled, until):
         source = jit(function).lower(np.zeros((N, 3)), 2.0).source()
         assert "_carry[" not in source
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "e", "f", "F"])
+@pytest.mark.parametrize("operation", ["set", "add", "multiply", "max", "min"])
+def test_elements_are_combined_as_without_a_loop(dtype, operation):
+    if dtype == "F" and operation in ("max", "min"):
+        pytest.skip("complex numbers have no order")
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 2 if dtype == "?" else 5, N).astype(dtype)
+    values = rng.integers(0, 2 if dtype == "?" else 3, (4, 20)).astype(dtype)
+    at = rng.integers(-N, N, (4, 20))
+
+    by_numpy = {
+        "set": operator.setitem, "add": np.add.at, "multiply": np.multiply.at,
+        "max": np.maximum.at, "min": np.minimum.at,
+    }  # fmt: skip
+    expected = a.copy()
+    for i in range(4):
+        by_numpy[operation](expected, at[i], values[i])
+
+    def looped(a, at, values):
+        return lax.fori_loop(0, 4, lambda i, a: getattr(a.at[at[i]], operation)(values[i]), a)
+
+    np.testing.assert_array_equal(jit(looped)(a, at, values), expected)
+
+
+def test_windows_are_written_in_place():
+    def by_bounds(a, x):
+        def step(i, a):
+            a = a.copy()
+            a[i : i + 5] = x * a[i + 1 : i + 6]
+            return a
+
+        return lax.fori_loop(0, 30, step, a)
+
+    def by_start(a, x):
+        def step(i, a):
+            part = lax.dynamic_slice_in_dim(a, i + 1, 5)
+            return lax.dynamic_update_slice_in_dim(a, x * part, i, 0)
+
+        return lax.fori_loop(0, 30, step, a)
+
+    a = np.linspace(-1, 1, N * 2).reshape(N, 2)
+    expected = a.copy()
+    for i in range(30):
+        expected[i : i + 5] = 0.5 * expected[i + 1 : i + 6]
+    for function in (by_bounds, by_start):
+        np.testing.assert_array_equal(jit(function)(a, 0.5), expected)
+        assert "_carry[" not in jit(function).lower(a, 0.5).source()
 
 
 def test_what_is_given_out_as_well_is_not_overwritten():

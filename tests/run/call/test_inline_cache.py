@@ -149,6 +149,17 @@ def test_what_is_otherwise_is_computed_as_ever(other):
     np.testing.assert_array_equal(compiled(x), by_python(compiled, x))
 
 
+def test_calls_with_bfloat16_run_no_python():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    compiled = jit(lambda a: (a * 2, a.sum(), a.astype(np.float32)))
+    a = np.array([1.5, -0.0, np.inf], bfloat16)
+    for _ in range(2):
+        expected = compiled(a)
+    assert python_calls(compiled, a) == []
+    same(compiled(a), expected)
+    assert compiled(a.astype(np.float16))[0].dtype == np.float16
+
+
 def test_several_kinds_of_calls_are_known_at_once():
     compiled = jit(lambda a: a + 1)
     kinds = [1, 1.0, x, x[0].copy()]

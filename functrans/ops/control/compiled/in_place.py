@@ -1,23 +1,25 @@
 """In-place update of a loop's carry: a step that changes a few elements does not copy the others.
 
-If the next carry differs from the present one at one position only (the slot `at_position`), and
-nothing else reads the next carry, the body returns the value and the position, and the loop writes
-the value to the carry's only buffer at the end of the step. So all other reads of the carry in that
-step find the old elements.
+If the next carry differs from the present one at a few positions only (the slot `at_position`), and
+nothing else reads the next carry, the body returns the values and the positions, and the loop
+writes the values to the carry's only buffer at the end of the step. So all other reads of the carry
+in that step find the old elements.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn, Graph, Var, prune
+from functrans.ir.types import Shape
 from functrans.loop.nodes import index
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store, load
 from functrans.ops.compiled.statements import nest
-from functrans.ops.indexing.positions import pull_indices
+from functrans.ops.indexing.positions import index_shape, pull_indices
 
 RATIO = 8
 """The least ratio of a carry's elements to written elements for an in-place update; below it,
@@ -40,13 +42,19 @@ class Updates(NamedTuple):
     of: dict[int, list[Eqn]]
 
 
-def updates_in_place(body: Graph, carry: Sequence[Var], least: int) -> Updates:
+def updates_in_place(body: Graph, carry: Sequence[Var], least: int, most: int | None) -> Updates:
     """Remove the updates of carries from a body.
 
-    Carries with fewer than ``least`` elements are not updated in place.
+    Carries with fewer than ``least`` elements are not updated in place, nor are carries at more
+    than ``most`` positions, one after another.
     """
     read = Counter([*(x for eqn in body.eqns for x in eqn.inputs), *body.outputs])
-    makers = {eqn.outputs[0]: eqn for eqn in body.eqns if eqn.primitive.at_position is not None}
+    makers = {
+        eqn.outputs[0]: eqn
+        for eqn in body.eqns
+        if eqn.primitive.at_position is not None
+        and (most is None or prod(_index_shape(eqn)) <= most)
+    }
     found = {}
     for number, (before, after) in enumerate(zip(carry, body.outputs, strict=False)):
         chain: list[Eqn] = []
@@ -73,8 +81,11 @@ def written(
     loops = tuple(index("w", extent) for extent in given[0].extents)
     axes = eqn.params["axes"]
     avals = [x.aval for x in eqn.inputs]
-    at = pull_indices(lambda number, i: load(operands[number], i), 2, (), avals[0], avals[2:], axes)
-    rest = iter(loops)
+    ndim = len(_index_shape(eqn))
+    at = pull_indices(
+        lambda number, i: load(operands[number], i), 2, loops[:ndim], avals[0], avals[2:], axes
+    )
+    rest = iter(loops[ndim:])
     where = dict(zip(axes, at, strict=True))
     place = tuple(
         simplify(where[axis]) if axis in where else next(rest) for axis in range(avals[0].ndim)
@@ -82,3 +93,7 @@ def written(
     assert eqn.primitive.at_position is not None
     result = eqn.primitive.at_position(load(target, place), load(given[0], loops))
     return nest(loops, (Store(target, place, simplify(result)),))
+
+
+def _index_shape(eqn: Eqn) -> Shape:
+    return index_shape([x.aval for x in eqn.inputs[2:]])

@@ -89,6 +89,7 @@ class _Loop:
             loop.body,
             loop.body.inputs[loop.n_consts :][: loop.n_carry],
             at.target[Carries].most_locals + 1,
+            1 if at.target.lanes_are_threads else None,
         )
         self.body = at.lower(body)
         self.own_consts, self.own_carry, self.own_xs = cut(

@@ -89,7 +89,7 @@ def store_of(
 def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, Position]:
     """The statements that compute an update, its value, and its position."""
     at = own.at
-    values = [at.element(1, loops), *own.position(loops)]
+    values = [at.element(1, loops), *map(at.simplify, own.position(loops))]
     before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
     return before, value, tuple(position)
 

@@ -1,0 +1,37 @@
+"""within: an index that has to be within an extent, and is not counted from the end.
+
+One check of where a window starts replaces checks of all its elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive
+from functrans.loop.nodes import INDEX, bounded
+from functrans.loop.scalar import Scalar, convert
+from functrans.ops.arrays.promotion import unchanged
+from functrans.ops.elementwise.pointwise import elementwise
+from functrans.ops.samples import integers
+
+
+def _refuse(i: Any, extent: int) -> Any:
+    wrong = (i < 0) | (i >= extent)
+    if np.any(wrong):
+        first = np.asarray(i)[wrong].ravel()[0]
+        raise IndexError(f"a window that starts at {first} is not within its axis")
+    return i
+
+
+def _checked(i: Scalar, extent: int) -> Scalar:
+    return convert(bounded(convert(i, INDEX), extent, "raise below 0"), i.dtype)
+
+
+within: Primitive = elementwise(
+    "within", numpy=_refuse, scalar=_checked,
+    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    params={"extent": 9}, samples=integers(0, 8),
+)  # fmt: skip
+"""The operand; the call fails unless it is in ``0 <= i < extent``."""
