@@ -190,6 +190,7 @@ def blocks_of(
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     if _are_three_better(root, target, vectors):
         width, vectors = 3 * target.lanes(itemsize), 3
+    width = _in_fewer_lanes(root, target, width)
     height = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
@@ -372,6 +373,21 @@ def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
         return False
     three, one = -(-size.columns // (3 * lanes)) * 3, -(-size.columns // lanes)
     return three < (one * limits.single_vector if vectors == 1 else one + one % 2)
+
+
+def _in_fewer_lanes(root: Contraction, target: Target, width: int) -> int:
+    """The width of tiles with a narrower last vector, if there is a single tile in a row.
+
+    With AVX-512, where many cores execute instructions on half a vector in half the time. The last
+    vector has half the lanes, or a quarter if columns fill it: then, it needs no mask.
+    """
+    columns, lanes = extents_of(root).columns, target.lanes(root.target.dtype.itemsize)
+    is_avx512 = target.registers > target[Blocking].few_registers and lanes >= 8
+    left = columns % lanes
+    is_narrow = 0 < left <= lanes // 2 and lanes < columns < width
+    if not (is_avx512 and is_narrow) or root.shared_rows:
+        return width
+    return columns if left == lanes // 4 else columns - left + lanes // 2
 
 
 def _most_rows(target: Target, vectors: int) -> int:
