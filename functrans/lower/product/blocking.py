@@ -414,11 +414,12 @@ def _height(
         return -(-rows // height) * height * (1 + limits.missing_sum * missing)
 
     power = 1 << most.bit_length() - 1
-    if in_vectors and power * vectors >= limits.enough_sums:
+    if in_vectors and rows > power and power * vectors >= limits.enough_sums:
         return power
-    heights = range(max(most // 2, 1), most + 1)
+    fewest = min(max(most // 2, 1), rows)
+    heights = range(fewest, most + 1)
     if in_vectors and most > 1:
-        heights = range(most // 2 + most // 2 % 2 or 2, most + 1, 2)
+        heights = range(fewest + fewest % 2, most + 1, 2)
     whole = [height for height in heights if divides and rows % height == 0]
     return min(whole or heights, key=lambda height: (cost(height), -height))
 
