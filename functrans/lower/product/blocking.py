@@ -190,6 +190,7 @@ def blocks_of(
     width, vectors = _width(size.rows, size.columns, target.lanes(itemsize), limits)
     if _are_three_better(root, target, vectors):
         width, vectors = 3 * target.lanes(itemsize), 3
+    width = _in_fewer_lanes(root, target, width)
     height = _height(size.rows, _most_rows(target, vectors), vectors, limits, in_vectors)
     panels = -(-size.columns // width)
     if root.shared_rows:
@@ -374,6 +375,21 @@ def _are_three_better(root: Contraction, target: Target, vectors: int) -> bool:
     return three < (one * limits.single_vector if vectors == 1 else one + one % 2)
 
 
+def _in_fewer_lanes(root: Contraction, target: Target, width: int) -> int:
+    """The width of tiles with a narrower last vector, if there is a single tile in a row.
+
+    With AVX-512, where many cores execute instructions on half a vector in half the time. The last
+    vector has half the lanes, or a quarter if columns fill it: then, it needs no mask.
+    """
+    columns, lanes = extents_of(root).columns, target.lanes(root.target.dtype.itemsize)
+    is_avx512 = target.registers > target[Blocking].few_registers and lanes >= 8
+    left = columns % lanes
+    is_narrow = 0 < left <= lanes // 2 and lanes < columns < width
+    if not (is_avx512 and is_narrow) or root.shared_rows:
+        return width
+    return columns if left == lanes // 4 else columns - left + lanes // 2
+
+
 def _most_rows(target: Target, vectors: int) -> int:
     """The most rows of a tile of so many vectors: sums take three quarters of the registers."""
     limits, most = target[Blocking], max(3 * target.registers // (4 * vectors), 1)
@@ -398,11 +414,12 @@ def _height(
         return -(-rows // height) * height * (1 + limits.missing_sum * missing)
 
     power = 1 << most.bit_length() - 1
-    if in_vectors and power * vectors >= limits.enough_sums:
+    if in_vectors and rows > power and power * vectors >= limits.enough_sums:
         return power
-    heights = range(max(most // 2, 1), most + 1)
+    fewest = min(max(most // 2, 1), rows)
+    heights = range(fewest, most + 1)
     if in_vectors and most > 1:
-        heights = range(most // 2 + most // 2 % 2 or 2, most + 1, 2)
+        heights = range(fewest + fewest % 2, most + 1, 2)
     whole = [height for height in heights if divides and rows % height == 0]
     return min(whole or heights, key=lambda height: (cost(height), -height))
 

@@ -175,13 +175,16 @@ def _pull_position(operation: str) -> Any:
 
 def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
     """The index of the first element that equals the extreme."""
+    # a vector has twice as many short indices, which pays if it has as many elements
+    is_short = extreme.dtype.itemsize < INDEX.itemsize and extent <= np.iinfo(np.int32).max
+    dtype = np.dtype(np.int32) if is_short else INDEX
 
     def candidate(k: Any) -> Any:
         # with a NaN among the elements the extreme is NaN: then the first NaN is found
         found = scalar.eq(element(k), extreme) | scalar.ne(element(k), element(k))
-        return scalar.where(found, k, extent)
+        return scalar.where(found, scalar.convert(k, dtype), scalar.const(extent, dtype))
 
-    return fold("min", [extent], candidate)
+    return scalar.convert(fold("min", [extent], candidate), INDEX)
 
 
 _emit_position = lazy("functrans.ops.reductions.compiled.grid.positions:emit")

@@ -87,15 +87,37 @@ def test_large_results_of_few_terms_are_written_by_whole_rows():
 
 def test_three_vectors_of_columns_are_one_tile():
     """Where they are read in place, and there are registers for enough rows."""
-    row, column, term = index("i", 100), index("j", 20), index("k", 64)
-    x, y = buffer("x", np.float64, (100, 64)), buffer("y", np.float64, (64, 20))
+    row, column, term = index("i", 100), index("j", 22), index("k", 64)
+    x, y = buffer("x", np.float64, (100, 64)), buffer("y", np.float64, (64, 22))
     root = replace(
-        product(100, 20, 64, np.float64), loops=(row, column), sides=((), (row,), (column,)),
+        product(100, 22, 64, np.float64), loops=(row, column), sides=((), (row,), (column,)),
         counter=term, factors=(load(x, (row, term)), load(y, (term, column))),
     )  # fmt: skip
     found = blocks_of(root, CPU, False)
     assert (found.width, found.panels) == (24, 1) and found.height * 3 + 3 + 1 <= CPU.registers
-    assert blocks_of(root, AVX2, False).width == 4
+    assert blocks_of(root, AVX2, False).width == 8
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [(17, 24), (20, 20), (24, 24), (25, 32), (36, 36), (40, 40)]
+)
+def test_the_last_vector_of_the_only_tile_may_be_narrower(columns, width):
+    row, column, term = index("i", 100), index("j", columns), index("k", 64)
+    x, y = buffer("x", np.float32, (100, 64)), buffer("y", np.float32, (64, columns))
+    root = replace(
+        product(100, columns, 64), loops=(row, column), sides=((), (row,), (column,)),
+        counter=term, factors=(load(x, (row, term)), load(y, (term, column))),
+    )  # fmt: skip
+    found = blocks_of(root, CPU, False)
+    assert (found.width, found.panels) == (width, 1)
+    assert blocks_of(product(100, columns + 64, 64), CPU, False).width == 32
+
+
+@pytest.mark.parametrize("in_vectors", [False, True])
+@pytest.mark.parametrize("rows", [2, 3, 5, 7])
+def test_a_tile_has_no_more_rows_than_the_product(rows, in_vectors):
+    found = blocks_of(product(rows, 10, 300), CPU, False, in_vectors)
+    assert found.height == rows + rows % 2 * in_vectors
 
 
 def test_rows_have_an_address_each():
@@ -110,8 +132,8 @@ def test_small_products_of_long_sums_have_tiles(dtype, monkeypatch):
         (30, 30, 3, True),
         (6, 100, 6, True),
         (7, 300, 2, True),
-        # written out, and fused with what reads them
-        (40, 4, 50, False),
+        # short sums, whose results are stored anyway
+        (40, 4, 50, True),
         # too few
         (5, 20, 3, False),
     ):

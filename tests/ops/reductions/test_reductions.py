@@ -211,6 +211,27 @@ def test_orders_of_long_elements_whatever_a_vector_holds(vector_bytes, monkeypat
     np.testing.assert_array_equal(jit(np.argsort)(x[:, 0]), order[:, 0])
 
 
+@pytest.mark.parametrize("lines", [4, 8, 20, 33])
+@pytest.mark.parametrize("extent", [17, 24, 65, 128, 200, 256])
+def test_lines_of_medium_length_are_sorted_in_lanes(extent, lines):
+    rng = np.random.default_rng(extent)
+    for dtype in (np.float32, np.float64, np.int16):
+        x = rng.integers(-9, 9, size=(extent, lines)).astype(dtype)
+        for axis, lined in ((0, x), (1, x.T.copy())):
+            order = jit(lambda x, axis=axis: np.argsort(x, axis=axis))(lined)
+            np.testing.assert_array_equal(order, np.argsort(lined, axis=axis, kind="stable"))
+            found = jit(lambda x, axis=axis: np.sort(x, axis=axis))(lined)
+            np.testing.assert_array_equal(found, np.sort(lined, axis=axis))
+
+
+def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
+    x = np.random.default_rng(0).normal(size=(30, 100))
+    compiled = jit(lambda x: np.sort(x, axis=1))
+    assert "call NumPy" not in compiled.lower(x).schedule()
+    np.testing.assert_array_equal(compiled(x), np.sort(x, axis=1))
+    assert "call NumPy" in compiled.lower(np.ones((30, 300))).schedule()
+
+
 @pytest.mark.parametrize("extent", [20, 2000, 9000])
 def test_a_loop_sorts_without_leaving_it(extent):
     def step(state, x):

@@ -63,7 +63,7 @@ class Forms(NamedTuple):
     """The fewest multiplications of a product that are worth packing, and a second kernel."""
     least_work_of_long: int = 1 << 11
     """The same for products whose sums have at least `fewest_thin_terms` terms, which would not be
-    written out either."""
+    written out either, and for those whose results are stored in memory anyway."""
     least_work_in_loops: int = 1 << 22
     """The same for a product in a loop: of smaller ones, an outer loop shares rows among threads,
     with all operations on them."""
@@ -100,7 +100,7 @@ def is_emitted_if_kept(eqn: Eqn, target: Target) -> bool:
     fewest = limits.fewest_kept_columns
     is_wide = counts(eqn).columns >= (fewest if has_masks else max(fewest, lanes))
     shortest = min(limits.shortest, 2) if has_masks else limits.shortest
-    return is_wide and _is_blocked(eqn, target, shortest, _matrices(eqn))
+    return is_wide and _is_blocked(eqn, target, shortest, limits.least_work_of_long, _matrices(eqn))
 
 
 def asks_for_elements(eqn: Eqn, target: Target) -> bool:
@@ -112,7 +112,8 @@ def is_blocked(eqn: Eqn, target: Target) -> bool:
     """Whether a contraction is a blocked product: it is large, with one axis of columns."""
     limits = target[Forms]
     is_wide = counts(eqn).columns >= limits.shortest
-    return _is_blocked(eqn, target, limits.shortest if is_wide else limits.fewest_thin_terms)
+    shortest = limits.shortest if is_wide else limits.fewest_thin_terms
+    return _is_blocked(eqn, target, shortest, limits.least_work)
 
 
 def _matrices(eqn: Eqn) -> int:
@@ -121,8 +122,10 @@ def _matrices(eqn: Eqn) -> int:
     return prod(shape[axis] for axis in left.batch)
 
 
-def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> bool:
-    """Whether a contraction, of several matrices, is blocked if it needs so many terms at least."""
+def _is_blocked(
+    eqn: Eqn, target: Target, shortest: int, least_work: int, matrices: int = 1
+) -> bool:
+    """Whether a contraction is blocked if it needs so many terms and multiplications at least."""
     if not _is_ours(eqn, target) or not eqn.outputs[0].aval.size:
         return False
     size, limits, parts = counts(eqn), target[Forms], eqn.params.get("parts")
@@ -136,8 +139,9 @@ def _is_blocked(eqn: Eqn, target: Target, shortest: int, matrices: int = 1) -> b
             return False
         if packed > limits.largest_packed:
             return False
-    least_work = limits.least_work_in_loops if target.in_loop else limits.least_work
-    if not target.in_loop and size.summed >= limits.fewest_thin_terms:
+    if target.in_loop:
+        least_work = limits.least_work_in_loops
+    elif size.summed >= limits.fewest_thin_terms:
         least_work = min(least_work, limits.least_work_of_long)
     return shared_rows(eqn, target) > 0 or (
         size.rows >= max(limits.fewest_rows, 2)

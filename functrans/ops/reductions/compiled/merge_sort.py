@@ -1,10 +1,10 @@
 """Merge sort on a CPU: networks sort runs of eight, then branch-free merges combine pairs of runs.
 
-A network sorts short rows, as many at once as a vector has lanes. Longer rows are cut into runs,
-which are merged from one half of a scratch buffer to the other. A select chooses each element that
-is written, since a branch would be mispredicted. The longest rows are sorted by the digits of their
-keys instead (`radix_sort.py`). NumPy sorts many rows of medium length, if elements are not
-numbered.
+A network sorts short rows, as many at once as a vector has lanes, and so does a network in memory
+with many rows of medium length (`bitonic_sort.py`). Other rows are cut into runs, which are merged
+from one half of a scratch buffer to the other. A select chooses each element that is written, since
+a branch would be mispredicted. The longest rows are sorted by the digits of their keys instead
+(`radix_sort.py`). NumPy sorts some rows of medium length, if elements are not numbered.
 
 Keys (`sort_keys.py`) have the order of the elements. A network is not stable, so the index of an
 element follows its key and breaks ties; a merge prefers its first run.
@@ -12,7 +12,8 @@ element follows its key and breaks ties; a merge prefers its first run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
@@ -22,6 +23,7 @@ from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
+from functrans.ops.reductions.compiled.bitonic_sort import RUN, Bitonic, Stores
 from functrans.ops.reductions.compiled.networks import sorting, through
 from functrans.ops.reductions.compiled.radix_sort import Memory, Radix, counts_of, digits_of
 from functrans.ops.reductions.compiled.sort_keys import Keys, Words, chosen
@@ -30,9 +32,6 @@ Body = tuple[Statement, ...]
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each word of a key."""
-
-Stores = Callable[[Scalar, Words], Body]
-"""The statements that store a key at a position of a line."""
 
 
 class Sorts(NamedTuple):
@@ -45,13 +44,13 @@ class Sorts(NamedTuple):
     vectorised: int = 512
     """The longest row of larger arrays that NumPy's vectorised sort sorts faster, in a third to a
     fourteenth of the time; there is none for elements of one byte."""
+    in_lanes: int = 256
+    """The longest row of several that a bitonic network sorts if elements are numbered."""
+    unnumbered: int = 128
+    """The same for elements that are not, of which NumPy sorts longer rows faster."""
     merged: int = 80
     """The longest row that is merge sorted, for each digit of its keys; a radix sort counts and
     moves the keys for each of them."""
-
-
-RUN = 8
-"""The length of the runs that a network sorts first, in registers."""
 
 
 def sort(at: Emission) -> None:
@@ -66,10 +65,13 @@ def argsort(at: Emission) -> None:
 
 def sorts(eqn: Eqn, target: Target) -> bool:
     """Whether compiled code sorts elements without numbers: else, NumPy does."""
-    aval, limits = eqn.inputs[0].aval, target[Sorts]
-    extent = aval.shape[eqn.params["axis"]]
+    aval, axis, limits = eqn.inputs[0].aval, eqn.params["axis"], target[Sorts]
+    extent, lines = aval.shape[axis], aval.shape[:axis] + aval.shape[axis + 1 :]
     longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
-    return aval.size <= limits.elements or not limits.network < extent <= longest
+    if aval.size <= limits.elements or not limits.network < extent <= longest:
+        return True
+    keys = Keys(aval.dtype, extent, numbered=False)
+    return extent <= limits.unnumbered and _are_in_lanes(keys, lines, target)
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -96,6 +98,9 @@ class _Sort(NamedTuple):
             body = self.network(line, ZERO, extent, self.to_result(line))
             self.call(_across(line, body, self.keys.lanes(self.at.target)), ())
             return
+        if _are_in_lanes(self.keys, [loop.attribute[2] for loop in line], self.at.target):
+            self.in_lanes(line)
+            return
         if extent > self.at.target[Sorts].merged * digits_of(self.keys):
             self.by_digits(line)
             return
@@ -109,6 +114,22 @@ class _Sort(NamedTuple):
             )
             here, there, width = there, here, 2 * width
         self.call(_shared(line, body), (*here, *there))
+
+    def in_lanes(self, line: Position) -> None:
+        """Sort lines of medium length, as many at once as a vector has lanes."""
+        *outer, inner = line
+        lines, lanes = inner.attribute[2], self.keys.lanes(self.at.target)
+        block, lane = index("block", -(-lines // lanes)), index("lane", lanes)
+        own, whole = (*outer, self.at.simplify(block * lanes + lane)), lines % lanes == 0
+        stop = as_index(lanes) if whole else minimum(lines - block * lanes, lanes)
+        rows = self.rows("lines", self.keys.extent, lanes)
+
+        def in_lanes(body: Body) -> Body:
+            return (For(lane, ZERO, stop, body, lanes=lanes, whole=whole),)
+
+        network = partial(self.network, own)
+        body = Bitonic(rows, lane, in_lanes).sort(network, self.to_result(own))
+        self.call(_shared((*outer, block), body), rows)
 
     def by_digits(self, line: Position) -> None:
         """Sort long lines by radix: on the stack, or in memory that each line has for itself."""
@@ -161,6 +182,12 @@ class _Sort(NamedTuple):
         body = self.network(line, run * RUN, RUN, stores)
         last = self.network(line, as_index(whole * RUN), rest, stores) if rest else ()
         return _across((run,), body, self.keys.lanes(self.at.target)) + last
+
+
+def _are_in_lanes(keys: Keys, lines: Sequence[int], target: Target) -> bool:
+    """Whether a network sorts lines: there are enough to fill a vector at least by half."""
+    enough = bool(lines) and 2 * lines[-1] >= keys.lanes(target)
+    return enough and keys.extent <= target[Sorts].in_lanes
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:

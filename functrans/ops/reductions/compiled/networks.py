@@ -20,6 +20,13 @@ def sorting(count: int) -> list[Comparison]:
     return [pair for pair in _sorting(0, length) if pair[1] < count]
 
 
+def cleaning(count: int, length: int) -> list[Comparison]:
+    """The last steps of a bitonic merge, within the first of ``length`` keys, a power of two."""
+    steps = [length >> n for n in range(1, length.bit_length())]
+    pairs = ((i, i + step) for step in steps for i in range(count) if not i & step)
+    return [(low, high) for low, high in pairs if high < count]
+
+
 def compared(keys: Sequence[Words], comparisons: Iterable[Comparison]) -> list[Words]:
     """Keys after a sequence of comparisons and exchanges."""
     found = list(keys)
