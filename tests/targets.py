@@ -34,12 +34,13 @@ from functrans.ops.linalg.matrices import Matrices
 from functrans.ops.reductions.compiled.merge_sort import Sorts
 from functrans.optimise.grid.library_transforms import LibraryTransforms
 from functrans.optimise.grid.scan_fission import Fission
-from functrans.optimise.machine.contraction_layout import TermOrder
+from functrans.optimise.machine.contraction_layout import SplitSums, TermOrder
 from functrans.optimise.machine.gathered_rows import GatheredRows
 from functrans.optimise.machine.invariant_packing import InvariantPacking
 from functrans.optimise.machine.late_gathers import Sinking
 from functrans.optimise.machine.outlining import Outlining
 from functrans.optimise.machine.scan_motion import Motion
+from functrans.optimise.machine.stored_intermediates import Storing
 from functrans.run.code import host
 
 RECORDS = {
@@ -48,8 +49,8 @@ RECORDS = {
         Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
         Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving, InvariantPacking, Joins,
         Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Sinking, Sorts, Streaming,
-        Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
+        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Sinking, Sorts,
+        SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip
 

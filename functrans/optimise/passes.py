@@ -41,6 +41,7 @@ from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
 from functrans.optimise.machine.real_transforms import halve_transforms
 from functrans.optimise.machine.scan_motion import move_out_of_scans
+from functrans.optimise.machine.stored_intermediates import store_intermediates
 from functrans.optimise.machine.sums.distribution import distribute_sums
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.triangular_factors import write_out_triangles
@@ -143,6 +144,7 @@ FOR_CORES = Passes(
         Pass(add_scatters_last, "behind sums, some of which need no scatter"),
         Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
         Pass(swap_products, "before layouts, which absorb the transposes"),
+        Pass(store_intermediates, "before code motion, for which stacked values are at hand"),
         Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
         Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
         Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),

@@ -164,6 +164,13 @@ LOW = {
     },
     "carries": {"most_locals": (0, 4, 64), "longest_step": (0, 1 << 20)},
     "motion": {"least_work": (1, 512)},
+    "storing": {"operations": (1, 8, 32)},
+    "split_sums": {
+        "long_sum": (1, 4),
+        "largest_in_parts": (2, 256),
+        "least_part": (4, 128),
+        "largest_copy": (0, 1 << 23),
+    },
     "sinking": {"costly": (1, 12), "fewer": (0, 1, 2)},
     "sorts": {
         "network": (8, 16),

@@ -117,6 +117,10 @@ FUNCTIONS = {
     ),
     "halve_transforms": (lambda x: np.fft.fft2(x).real, drawn(16, 16)),
     "swap_products": (lambda x, y: (x @ y).T, drawn(40, 30), drawn(30, 50)),
+    "store_intermediates": (
+        grad(lambda x: lax.fori_loop(0, 9, lambda _, c: np.exp(np.sin(c) - c * c), x)),
+        0.5,
+    ),
     "move_out_of_scans": (
         lambda w, h, xs: lax.scan(lambda h, x: (np.tanh(h + w @ x), None), h, xs)[0],
         *RECURRENT,

@@ -94,7 +94,7 @@ class Blocking(NamedTuple):
     few_tiles_of_wholes: int = 8
     """The most tiles below each other for which a block that is a whole matrix reads the right
     operand in place, if it may (measured: 8 and 16)."""
-    fewest_packed: int = 48
+    fewest_packed: int = 32
     """The fewest terms of a stretch in a block that packs both operands."""
     enough_sums: int = 12
     """Vectors of sums in a tile that hide the latency of an addition."""

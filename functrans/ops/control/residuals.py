@@ -3,13 +3,14 @@
 A value that the backward pass needs can be stored, or recomputed from earlier values. Cheap
 equations (elementwise ones, and data movement) may be recomputed; operands are available anyway.
 The fewest bytes to store are then given by a minimum cut in the graph of the cheap equations,
-between the values that cannot be recomputed and those that are needed.
+between the values that cannot be recomputed and those that are needed. If operations are not free,
+the cut may also run between a value and its operands: it then has the cost of the operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf, prod
 
 from functrans.ir.graph import Atom, Eqn, Var
 from functrans.ir.primitive import Primitive
@@ -48,7 +49,10 @@ def flops_of(eqn: Eqn) -> int:
 
 
 def choose(
-    eqns: Sequence[Eqn], needed: Sequence[Var], at_hand: Iterable[Var]
+    eqns: Sequence[Eqn],
+    needed: Sequence[Var],
+    at_hand: Iterable[Var],
+    work: Callable[[Eqn], int] = lambda eqn: 0,
 ) -> tuple[list[Var], list[Eqn]]:
     """Choose the residuals, and the equations that compute the needed values from them.
 
@@ -58,10 +62,14 @@ def choose(
         The values that the backward pass reads.
     at_hand : iterable of Var
         The values that the backward pass has in any case.
+    work : callable
+        How many bytes may be stored instead of computing a cheap equation again. By default, none:
+        the fewest bytes are stored.
     """
     maker = {var: eqn for eqn in eqns for var in eqn.outputs}
     free = set(at_hand)
-    kept = _minimum_cut(_Network(maker, free), [v for v in needed if v not in free])
+    sinks = [v for v in needed if v not in free]
+    kept = _minimum_cut(_Network(maker, free), sinks, work)
     free.update(kept)
     again: set[Eqn] = set()
     waiting = list(needed)
@@ -97,7 +105,7 @@ def _bytes(var: Var) -> int:
     return max(1, abs(prod(var.aval.shape))) * var.aval.dtype.itemsize
 
 
-def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
+def _minimum_cut(network: _Network, sinks: Sequence[Var], work: Callable[[Eqn], int]) -> list[Var]:
     """The set of values of least total size that separates the sources from the sinks.
 
     Of several such sets, the one nearest to the sinks, so that least is recomputed. Flows are
@@ -118,6 +126,7 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
             below[above].append(var)
 
     left = {var: _bytes(var) for var in met}
+    unpaid = {var: inf if network.is_source(var) else work(network.maker[var]) for var in met}
     flow: dict[tuple[Var, Var], int] = {}
 
     def steps(end: End) -> Iterable[tuple[End, float]]:
@@ -125,7 +134,7 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
         var, upper = end
         if upper:
             for above in network.before(var):
-                yield (above, 0), float("inf")
+                yield (above, 0), inf
             yield (var, 0), _bytes(var) - left[var]
         else:
             yield (var, 1), left[var]
@@ -137,7 +146,7 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
         came: dict[End, tuple[End, float] | None] = {(var, 0): None for var in sinks}
         queue = list(came)
         for end in queue:
-            if end[1] and network.is_source(end[0]):
+            if end[1] and unpaid[end[0]]:
                 return came, end
             for following, room in steps(end):
                 if room > 0 and following not in came:
@@ -149,11 +158,12 @@ def _minimum_cut(network: _Network, sinks: Sequence[Var]) -> list[Var]:
         came, end = reach()
         if end is None:
             return [var for var in met if (var, 0) in came and (var, 1) not in came]
-        path: list[tuple[End, End, float]] = []
+        last, path = end[0], list[tuple[End, End, float]]()
         while (before := came[end]) is not None:
             path.append((before[0], end, before[1]))
             end = before[0]
-        amount = int(min(room for _, _, room in path))
+        amount = int(min(unpaid[last], *(room for _, _, room in path)))
+        unpaid[last] -= amount
         for (a, upper), (b, _), _ in path:
             if a is b:
                 left[a] += amount if upper else -amount

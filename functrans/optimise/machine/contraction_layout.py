@@ -29,7 +29,7 @@ from functrans.ops.linalg.compiled.blas import (
     matrix,
     sides,
 )
-from functrans.ops.linalg.compiled.forms import is_blocked, packs_in_parts
+from functrans.ops.linalg.compiled.forms import is_blocked, is_last, packs_in_parts
 from functrans.ops.linalg.contraction import dot_general, gemm, widening_dot_general
 from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 
@@ -37,8 +37,8 @@ from functrans.optimise.machine.symmetry import COLUMN, ROW, Names, is_symmetric
 class SplitSums(NamedTuple):
     """Contractions whose sums are split into parts, one for each thread.
 
-    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts` and
-    `long_sum_of_large` (parts of long sums for large results).
+    Measured: `long_sum` (parts of the long sum of a logistic Hessian), `largest_in_parts`,
+    `long_sum_of_large` and `largest_copy` (parts of long sums for large results).
     """
 
     long_sum: int = 4
@@ -47,6 +47,9 @@ class SplitSums(NamedTuple):
     """The longest side of such a result: adding up the parts of a larger one takes too long."""
     long_sum_of_large: int = 16
     """The ratio for a larger result, which is split only if parts pack some terms at a time."""
+    largest_copy: int = 1 << 23
+    """The most bytes of a right operand that is packed as a whole for such a result, if its columns
+    are contiguous: a larger copy leaves the caches, and is read again for each block of rows."""
     least_part: int = 128
     """The fewest terms of a part."""
     fewest_elements: int = 4096
@@ -250,7 +253,9 @@ def _laid_out(
         batch.append(axes.batch)
     params: dict[str, Any] = {"contract": tuple(contract), "batch": tuple(batch)}
     symmetric = _is_half_enough(eqn, producers, target)
-    return made + _divided(eqn, operands, params, symmetric, _parts(eqn, target, symmetric))
+    lies_along_columns = not is_last(contract[1], operands[1].aval.shape)
+    parts = _parts(eqn, target, symmetric, lies_along_columns)
+    return made + _divided(eqn, operands, params, symmetric, parts)
 
 
 def _of_stack(eqn: Eqn, producers: Mapping[Atom, Eqn], target: Target) -> tuple[Eqn, list[Eqn]]:
@@ -307,7 +312,7 @@ def _divided(
     ]
 
 
-def _parts(eqn: Eqn, target: Target, symmetric: bool) -> int | None:
+def _parts(eqn: Eqn, target: Target, symmetric: bool, lies_along_columns: bool) -> int | None:
     """The number of parts of a long sum with a small result; None if it is not split."""
     size, limits = counts(eqn), target[SplitSums]
     if sides(eqn)[0].batch or size.multiplications < target[Products].worth_splitting:
@@ -321,7 +326,10 @@ def _parts(eqn: Eqn, target: Target, symmetric: bool) -> int | None:
     if is_large and (symmetric or not packs_in_parts(eqn, target)):
         return None
     ratio = limits.long_sum_of_large if is_large else limits.long_sum
-    if size.summed < max(ratio * side, limits.least_part):
+    # the sums of all parts take no more memory than the copy
+    saves_copy = packed > limits.largest_copy and size.summed >= limits.most_parts * size.rows
+    is_long = size.summed >= ratio * side or (is_large and lies_along_columns and saves_copy)
+    if not is_long or size.summed < limits.least_part:
         return None
     most = min(limits.most_parts, 1 << (size.summed // limits.least_part).bit_length() - 1)
     equal = [n for n in range(-(-most // 2), most + 1) if size.summed % n == 0]

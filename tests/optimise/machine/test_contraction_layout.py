@@ -33,6 +33,15 @@ def test_long_sums_are_cut(summed, rows, columns, dtype):
     np.testing.assert_allclose(product(x, y), expected, rtol=tolerance, atol=tolerance * 10)
 
 
+def test_long_sums_of_wide_results_are_cut_where_a_packed_copy_leaves_the_caches():
+    x, y = RNG.standard_normal((2400, 16)), RNG.standard_normal((2400, 512))
+    product, along_terms = jit(lambda x, y: x.T @ y), jit(lambda x, y: x.T @ y.T)
+    assert "8 of 16 x 300 times 300 x 512" in product.lower(x, y).schedule()
+    np.testing.assert_allclose(product(x, y), x.T @ y, rtol=1e-10, atol=1e-10)
+    assert "16 x 1200 times 1200 x 512" in product.lower(x[:1200], y[:1200]).schedule()
+    assert " of 16 x " not in along_terms.lower(x, y.T.copy()).schedule()
+
+
 def test_sums_over_several_axes_are_cut():
     x, y = RNG.standard_normal((100, 32, 20)), RNG.standard_normal((100, 32, 24))
     product = jit(lambda x, y: np.einsum("tbi,tbj->ij", x, y))

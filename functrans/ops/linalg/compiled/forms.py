@@ -74,7 +74,7 @@ class Forms(NamedTuple):
     larger copy leaves the cache, whereas BLAS packs as much as the cache holds."""
     largest_in_parts: int = 1 << 22
     """The most bytes of a right operand of more columns, in whole vectors, that is packed then."""
-    widest_term: int = 5 << 10
+    widest_term: int = 8 << 10
     """The most bytes of one term of both operands for which a part packs some terms at a time."""
     largest_sums: int = 1 << 17
     """The most bytes of the sums of such a part, unless they are whole tiles."""
@@ -185,7 +185,7 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
         sum(x.shape[axis] > 1 for axis in axes) != 1 for axes in (left.free, left.contract)
     ):
         return 0
-    if _is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
+    if is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
         return 0
     heights = [n for n in limits.rows_in_loops if size.rows % n == 0]
     # two vectors of sums for each row, and something else beside them
@@ -216,7 +216,7 @@ def _is_ours(eqn: Eqn, target: Target) -> bool:
     return are_powers and columns[0] >= target[Forms].fewest_columns_of_several
 
 
-def _is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
+def is_last(axes: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether elements are contiguous along the one of the axes whose extent is not 1."""
     return all(n == 1 for axis, n in enumerate(shape) if axis > max(axes) and axis not in axes)
 
