@@ -32,7 +32,7 @@ class Storing(NamedTuple):
 
     operations: int = 32
     """As many operations take about as long as to store and read an element."""
-    largest: int = 1 << 23
+    largest: int = 1 << 21
     """The most bytes of all that a loop reads of another: more leaves the caches."""
     small: int = 16
     """The most elements of a value that is written out, with a statement for each."""
