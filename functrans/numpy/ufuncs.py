@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -139,7 +140,8 @@ _IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
 
 
 def _combined(ufunc: np.ufunc) -> Reduction:
-    """The reduction by an associative ufunc: the last of its running results."""
+    """The reduction by an associative, commutative ufunc: halves are combined, again and again."""
+    combine = protocols.ufuncs[ufunc.__name__]
 
     def reduce(x: Any, axis: Any, *, keepdims: Any = False) -> Any:
         axes = axes_of(axis, x.ndim)
@@ -149,14 +151,25 @@ def _combined(ufunc: np.ufunc) -> Reduction:
                 raise ValueError(
                     f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
                 )
-            if x.shape[i] == 0:
+            if x.shape[i] < 2 and ufunc.identity is not None:
                 shape = (*x.shape[:i], 1, *x.shape[i + 1 :])
-                x = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
-            x = _running_results(ufunc, x, i)
-            x = read_along(x, i, x.shape[i] - 1, 1)
+                first = full_p(shape=shape, value=ufunc.identity, dtype=x.dtype)
+                # NumPy starts with the identity: `np.hypot.reduce([-2.0])` is 2.0
+                x = combine(first, x) if x.shape[i] else first
+            x = _by_halves(combine, x, i)
         return x if keepdims else reshape(x, shape=drop_axes(x.shape, axes))
 
     return reduce
+
+
+def _by_halves(combine: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
+    left_over = []
+    while x.shape[axis] > 1:
+        half, odd = divmod(x.shape[axis], 2)
+        if odd:
+            left_over.append(read_along(x, axis, 2 * half, 1))
+        x = combine(read_along(x, axis, 0, half), read_along(x, axis, half, half))
+    return functools.reduce(combine, left_over, x)
 
 
 def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:

@@ -65,6 +65,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     joins = {eqn for eqn in graph.eqns if asks_for_elements(eqn, target)}
     chosen: set[Var] = set()
     costs: dict[Atom, int] = {}
+    sizes: dict[Atom, int] = {}  # with the operations on indices, which cost nothing
     depths: dict[Atom, int] = {}
     constants: set[Atom] = set()
     slow: set[Atom] = set()
@@ -74,10 +75,11 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
         if own.slow or not slow.isdisjoint(eqn.inputs):
             slow.update(eqn.outputs)
         cost = own.cost
+        size = own_size = max(cost, int(eqn.primitive.scalar is not None))
         if own is not OPAQUE:
-            cost += sum(
-                costs.get(x, 0) * reads for x, reads in zip(eqn.inputs, own.reads, strict=True)
-            )
+            read = [*zip(eqn.inputs, own.reads, strict=True)]
+            cost += sum(costs.get(x, 0) * reads for x, reads in read)
+            size += sum(sizes.get(x, 0) * reads for x, reads in read)
         depth = max((depths.get(x, 0) for x in eqn.inputs), default=0)
         depth += eqn.primitive.scalar is None
         if eqn in joins:
@@ -93,20 +95,20 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
             used = uses.get(var, [])
             if var not in addresses and (
                 depth > limits.deepest
+                or (size > limits.largest_expression and (used or outputs[var]))
                 or _is_in_better_order(eqn, used, target)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
                 small = None if outputs[var] else _smaller(eqn, used, patterns, target)
                 kept = var if small is None else small
-                costs[var], depths[var] = own.cost, 0
+                costs[var], sizes[var], depths[var] = own.cost, own_size, 0
                 slow -= {kept, var}
                 if kept in costs:  # (inputs are in memory)
                     chosen.add(kept)
-                    costs[kept] = depths[kept] = 0
+                    costs[kept] = sizes[kept] = depths[kept] = 0
             else:
-                costs[var] = cost
-                depths[var] = depth
+                costs[var], sizes[var], depths[var] = cost, size, depth
     return chosen
 
 
@@ -176,7 +178,7 @@ def _is_materialised(
     uses = every_use.get(var, [])
     if not uses and not outputs:
         return False
-    if own.folds > 1 or cost > limits.largest_expression:
+    if own.folds > 1:
         return True
     if any(patterns[eqn] is OPAQUE for eqn, _ in uses):
         return True

@@ -88,6 +88,21 @@ def test_long_expressions_are_cut():
     assert kept(*chain[:5]) == set()
 
 
+def test_long_expressions_of_indices_are_cut():
+    """Operations on 64-bit integers cost nothing, but each takes time to compile."""
+    chain, last, extent = [], "x", 1 << 14
+    for n in range(14):
+        extent //= 2
+        chain += [
+            f"a{n} = slice[index=((0, {extent}, 1),)] {last}",
+            f"b{n} = slice[index=(({extent}, {extent}, 1),)] {last}",
+            f"c{n} = bitwise_xor a{n} b{n}",
+        ]
+        last = f"c{n}"
+    assert 0 < len(kept(*chain, inputs="x:i64[16384]")) < 4
+    assert kept(*chain[:9], inputs="x:i64[16384]") == set()
+
+
 def test_deep_movements_are_cut():
     """Each slice is an index inside of an index."""
     chain = [
