@@ -51,9 +51,11 @@ def test_grids(method, fill):
 
 @pytest.mark.parametrize("method", ["linear", "nearest", "slinear", "pchip"])
 def test_grids_that_decrease(method):
-    grid, places = (GRID[0], GRID[1][::-1]), np.array([[0.3, 0.2], [2.2, 1.1], [3.0, 2.0]])
-    expected = scipy.interpolate.RegularGridInterpolator(grid, VALUES, method)(places)
-    found = jit(lambda v: interpolate.RegularGridInterpolator(grid, v, method)(places))(VALUES)
+    grid = np.array([0.0, 1.0, 2.5, 4.0]), np.array([2.0, 1.5, 0.5, 0.0])
+    values = np.random.default_rng(0).normal(size=(4, 4))
+    places = np.array([[0.3, 0.2], [2.2, 1.1], [3.0, 2.0]])
+    expected = scipy.interpolate.RegularGridInterpolator(grid, values, method)(places)
+    found = jit(lambda v: interpolate.RegularGridInterpolator(grid, v, method)(places))(values)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
 
 
