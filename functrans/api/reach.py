@@ -154,15 +154,9 @@ class Walk:
         self._waiting.append((value, path, owner, key, presentable, holder, position))
 
     def _visit(
-        self,
-        value: Any,
-        path: int,
-        owner: Hashable,
-        key: Any,
-        presentable: bool,
-        holder: int,
+        self, value: Any, path: int, owner: Hashable, key: Any, presentable: bool, holder: int,
         position: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         say = self.signature.append
         self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # not `isinstance`, which reads the object's own ``__class__``
@@ -196,6 +190,9 @@ class Walk:
             say("method")
             self._push(value.__func__, path, id(value), "func", True)
             self._push(value.__self__, path, id(value), "self", True)
+        elif issubclass(kind, (staticmethod, classmethod)):
+            say(Identity(value))  # what it wraps never changes
+            self._push(value.__func__, path, id(value), "func", False)
         elif issubclass(kind, types.CellType):
             self._cell(value, path, AS_TYPE if key is AS_TYPE else "")
         elif issubclass(kind, BUILTIN):
