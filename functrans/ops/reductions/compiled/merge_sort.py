@@ -71,7 +71,9 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     if aval.size <= limits.elements or not limits.network < extent <= longest:
         return True
     keys = Keys(aval.dtype, extent, numbered=False)
-    return extent <= limits.unnumbered and _are_in_lanes(keys, lines, target)
+    # with four lanes, NumPy's sort of more than 32 elements is faster
+    longest = min(limits.unnumbered, 2 * keys.lanes(target) ** 2)
+    return extent <= longest and _are_in_lanes(keys, lines, target)
 
 
 def _emit(at: Emission, numbered: bool) -> None:
