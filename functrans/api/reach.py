@@ -190,7 +190,7 @@ class Walk:
             say("method")
             self._push(value.__func__, path, id(value), "func", True)
             self._push(value.__self__, path, id(value), "self", True)
-        elif issubclass(kind, (staticmethod, classmethod)):
+        elif kind in (staticmethod, classmethod):
             say(Identity(value))  # what it wraps never changes
             self._push(value.__func__, path, id(value), "func", False)
         elif issubclass(kind, types.CellType):
@@ -209,6 +209,8 @@ class Walk:
         elif issubclass(kind, weakref.ref):
             say("reference")
             self._hold(Other(value, lambda x: [x()], self.gone), ["()"], path, id(value))
+            if kind is not weakref.ref:
+                self._attributes(value, path)
         elif issubclass(kind, ContextVar):
             say("context")
             current = Other(value, lambda x: [x.get(ABSENT)], self.gone)

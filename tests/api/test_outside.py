@@ -448,3 +448,46 @@ def test_a_function_that_counts_may_branch(threads):
     values = [1.0, 1.0, -1.0, -1.0, 2.0, -3.0, 3.0]
     assert [compiled(v) for v in values] == [2.0, 2.0, 1.0, 1.0, 4.0, 3.0, 6.0]
     over.set()
+
+
+class Scaled(staticmethod):
+    factor = 1.0
+
+    def __get__(self, instance, kind=None):
+        return lambda x: self.factor * self.__func__(x)
+
+
+class Counted(weakref.ref):
+    factor = 1.0
+
+
+class Wrappers:
+    doubled = Scaled(lambda x: 2.0 * x)
+    plain = staticmethod(lambda x: 3.0 * x)
+    shift = 1.0
+
+    @classmethod
+    def shifted(cls, x):
+        return x + cls.shift
+
+
+def test_static_methods_and_weak_references_of_classes_with_attributes(monkeypatch):
+    model = Wrappers()
+    reference = Counted(model)
+
+    def f(x):
+        here = reference()
+        return reference.factor * (here.doubled(x) + here.plain(x) + here.shifted(x))
+
+    compiled = jit(f)
+    np.testing.assert_array_equal(compiled(X), f(X))
+    for changed, name, value in (
+        (vars(Wrappers)["doubled"], "factor", 5.0),
+        (Scaled, "factor", 7.0),
+        (reference, "factor", 2.0),
+        (Wrappers, "shift", 4.0),
+        (Wrappers, "plain", staticmethod(lambda x: -x)),
+        (Wrappers, "shifted", classmethod(lambda cls, x: x)),
+    ):
+        monkeypatch.setattr(changed, name, value, raising=False)
+        np.testing.assert_array_equal(compiled(X), f(X))
