@@ -134,12 +134,12 @@ def power_of_float(x: Any, n: int) -> Any:
 # -- exponents that are not ------------------------------------------------------------------------
 
 
-def _power_less_one(x: Any, y: Any) -> Any:
+def power_less_one(x: Any, y: Any) -> Any:
     """``x**(y - 1)``, but 1 for ``0**-1``, since the factor ``y`` is 0 there."""
     return power(x, select(equal(x, 0) & equal(y, 0), 0, y - 1))
 
 
-def _log_of_base(x: Any, y: Any) -> Any:
+def log_of_base(x: Any, y: Any) -> Any:
     """``log(x)``, but 0 at ``x == 0`` where ``x**y`` stays 0 (or 1) as ``y`` grows."""
     return log(select(equal(x, 0) & greater_equal(y, 0), 1, x))
 
@@ -163,8 +163,8 @@ def _power(x: Any, y: Any) -> Any:
 power: Primitive = elementwise(
     "power", numpy=_power, scalar=vecmath.power,
     jvp=[
-        lambda x, y, out, dx: dx * (y * _power_less_one(x, y)),
-        lambda x, y, out, dy: dy * (out * _log_of_base(x, y)),
+        lambda x, y, out, dx: dx * (y * power_less_one(x, y)),
+        lambda x, y, out, dy: dy * (out * log_of_base(x, y)),
     ],
     parts=on_parts("complex_functions:power"),
     steep=True, promotion=_of_power, samples=[reals(0.5, 3), reals(-3, 3)],

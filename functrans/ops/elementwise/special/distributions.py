@@ -15,11 +15,11 @@ import math
 from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
-from functrans.ops.elementwise.choice import absolute, select, sign
-from functrans.ops.elementwise.compare import equal, less
+from functrans.ops.elementwise.choice import absolute, masked, select, sign
+from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import hypot, power, sqrt
-from functrans.ops.elementwise.rounding import floor
+from functrans.ops.elementwise.rounding import floor, trunc
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.errors import ndtri
@@ -147,15 +147,21 @@ pdtrc: Primitive = special(
 
 pdtri: Primitive = ordered(
     "pdtri", [whole(0, 6), _P],
-    jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(k + 1, m))],
+    jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(trunc(k) + 1, m))],
     counts=(0,),
 )  # fmt: skip
+
+
+def _within(k: Any, slope: Any) -> Any:
+    """The slope of a number of events; it is 0 where even no event has a larger probability."""
+    return masked(greater(k, 0), slope)
+
 
 pdtrik: Primitive = special(
     "pdtrik", [reals(0.2, 0.6), reals(3, 6)],
     jvp=[
-        lambda p, m, k, dp: dp / _upper_gamma(k + 1, m),
-        lambda p, m, k, dm: dm * (gamma_density(k + 1, m) / _upper_gamma(k + 1, m)),
+        lambda p, m, k, dp: _within(k, dp / _upper_gamma(k + 1, m)),
+        lambda p, m, k, dm: _within(k, dm * (gamma_density(k + 1, m) / _upper_gamma(k + 1, m))),
     ],
 )  # fmt: skip
 
@@ -190,11 +196,17 @@ btdtrib: Primitive = special(
 
 _BINOMIAL = [whole(0, 4), whole(5, 9), _P]
 
+
+def _binomial_density(k: Any, n: Any, p: Any) -> Any:
+    """Minus the slope of `bdtr` in ``p``. SciPy rounds the counts to these integers."""
+    return beta_density(trunc(n) - floor(k), floor(k) + 1, 1 - p)
+
+
 bdtr: Primitive = ordered(
     "bdtr", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * -beta_density(n - floor(k), floor(k) + 1, 1 - p),
+        lambda k, n, p, out, dp: dp * -_binomial_density(k, n, p),
     ],
     counts=(1,),
 )  # fmt: skip
@@ -203,7 +215,7 @@ bdtrc: Primitive = ordered(
     "bdtrc", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * beta_density(n - floor(k), floor(k) + 1, 1 - p),
+        lambda k, n, p, out, dp: dp * _binomial_density(k, n, p),
     ],
     counts=(1,),
 )  # fmt: skip
@@ -212,7 +224,7 @@ bdtri: Primitive = ordered(
     "bdtri", _BINOMIAL,
     jvp=[
         COUNT, COUNT,
-        lambda k, n, y, p, dy: dy * (-1 / beta_density(n - floor(k), floor(k) + 1, 1 - p)),
+        lambda k, n, y, p, dy: dy * (-1 / _binomial_density(k, n, p)),
     ],
     counts=(1,),
 )  # fmt: skip
@@ -225,9 +237,13 @@ def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
 bdtrik: Primitive = special(
     "bdtrik", [reals(0.4, 0.8), whole(7, 9), reals(0.3, 0.5)],
     jvp=[
-        lambda y, n, p, k, dy: dy / _binomial_by_k(k, n, p),
-        lambda y, n, p, k, dn: dn * (-_beta_by_a(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)),
-        lambda y, n, p, k, dp: dp * (beta_density(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)),
+        lambda y, n, p, k, dy: _within(k, dy / _binomial_by_k(k, n, p)),
+        lambda y, n, p, k, dn: (
+            _within(k, dn * (-_beta_by_a(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
+        ),
+        lambda y, n, p, k, dp: (
+            _within(k, dp * (beta_density(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
+        ),
     ],
 )  # fmt: skip
 
@@ -248,28 +264,32 @@ _NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
 
 nbdtr: Primitive = ordered(
     "nbdtr", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(n, floor(k) + 1, p)],
+    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(trunc(n), trunc(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
 nbdtrc: Primitive = ordered(
     "nbdtrc", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(n, floor(k) + 1, p)],
+    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(trunc(n), trunc(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
 nbdtri: Primitive = ordered(
     "nbdtri", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(n, floor(k) + 1, p)],
+    jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(trunc(n), trunc(k) + 1, p)],
     counts=(0, 1),
 )  # fmt: skip
 
 nbdtrik: Primitive = special(
     "nbdtrik", [reals(0.4, 0.8), reals(2, 4), reals(0.3, 0.5)],
     jvp=[
-        lambda y, n, p, k, dy: dy / _beta_by_b(n, k + 1, p),
-        lambda y, n, p, k, dn: dn * (-_beta_by_a(n, k + 1, p) / _beta_by_b(n, k + 1, p)),
-        lambda y, n, p, k, dp: dp * (-beta_density(n, k + 1, p) / _beta_by_b(n, k + 1, p)),
+        lambda y, n, p, k, dy: _within(k, dy / _beta_by_b(n, k + 1, p)),
+        lambda y, n, p, k, dn: (
+            _within(k, dn * (-_beta_by_a(n, k + 1, p) / _beta_by_b(n, k + 1, p)))
+        ),
+        lambda y, n, p, k, dp: (
+            _within(k, dp * (-beta_density(n, k + 1, p) / _beta_by_b(n, k + 1, p)))
+        ),
     ],
 )  # fmt: skip
 
@@ -285,9 +305,13 @@ nbdtrin: Primitive = special(
 # -- F and Student's t, in the odds of the beta function's argument --------------------------------
 
 
-def _odds_density(a: Any, b: Any, t: Any) -> Any:
-    """The density of the odds of a beta variable, ``t**(a - 1) (1 + t)**-(a + b) / beta(a, b)``."""
-    return exp(xlogy(a - 1, t) - (a + b) * log1p(t) - betaln(a, b))
+def _odds(a: Any, b: Any, t: Any, exponent: Any) -> Any:
+    """``t**exponent (1 + t)**-(a + b) / beta(a, b)``.
+
+    With ``a - 1``, the density of the odds t of a beta variable; with ``a``, t times that, which
+    is finite where t is 0.
+    """
+    return exp(xlogy(exponent, t) - (a + b) * log1p(t) - betaln(a, b))
 
 
 def _on_odds(a: Any, b: Any, t: Any, n: int, m: int) -> Any:
@@ -299,17 +323,17 @@ def _on_odds(a: Any, b: Any, t: Any, n: int, m: int) -> Any:
 
 
 def _f_by_x(n: Any, d: Any, x: Any) -> Any:
-    return n / d * _odds_density(0.5 * n, 0.5 * d, n * x / d)
+    return n / d * _odds(0.5 * n, 0.5 * d, n * x / d, 0.5 * n - 1)
 
 
 def _f_by_n(n: Any, d: Any, x: Any) -> Any:
     t = n * x / d
-    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 1, 0) + x / d * _odds_density(0.5 * n, 0.5 * d, t)
+    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 1, 0) + _odds(0.5 * n, 0.5 * d, t, 0.5 * n) / n
 
 
 def _f_by_d(n: Any, d: Any, x: Any) -> Any:
     t = n * x / d
-    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 0, 1) - t / d * _odds_density(0.5 * n, 0.5 * d, t)
+    return 0.5 * _on_odds(0.5 * n, 0.5 * d, t, 0, 1) - _odds(0.5 * n, 0.5 * d, t, 0.5 * n) / d
 
 
 _F = [reals(1, 5), reals(1, 5), reals(0.5, 3)]
@@ -444,6 +468,11 @@ chndtrix: Primitive = special(
 # -- others ----------------------------------------------------------------------------------------
 
 
+def _inside(p: Any, slope: Any) -> Any:
+    """The slope of a distribution function; it is 0 outside of the support."""
+    return masked(greater(p, 0) & less(p, 1), slope)
+
+
 def _tukey_slope(lmbda: Any, p: Any) -> Any:
     return power(p, lmbda - 1) + power(1 - p, lmbda - 1)
 
@@ -451,7 +480,7 @@ def _tukey_slope(lmbda: Any, p: Any) -> Any:
 def _tukey_slope_of_lmbda(x: Any, lmbda: Any, p: Any, dlmbda: Any) -> Any:
     """As the quantile function ``(p**lmbda - (1 - p)**lmbda) / lmbda`` changes, p does not."""
     moved = _power_change(lmbda, log(p)) - _power_change(lmbda, log1p(-p))
-    return -dlmbda * moved / _tukey_slope(lmbda, p)
+    return _inside(p, -dlmbda * moved / _tukey_slope(lmbda, p))
 
 
 def _power_change(lmbda: Any, y: Any) -> Any:
@@ -467,7 +496,10 @@ def _power_change(lmbda: Any, y: Any) -> Any:
 
 tklmbda: Primitive = special(
     "tklmbda", [reals(-1, 1), reals(0.2, 0.9)],
-    jvp=[lambda x, lmbda, p, dx: dx / _tukey_slope(lmbda, p), _tukey_slope_of_lmbda],
+    jvp=[
+        lambda x, lmbda, p, dx: _inside(p, dx / _tukey_slope(lmbda, p)),
+        _tukey_slope_of_lmbda,
+    ],
 )  # fmt: skip
 
 # name: domains of the operands

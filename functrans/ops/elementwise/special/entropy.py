@@ -13,7 +13,7 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import absolute, masked, maximum, minimum, or_one, select
 from functrans.ops.elementwise.compare import equal, greater, greater_equal, less
 from functrans.ops.elementwise.exponential import exp, expit, log, log1p
-from functrans.ops.elementwise.power import power, sqrt
+from functrans.ops.elementwise.power import log_of_base, power, power_less_one, sqrt
 from functrans.ops.elementwise.special.relative import exprel_derivative, log1prel_derivative
 from functrans.ops.elementwise.special.scipy import computed, ratio, real, special
 from functrans.ops.samples import reals
@@ -212,7 +212,7 @@ inv_boxcox1p: Primitive = special(
 powm1: Primitive = special(
     "powm1", [reals(0.1, 5), reals(-2, 2)], scalar=vecmath.powm1,
     jvp=[
-        lambda x, y, out, dx: dx * (y * power(x, y - 1)),
-        lambda x, y, out, dy: dy * (power(x, y) * log(x)),
+        lambda x, y, out, dx: dx * (y * power_less_one(x, y)),
+        lambda x, y, out, dy: dy * (power(x, y) * log_of_base(x, y)),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ from functrans.loop.scalar import Scalar
 from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal, less
 from functrans.ops.elementwise.pointwise import promotion_of
+from functrans.ops.elementwise.power import power
 from functrans.ops.elementwise.special.polygammas import (
     digamma_of,
     log_gamma_difference,
@@ -212,15 +213,27 @@ zeta: Primitive = computed(
     samples=[reals(1.5, 5), reals(0.5, 5)],
 )  # fmt: skip
 
+
+def _slope_of_zeta(s: Any) -> Any:
+    """By the functional equation (25.4.1 in the Digital Library) below -1, where sums cancel."""
+    low = less(s, -1)
+    direct = hurwitz_slope(select(low, 2, s), 1.0, n=1)
+    s = select(low, s, -2)
+    value, slope = zeta(1 - s, 1.0), hurwitz_slope(1 - s, 1.0, n=1)
+    angle = 0.5 * math.pi * s
+    by_sine = (math.log(2 * math.pi) - digamma(1 - s)) * value - slope
+    factor = 2 * power(2 * math.pi, s - 1) * gamma(1 - s)
+    reflected = factor * (sin(angle) * by_sine + 0.5 * math.pi * cos(angle) * value)
+    return select(low, reflected, direct)
+
+
 riemann_zeta: Primitive = computed(
     "riemann_zeta", numpy=lambda s: _zeta(s),
-    jvp=lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1),
+    jvp=lambda s, out, ds: ds * _slope_of_zeta(s),
     samples=reals(1.5, 5),
 )  # fmt: skip
 
-zetac: Primitive = special(
-    "zetac", reals(1.5, 5), lambda s, out, ds: ds * hurwitz_slope(s, 1.0, n=1)
-)
+zetac: Primitive = special("zetac", reals(1.5, 5), lambda s, out, ds: ds * _slope_of_zeta(s))
 
 # SciPy's functions are Python around ufuncs of these names
 protocols.ufuncs["_zeta"] = zeta

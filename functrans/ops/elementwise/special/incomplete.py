@@ -25,7 +25,7 @@ from functrans.ops.elementwise.special.gamma import (
     polygamma,
 )
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
-from functrans.ops.elementwise.special.scipy import computed, special
+from functrans.ops.elementwise.special.scipy import computed, ratio, special
 from functrans.ops.samples import reals
 
 _lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
@@ -108,7 +108,7 @@ _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 gammaincinv: Primitive = special(
     "gammaincinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_lower_gamma),
     jvp=[
-        lambda a, p, out, da: da * (-gammainc_n(a, out, n=1) / gamma_density(a, out)),
+        lambda a, p, out, da: da * -ratio(gammainc_n(a, out, n=1), gamma_density(a, out)),
         lambda a, p, out, dp: dp / gamma_density(a, out),
     ],
 )  # fmt: skip
@@ -116,7 +116,7 @@ gammaincinv: Primitive = special(
 gammainccinv: Primitive = special(
     "gammainccinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_upper_gamma),
     jvp=[
-        lambda a, p, out, da: da * (gammaincc_n(a, out, n=1) / gamma_density(a, out)),
+        lambda a, p, out, da: da * ratio(gammaincc_n(a, out, n=1), gamma_density(a, out)),
         lambda a, p, out, dp: -dp / gamma_density(a, out),
     ],
 )  # fmt: skip
@@ -205,8 +205,12 @@ betaincc: Primitive = special(
 betaincinv: Primitive = special(
     "betaincinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_lower_beta),
     jvp=[
-        lambda a, b, p, out, da: -da * (betainc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
-        lambda a, b, p, out, db: -db * (betainc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),
+        lambda a, b, p, out, da: (
+            -da * ratio(betainc_n(a, b, out, n=1, m=0), beta_density(a, b, out))
+        ),
+        lambda a, b, p, out, db: (
+            -db * ratio(betainc_n(a, b, out, n=0, m=1), beta_density(a, b, out))
+        ),
         lambda a, b, p, out, dp: dp / beta_density(a, b, out),
     ],
 )  # fmt: skip
@@ -214,8 +218,12 @@ betaincinv: Primitive = special(
 betainccinv: Primitive = special(
     "betainccinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_upper_beta),
     jvp=[
-        lambda a, b, p, out, da: da * (betaincc_n(a, b, out, n=1, m=0) / beta_density(a, b, out)),
-        lambda a, b, p, out, db: db * (betaincc_n(a, b, out, n=0, m=1) / beta_density(a, b, out)),
+        lambda a, b, p, out, da: (
+            da * ratio(betaincc_n(a, b, out, n=1, m=0), beta_density(a, b, out))
+        ),
+        lambda a, b, p, out, db: (
+            db * ratio(betaincc_n(a, b, out, n=0, m=1), beta_density(a, b, out))
+        ),
         lambda a, b, p, out, dp: -dp / beta_density(a, b, out),
     ],
 )  # fmt: skip

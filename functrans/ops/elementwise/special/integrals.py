@@ -21,6 +21,7 @@ from functrans.ops.elementwise.choice import or_one, select
 from functrans.ops.elementwise.compare import equal, greater_equal
 from functrans.ops.elementwise.exponential import LN10, exp
 from functrans.ops.elementwise.hyperbolic import cosh, sinh
+from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.scipy import computed, ordered, part, parts, special
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
@@ -46,7 +47,7 @@ expn: Primitive = ordered(
     "expn", [whole(0, 5), reals(0.1, 5)],
     jvp=[
         not_differentiable("the order of an exponential integral is an integer"),
-        lambda n, x, out, dx: -dx * _order_below(n, x, out),
+        lambda n, x, out, dx: -dx * _order_below(trunc(n), x, out),
     ],
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from functrans.lazily import Lazy, lazy
 from functrans.ops.arrays.promotion import DtypeKey, Promotion, floating
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.define import OperandRule, Rule
-from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.elementwise.pointwise import elementwise, promotion_of
 from functrans.ops.samples import Domain
@@ -146,8 +146,8 @@ def composed(
 
 
 def less_one(order: Any) -> Any:
-    """The order below, and 0 below that: the rule multiplies by the order."""
-    return maximum(order - 1, 0)
+    """The order below; 0 for the order 0, by which the rule multiplies."""
+    return select(equal(order, 0), 0, order - 1)
 
 
 def ratio(x: Any, y: Any) -> Any:
