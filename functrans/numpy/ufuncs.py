@@ -135,6 +135,8 @@ _ASSOCIATIVE = frozenset(
 
 _TAKE_INITIAL = frozenset(("add", "multiply", "maximum", "minimum", "fmax", "fmin"))
 
+_TAKE_DTYPE = frozenset(("add", "multiply"))
+
 _IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
 """Ufuncs that convert integers to floats before they combine them."""
 
@@ -143,9 +145,16 @@ def _combined(ufunc: np.ufunc) -> Reduction:
     """The reduction by an associative, commutative ufunc: halves are combined, again and again."""
     combine = protocols.ufuncs[ufunc.__name__]
 
-    def reduce(x: Any, axis: Any, *, keepdims: Any = False) -> Any:
+    def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
         axes = axes_of(axis, x.ndim)
         x = _as_combined(ufunc, x)
+        if where is not True:
+            if ufunc.identity is None:
+                refuse(
+                    f"np.{ufunc.__name__}.reduce(..., where=...)",
+                    "it has no identity; write np.where(condition, x, neutral) for its operand",
+                )
+            x = reductions.chosen(x, where, ufunc.identity)
         for i in axes:
             if x.shape[i] == 0 and ufunc.identity is None:
                 raise ValueError(
@@ -199,6 +208,11 @@ def _reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **keywords: Any) -> Any:
     x = array(x)
     if name in _IN_FLOATS:
         x = _as_combined(ufunc, x)
+    if name not in _TAKE_DTYPE and "dtype" in given:
+        dtype = np.dtype(given.pop("dtype"))
+        signature = (None, None, dtype)
+        loop = ufunc.resolve_dtypes((x.dtype, x.dtype, None), signature=signature, casting="unsafe")
+        x = astype(x, loop[-1])
     initial = given.pop("initial", None) if name not in _TAKE_INITIAL else None
     result = reduction(x, axis if x.ndim else None, **given)
     if initial is not None:
