@@ -36,6 +36,9 @@ _EXTENDED, _GLOBAL, _NAME, _IMPORT = (
     opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")
 )
 
+_BETWEEN = ("CACHE", "EXTENDED_ARG", "PUSH_NULL")
+"""Instructions that may stand between a name and what is read from it."""
+
 instructions = dis.get_instructions
 
 
@@ -84,11 +87,16 @@ def imported_names(code: CodeType) -> Iterator[str]:
 def _operations(code: CodeType) -> Iterator[tuple[CodeType, int, int]]:
     """The instructions of `codes`, each with its complete argument."""
     for part in codes(code):
-        before = 0
-        for operation, argument in zip(part.co_code[::2], part.co_code[1::2], strict=True):
-            number = before << 8 | argument
-            before = number if operation == _EXTENDED else 0
+        for operation, number in _complete(part):
             yield part, operation, number
+
+
+def _complete(code: CodeType) -> Iterator[tuple[int, int]]:
+    before = 0
+    for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        number = before << 8 | argument
+        before = number if operation == _EXTENDED else 0
+        yield operation, number
 
 
 def dotted_globals(code: CodeType) -> tuple[tuple[str, ...], ...] | None:
@@ -125,22 +133,32 @@ def attribute_reads(code: CodeType) -> Reads:
     """The attribute reads of code.
 
     In ``a.b(...)``, the call starts where the called expression starts, which is the longest
-    attribute expression there that ends before the call does.
+    attribute expression there that ends before the call does. In ``map(a.b, ...)``, what is read
+    is called too: such a read follows the names of `map` and of its owner.
     """
     reads: Reads = {}
     ends: dict[Place, list[tuple[Place, int]]] = {}
     calls: list[tuple[Place, Place]] = []
-    for i, (operation, place) in enumerate(
-        zip(code.co_code[::2], code.co_positions(), strict=False)
+    loaded: list[str] = []
+    for i, ((operation, number), place) in enumerate(
+        zip(_complete(code), code.co_positions(), strict=False)
     ):
         first, last, column, end = (-1 if n is None else n for n in place)
         name = opname[operation]
         if name in READS_ATTRIBUTE:
             # python -X no_debug_ranges provides no columns
-            reads[2 * i] = (True, False) if column == -1 else (False,)
+            unknown = (True, False) if column == -1 else (False,)
+            reads[2 * i] = (True,) if loaded[:-1] == ["map"] else unknown
             ends.setdefault((first, column), []).append(((last, end), 2 * i))
-        elif name.startswith(CALL):
-            calls.append(((first, column), (last, end)))
+        elif operation == _GLOBAL:  # the last bit tells whether it is called
+            found = code.co_names[number >> 1]
+            loaded = [found] if found == "map" else [*loaded, found]
+        elif name.startswith("LOAD"):
+            loaded.append(name)
+        elif name not in _BETWEEN:
+            loaded.clear()
+            if name.startswith(CALL):
+                calls.append(((first, column), (last, end)))
     for start, call_end in calls if calls and calls[0][0][1] != -1 else ():
         inside = [found for found in ends.get(start, ()) if found[0] < call_end]
         reads.update((offset, (True,)) for end, offset in inside if end == max(inside)[0])

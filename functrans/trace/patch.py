@@ -88,9 +88,9 @@ def _property(module: ModuleType, name: str, ours: Any) -> property:
     content = vars(module)
     numpys = content[name]
     made = None if type(ours) is Made else ours
-    # Only a function that is called at once is replaced: one that is just named is NumPy's, so that
-    # `function is np.sum` and lookups by a function's name work as ever. Objects (np.r_,
-    # scipy.stats.norm) are not called, but have attributes or items.
+    # Only a function that is called at once is replaced, or one that `map` calls: one that is just
+    # named is NumPy's, so that `function is np.sum` and lookups by a function's name work as ever.
+    # Objects (np.r_, scipy.stats.norm) are not called, but have attributes or items.
     if type(ours) is Made:
         wanted = {ours.called}
     else:
