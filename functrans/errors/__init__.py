@@ -54,17 +54,17 @@ __all__ = [
 class TracerConversionError(FunctransError, TypeError):
     """A traced value cannot become a plain number or array, since its derivative would be lost.
 
-    Raised by ``float(x)``, ``x.tolist()``, ``math.sin(x)``, by libraries that convert to an
-    ndarray, and by storing a traced value in an array that the function did not create. Each of
-    them would continue with a constant, and the gradient would be silently wrong.
+    Raised by ``float(x)``, ``x.tolist()``, ``sin(x)`` after ``from math import sin``, by libraries
+    that convert to an ndarray, and by storing a traced value in an array that the function did not
+    create. Each of them would continue with a constant, and the gradient would be silently wrong.
 
     Fails::
 
-        grad(lambda x: math.sin(x))(1.0)
+        grad(lambda x: float(x) ** 2)(1.0)
 
     Fix::
 
-        grad(lambda x: np.sin(x))(1.0)
+        grad(lambda x: x**2)(1.0)
         grad(lambda x: x * stop_gradient(x))(1.0)       # where losing it is meant
     """
 

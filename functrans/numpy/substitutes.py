@@ -7,6 +7,7 @@ that traced values may be assigned to.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,7 @@ import numpy as np
 from functrans.ir.types import is_supported
 from functrans.lazily import Made, lazy
 from functrans.numpy.define import beyond_numpy, creating, refuse
+from functrans.numpy.scalar_math import substitutes as of_math
 from functrans.numpy.tables import HOME, NUMPYS_CALL, answered
 from functrans.ops import HOME as UFUNCS
 from functrans.ops.arrays.shape import holds_tracer
@@ -230,6 +232,7 @@ def answer_for_numpy() -> None:
         **{name: _own(f"functrans.numpy.text:{name}") for name in _QUESTIONS},
         **{name: _refusing(name, instead) for name, instead in _REFUSED.items()},
     }
+    protocols.replacements[math] = of_math()
     protocols.replaced_methods[np.vectorize, "__call__"] = (NUMPYS_CALL, _call_vectorized)
     protocols.replaced_methods[np.poly1d, "__init__"] = (_NUMPYS_POLY1D, _init_poly1d)
 

@@ -47,12 +47,14 @@ _NAMES = {
     "elementwise.special.complex_valued": (
         "hankel1 hankel1e hankel2 hankel2e kelvin modfresnelm modfresnelp wofz"
     ),
+    "elementwise.special.counts": (
+        "bdtr bdtrc bdtri bdtrik bdtrin nbdtr nbdtrc nbdtri nbdtrik nbdtrin pdtr pdtrc pdtri pdtrik"
+    ),
     "elementwise.special.distributions": (
-        "bdtr bdtrc bdtri bdtrik bdtrin btdtria btdtrib chdtr chdtrc chdtri chdtriv chndtr "
-        "chndtridf chndtrinc chndtrix fdtr fdtrc fdtri fdtridfd gdtr gdtrc gdtria gdtrib "
-        "gdtrix kolmogi kolmogorov nbdtr nbdtrc nbdtri nbdtrik nbdtrin ncfdtr ncfdtri "
-        "ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit nrdtrimn "
-        "nrdtrisd pdtr pdtrc pdtri pdtrik smirnov smirnovi stdtr stdtridf stdtrit tklmbda"
+        "btdtria btdtrib chdtr chdtrc chdtri chdtriv chndtr chndtridf chndtrinc chndtrix "
+        "fdtr fdtrc fdtri fdtridfd gdtr gdtrc gdtria gdtrib gdtrix kolmogi kolmogorov "
+        "ncfdtr ncfdtri ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit "
+        "nrdtrimn nrdtrisd smirnov smirnovi stdtr stdtridf stdtrit tklmbda"
     ),
     "elementwise.special.elliptic": (
         "agm ellipe ellipeinc ellipj ellipk ellipkinc ellipkm1 elliprc elliprd elliprf "

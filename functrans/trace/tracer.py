@@ -39,8 +39,8 @@ _INTEGER = (
     "jit(f, static_argnums=...)."
 )
 _PLAIN = (
-    "Use NumPy's functions by their full names (np.sin, not math.sin; np.array, not array) or "
-    "np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
+    "Use NumPy's functions by their full names (np.sin or math.sin, not sin; np.array, not array) "
+    "or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
 )
 """The general suggestion, if `instead` has none."""
 
@@ -285,7 +285,8 @@ class Tracer(Operators):
     def __float__(self) -> float:
         if is_formatting(sys._getframe(1)):
             return float(self._printable())
-        return float(self._plain("a plain float (float, math.sin, or storing it in an ndarray)"))
+        plain = "a plain float (float, a function of math, or storing it in an ndarray)"
+        return float(self._plain(plain))
 
     def __complex__(self) -> complex:
         return complex(self._plain("a plain complex number (complex, cmath.exp)"))

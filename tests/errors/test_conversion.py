@@ -1,7 +1,5 @@
 """Conversions that would silently lose a derivative raise, and name the line and the fix."""
 
-import math
-
 import numpy as np
 import pytest
 import scipy.special
@@ -25,7 +23,7 @@ def through_a_library(x):
 
 
 def converted(x):
-    return math.sin(x)
+    return float(x)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ def converted(x):
     [
         (stored, "y[0] = x"),
         (through_a_library, "return scipy.stats.anderson"),
-        (converted, "return math.sin(x)"),
+        (converted, "return float(x)"),
     ],
 )
 def test_the_users_line_is_named_and_not_a_librarys(function, line):

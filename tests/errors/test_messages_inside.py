@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+from math import erf, sin
 
 import numpy as np
 import pytest
@@ -38,12 +38,13 @@ OUTSIDE = np.zeros(3)
 # -- inside of the user's function -----------------------------------------------------------------
 
 CONVERSION = (
-    ": {reason}.\nUse NumPy's functions by their full names (np.sin, not math.sin; np.array, not "
-    "array) or np.stack([x, y]). To store it in an array `a`, begin with a = np.array(a)."
+    ": {reason}.\nUse NumPy's functions by their full names (np.sin or math.sin, not sin; "
+    "np.array, not array) or np.stack([x, y]). To store it in an array `a`, begin with "
+    "a = np.array(a)."
 )
 CONSTANT = " If a constant is meant, write functrans.stop_gradient(x)."
 LOST = CONVERSION.replace("{reason}", "its derivative would be lost") + CONSTANT
-FLOAT = "a plain float (float, math.sin, or storing it in an ndarray)"
+FLOAT = "a plain float (float, a function of math, or storing it in an ndarray)"
 ARRAY = "a plain np.ndarray (np.asarray, or storing it in an array)"
 
 
@@ -61,11 +62,11 @@ def calls_float(x):
 
 
 def calls_math(x):
-    return math.sin(x)  # here
+    return sin(x)  # here
 
 
 def calls_erf(x):
-    return math.erf(2 * x)  # here
+    return erf(2 * x)  # here
 
 
 def calls_tolist(x):
@@ -150,7 +151,7 @@ IN_GRAD = [
     (calls_float, 1.0, TracerConversionError,
      conversion("f64*[]", FLOAT, "Instead of `float(x)`, write np.float64(x).")),
     (calls_math, 1.0, TracerConversionError,
-     conversion("f64*[]", FLOAT, "Instead of `math.sin(x)`, write np.sin(x).")),
+     conversion("f64*[]", FLOAT, "Instead of `sin(x)`, write np.sin(x).")),
     (calls_asarray, X, TracerConversionError,
      conversion("f64[3]", ARRAY, "Instead of `asarray(x)`, write np.asarray(x).")),
     (makes_an_array, 1.0, TracerConversionError,
@@ -159,7 +160,7 @@ IN_GRAD = [
     (stores_an_array, X, TracerConversionError, conversion("f64[3]", ARRAY, STORES)),
     (calls_erf, 1.0, TracerConversionError, conversion(
         "f64*[]", FLOAT,
-        "Instead of `math.erf(2 * x)`, write functrans.scipy.special.erf(2 * x).")),
+        "Instead of `erf(2 * x)`, write functrans.scipy.special.erf(2 * x).")),
     (calls_tolist, X, TracerConversionError, conversion("f64[3]", "a list (.tolist())", LIST)),
     (calls_a_method, X, TracerConversionError, conversion(
         "f64[3]", ARRAY, "Instead of `OUTSIDE.dot(x)`, write np.dot(OUTSIDE, x).")),

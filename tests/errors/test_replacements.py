@@ -2,6 +2,7 @@
 
 import cmath
 import math
+from math import atan2, lgamma, sin  # noqa: F401
 
 import numpy as np
 import pytest
@@ -52,9 +53,9 @@ INSTEAD = {
     "roll(TABLE, i)": "np.roll(TABLE, i)",
     "full(3, x)": "np.full(3, x)",
     "array([x, 2 * x])": "np.array([x, 2 * x])",
-    "math.sin(x)": "np.sin(x)",
-    "math.atan2(x, 2)": "np.arctan2(x, 2)",
-    "math.lgamma(x)": "functrans.scipy.special.gammaln(x)",
+    "sin(x)": "np.sin(x)",
+    "atan2(x, 2)": "np.arctan2(x, 2)",
+    "lgamma(x)": "functrans.scipy.special.gammaln(x)",
     "math.factorial(i)": "functrans.scipy.special.factorial(i)",
     "math.gcd(i, 4)": "np.gcd(i, 4)",
     "float(x)": "np.float64(x)",
@@ -92,6 +93,8 @@ AS_THEY_ARE = [
     "interp(x, TABLE, TABLE)", "np.array([x, 2 * x])", "np.float64(x) * 2", "TABLE.clip(0, x)",
     "np.arange(10.0)[i]", "np.arange(10.0).take(i)", "np.arange(10.0)[np.arange(2) + i]",
     "repeat(x, 3)", "norm(np.array([x, x]))", "np.where(TABLE > x, TABLE, x)",
+    "math.sin(x) * TABLE.astype(np.float32)", "math.atan2(2, x)", "math.lgamma(x + 1)",
+    "math.log(x, 2)", "math.log(2, x)", "math.sqrt(i)",
     "TABLE * x", "abs(x) + round(x, 1) + pow(x, 2)", "sum([x, x])", "divmod(x, 2.0)[1]",
 ]  # fmt: skip
 
@@ -147,9 +150,7 @@ def test_integers_are_known_under_grad(expression, tmp_path):
     assert slope == function(1.5, 2)
 
 
-@pytest.mark.parametrize(
-    "expression", ["math.log(x, 2)", "math.hypot(x, x, x)", "math.dist([x], [x])"]
-)
+@pytest.mark.parametrize("expression", ["math.hypot(x, x, x)", "math.dist([x], [x])"])
 def test_nothing_is_said_that_would_not_do_the_same(expression, tmp_path):
     _, last = said(lambda: jit(function_of(expression, tmp_path))(1.5, 2))
     assert last.startswith("Use NumPy's functions by their full names")

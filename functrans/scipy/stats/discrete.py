@@ -16,7 +16,7 @@ from functrans.ops.elementwise.compare import greater, greater_equal, less, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.hyperbolic import tanh
 from functrans.ops.elementwise.power import sqrt
-from functrans.ops.elementwise.special.distributions import bdtr, bdtrc, pdtr, pdtrc
+from functrans.ops.elementwise.special.counts import bdtr, bdtrc, pdtr, pdtrc
 from functrans.ops.elementwise.special.entropy import entr, xlog1py, xlogy
 from functrans.ops.elementwise.special.gamma import betaln, gammaln, gammaln_difference, zeta
 from functrans.ops.elementwise.special.incomplete import betainc, betaincc

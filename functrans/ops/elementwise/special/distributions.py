@@ -19,7 +19,6 @@ from functrans.ops.elementwise.choice import absolute, masked, select, sign
 from functrans.ops.elementwise.compare import equal, greater, less
 from functrans.ops.elementwise.exponential import exp, expm1, log, log1p
 from functrans.ops.elementwise.power import hypot, power, sqrt
-from functrans.ops.elementwise.rounding import floor, trunc
 from functrans.ops.elementwise.special.bessel import ive
 from functrans.ops.elementwise.special.entropy import xlogy
 from functrans.ops.elementwise.special.errors import ndtri
@@ -35,7 +34,6 @@ from functrans.ops.elementwise.special.incomplete import (
 from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, ordered, special
 from functrans.ops.samples import reals, whole
 
-COUNT = not_differentiable("a number of events is an integer")
 ONLY_VALUES = not_differentiable(
     "SciPy computes its values only; differentiate the log-density, or use custom_jvp"
 )
@@ -50,7 +48,7 @@ def _gamma(a: Any, x: Any) -> Any:
     return gammainc_n(a, x, n=1)
 
 
-def _upper_gamma(a: Any, x: Any) -> Any:
+def upper_gamma_by_order(a: Any, x: Any) -> Any:
     return gammaincc_n(a, x, n=1)
 
 
@@ -65,7 +63,7 @@ chdtr: Primitive = special(
 chdtrc: Primitive = special(
     "chdtrc", [_POSITIVE, _POSITIVE],
     jvp=[
-        lambda v, x, out, dv: dv * (0.5 * _upper_gamma(0.5 * v, 0.5 * x)),
+        lambda v, x, out, dv: dv * (0.5 * upper_gamma_by_order(0.5 * v, 0.5 * x)),
         lambda v, x, out, dx: dx * (-0.5 * gamma_density(0.5 * v, 0.5 * x)),
     ],
 )  # fmt: skip
@@ -74,7 +72,7 @@ chdtri: Primitive = special(
     "chdtri", [_POSITIVE, _P],
     jvp=[
         lambda v, p, x, dv: (
-            dv * (_upper_gamma(0.5 * v, 0.5 * x) / gamma_density(0.5 * v, 0.5 * x))
+            dv * (upper_gamma_by_order(0.5 * v, 0.5 * x) / gamma_density(0.5 * v, 0.5 * x))
         ),
         lambda v, p, x, dp: dp * (-2 / gamma_density(0.5 * v, 0.5 * x)),
     ],
@@ -101,7 +99,7 @@ gdtrc: Primitive = special(
     "gdtrc", [_POSITIVE, _POSITIVE, _POSITIVE],
     jvp=[
         lambda a, b, x, out, da: da * (-x * gamma_density(b, a * x)),
-        lambda a, b, x, out, db: db * _upper_gamma(b, a * x),
+        lambda a, b, x, out, db: db * upper_gamma_by_order(b, a * x),
         lambda a, b, x, out, dx: dx * (-a * gamma_density(b, a * x)),
     ],
 )  # fmt: skip
@@ -133,172 +131,32 @@ gdtrib: Primitive = special(
     ],
 )  # fmt: skip
 
-# -- Poisson ---------------------------------------------------------------------------------------
-
-pdtr: Primitive = special(
-    "pdtr", [whole(0, 6), _POSITIVE],
-    jvp=[COUNT, lambda k, m, out, dm: dm * -gamma_density(floor(k) + 1, m)],
-)  # fmt: skip
-
-pdtrc: Primitive = special(
-    "pdtrc", [whole(0, 6), _POSITIVE],
-    jvp=[COUNT, lambda k, m, out, dm: dm * gamma_density(floor(k) + 1, m)],
-)  # fmt: skip
-
-pdtri: Primitive = ordered(
-    "pdtri", [whole(0, 6), _P],
-    jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(trunc(k) + 1, m))],
-    counts=(0,),
-)  # fmt: skip
+# -- beta ------------------------------------------------------------------------------------------
 
 
-def _within(k: Any, slope: Any) -> Any:
-    """The slope of a number of events; it is 0 where even no event has a larger probability."""
-    return masked(greater(k, 0), slope)
-
-
-pdtrik: Primitive = special(
-    "pdtrik", [reals(0.2, 0.6), reals(3, 6)],
-    jvp=[
-        lambda p, m, k, dp: _within(k, dp / _upper_gamma(k + 1, m)),
-        lambda p, m, k, dm: _within(k, dm * (gamma_density(k + 1, m) / _upper_gamma(k + 1, m))),
-    ],
-)  # fmt: skip
-
-# -- beta, binomial, negative binomial -------------------------------------------------------------
-
-
-def _beta_by_a(a: Any, b: Any, x: Any) -> Any:
+def beta_by_a(a: Any, b: Any, x: Any) -> Any:
     return betainc_n(a, b, x, n=1, m=0)
 
 
-def _beta_by_b(a: Any, b: Any, x: Any) -> Any:
+def beta_by_b(a: Any, b: Any, x: Any) -> Any:
     return betainc_n(a, b, x, n=0, m=1)
 
 
 btdtria: Primitive = special(
     "btdtria", [_P, _POSITIVE, _P],
     jvp=[
-        lambda p, b, x, a, dp: dp / _beta_by_a(a, b, x),
-        lambda p, b, x, a, db: db * (-_beta_by_b(a, b, x) / _beta_by_a(a, b, x)),
-        lambda p, b, x, a, dx: dx * (-beta_density(a, b, x) / _beta_by_a(a, b, x)),
+        lambda p, b, x, a, dp: dp / beta_by_a(a, b, x),
+        lambda p, b, x, a, db: db * (-beta_by_b(a, b, x) / beta_by_a(a, b, x)),
+        lambda p, b, x, a, dx: dx * (-beta_density(a, b, x) / beta_by_a(a, b, x)),
     ],
 )  # fmt: skip
 
 btdtrib: Primitive = special(
     "btdtrib", [_POSITIVE, _P, _P],
     jvp=[
-        lambda a, p, x, b, da: da * (-_beta_by_a(a, b, x) / _beta_by_b(a, b, x)),
-        lambda a, p, x, b, dp: dp / _beta_by_b(a, b, x),
-        lambda a, p, x, b, dx: dx * (-beta_density(a, b, x) / _beta_by_b(a, b, x)),
-    ],
-)  # fmt: skip
-
-_BINOMIAL = [whole(0, 4), whole(5, 9), _P]
-
-
-def _binomial_density(k: Any, n: Any, p: Any) -> Any:
-    """Minus the slope of `bdtr` in ``p``. SciPy rounds the counts to these integers."""
-    return beta_density(trunc(n) - floor(k), floor(k) + 1, 1 - p)
-
-
-bdtr: Primitive = ordered(
-    "bdtr", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * -_binomial_density(k, n, p),
-    ],
-    counts=(1,),
-)  # fmt: skip
-
-bdtrc: Primitive = ordered(
-    "bdtrc", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * _binomial_density(k, n, p),
-    ],
-    counts=(1,),
-)  # fmt: skip
-
-bdtri: Primitive = ordered(
-    "bdtri", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, y, p, dy: dy * (-1 / _binomial_density(k, n, p)),
-    ],
-    counts=(1,),
-)  # fmt: skip
-
-
-def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
-    return _beta_by_b(n - k, k + 1, 1 - p) - _beta_by_a(n - k, k + 1, 1 - p)
-
-
-bdtrik: Primitive = special(
-    "bdtrik", [reals(0.4, 0.8), whole(7, 9), reals(0.3, 0.5)],
-    jvp=[
-        lambda y, n, p, k, dy: _within(k, dy / _binomial_by_k(k, n, p)),
-        lambda y, n, p, k, dn: (
-            _within(k, dn * (-_beta_by_a(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
-        ),
-        lambda y, n, p, k, dp: (
-            _within(k, dp * (beta_density(n - k, k + 1, 1 - p) / _binomial_by_k(k, n, p)))
-        ),
-    ],
-)  # fmt: skip
-
-bdtrin: Primitive = special(
-    "bdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
-    jvp=[
-        lambda k, y, p, n, dk: (
-            dk * (-_binomial_by_k(k, n, p) / _beta_by_a(n - k, k + 1, 1 - p))
-        ),
-        lambda k, y, p, n, dy: dy / _beta_by_a(n - k, k + 1, 1 - p),
-        lambda k, y, p, n, dp: (
-            dp * (beta_density(n - k, k + 1, 1 - p) / _beta_by_a(n - k, k + 1, 1 - p))
-        ),
-    ],
-)  # fmt: skip
-
-_NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
-
-nbdtr: Primitive = ordered(
-    "nbdtr", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(trunc(n), trunc(k) + 1, p)],
-    counts=(0, 1),
-)  # fmt: skip
-
-nbdtrc: Primitive = ordered(
-    "nbdtrc", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(trunc(n), trunc(k) + 1, p)],
-    counts=(0, 1),
-)  # fmt: skip
-
-nbdtri: Primitive = ordered(
-    "nbdtri", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(trunc(n), trunc(k) + 1, p)],
-    counts=(0, 1),
-)  # fmt: skip
-
-nbdtrik: Primitive = special(
-    "nbdtrik", [reals(0.4, 0.8), reals(2, 4), reals(0.3, 0.5)],
-    jvp=[
-        lambda y, n, p, k, dy: _within(k, dy / _beta_by_b(n, k + 1, p)),
-        lambda y, n, p, k, dn: (
-            _within(k, dn * (-_beta_by_a(n, k + 1, p) / _beta_by_b(n, k + 1, p)))
-        ),
-        lambda y, n, p, k, dp: (
-            _within(k, dp * (-beta_density(n, k + 1, p) / _beta_by_b(n, k + 1, p)))
-        ),
-    ],
-)  # fmt: skip
-
-nbdtrin: Primitive = special(
-    "nbdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
-    jvp=[
-        lambda k, y, p, n, dk: dk * (-_beta_by_b(n, k + 1, p) / _beta_by_a(n, k + 1, p)),
-        lambda k, y, p, n, dy: dy / _beta_by_a(n, k + 1, p),
-        lambda k, y, p, n, dp: dp * (-beta_density(n, k + 1, p) / _beta_by_a(n, k + 1, p)),
+        lambda a, p, x, b, da: da * (-beta_by_a(a, b, x) / beta_by_b(a, b, x)),
+        lambda a, p, x, b, dp: dp / beta_by_b(a, b, x),
+        lambda a, p, x, b, dx: dx * (-beta_density(a, b, x) / beta_by_b(a, b, x)),
     ],
 )  # fmt: skip
 

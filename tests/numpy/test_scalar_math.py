@@ -1,0 +1,80 @@
+"""Functions of `math` of traced numbers, against `math` itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from functrans import grad, jit, vmap
+from functrans.errors import TracerBoolError, TracerConversionError
+from functrans.numpy.scalar_math import substitutes
+
+OF_TWO = ("atan2", "copysign", "fmod", "hypot", "nextafter", "pow")
+TRUTHS = ("isfinite", "isinf", "isnan")
+NAMES = sorted(substitutes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_value_and_slope(name):
+    x, h = 1.2 if name == "acosh" else 0.6, 1e-6
+    scope = {"math": math, "name": name}
+    forms = ["(x, 1.3)", "(1.3, x)"] if name in OF_TWO else ["(x)"]
+    for form in forms:
+        function = eval(f"lambda x: math.{name}{form}", scope)
+        expected = function(x)
+        np.testing.assert_allclose(jit(function)(x), expected, rtol=1e-14)
+        np.testing.assert_allclose(vmap(function)(np.array([x, x])), expected, rtol=1e-14)
+        if name not in TRUTHS:
+            difference = (function(x + h) - function(x - h)) / (2 * h)
+            np.testing.assert_allclose(grad(function)(x), difference, rtol=1e-6)
+
+
+def test_the_result_is_a_number_like_pythons():
+    row, x = np.ones(2, np.float32), np.float32(0.5)
+    assert jit(lambda x: math.sin(x) * row)(x).dtype == np.float32
+    assert jit(lambda x: math.sin(x))(x) == math.sin(x)
+    assert jit(lambda n: math.sqrt(n))(9) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (lambda x: math.sqrt(x), ValueError),
+        (lambda x: math.log(x), ValueError),
+        (lambda x: math.exp(-1000 * x), OverflowError),
+    ],
+)
+def test_what_math_refuses_is_refused_where_it_is_known(function, error):
+    with pytest.raises(error, match=r"math (domain|range) error"):
+        grad(function)(-1.0)
+    assert not np.isfinite(jit(function)(-1.0))
+
+
+def test_other_arguments_are_those_of_math():
+    with pytest.raises(TracerConversionError, match=r"write np\.sin\(x\)"):
+        grad(lambda x: math.sin(x))(np.ones(3))
+    with pytest.raises(TracerConversionError, match=r"c128"):
+        jit(lambda x: math.sin(x))(1j)
+    with pytest.raises(TypeError, match="one argument"):
+        grad(lambda x: math.sin(x, x))(1.0)
+    with pytest.raises(TypeError, match="real number"):
+        grad(lambda x: math.sin("x") * x)(1.0)
+    with pytest.raises(TypeError, match="real number"):
+        grad(lambda x: math.atan2(x, "x"))(1.0)
+    with pytest.raises(TracerBoolError):
+        vmap(lambda x: 1 if math.isnan(x) else 2)(np.ones(3))
+
+
+def test_math_itself_stays_the_same():
+    sine = math.sin
+    seen = []
+
+    def function(x):
+        seen.append(math.sin is sine)
+        seen.append(math.sin(1.0) == sine(1.0) and type(math.sin(1.0)) is float)
+        return x * math.pi
+
+    grad(function)(1.0)
+    assert seen == [True, True]
