@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array
+from functrans.numpy.arrays import array, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import stack
 from functrans.ops.elementwise.exponential import exp
@@ -20,6 +20,16 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _check_integers(function: str, *orders: Any) -> None:
+    """Raise for degrees and orders of another kind, as SciPy does."""
+    for order in map(array, orders):
+        if order.dtype.kind not in "iu":
+            raise TypeError(
+                f"scipy.special.{function}: degrees and orders are integers, and one has dtype "
+                f"{order.dtype}: write .astype(int)"
+            )
+
+
 @answers("scipy.special:legendre_p")
 def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
     """The Legendre polynomial of degree ``n`` and its first ``diff_n`` derivatives, along axis 0.
@@ -30,6 +40,10 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
     >>> special.legendre_p(2, 1.0)
     array([1.])
     """
+    _check_integers("legendre_p", n)
+    degrees = known(n)
+    if degrees is not None and (degrees < 0).any():
+        raise ValueError(f"scipy.special.legendre_p: a degree is not negative; got {degrees.min()}")
     values = [orthogonal.eval_legendre(n, z)]
     factor = 1.0
     for k in range(1, diff_n + 1):
@@ -71,6 +85,7 @@ def assoc_legendre_p(
     >>> special.assoc_legendre_p(2, 0, 1.0)
     array([1.])
     """
+    _check_integers("assoc_legendre_p", n, m)
     if branch_cut != 2:
         refuse("scipy.special.assoc_legendre_p(..., branch_cut=3)", "it is for complex numbers")
     kind = "normed" if norm else "assoc"
@@ -91,6 +106,7 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     >>> special.sph_legendre_p(0, 0, 0.5).round(6)
     array([0.282095])
     """
+    _check_integers("sph_legendre_p", n, m)
     values = [spherical.sph_legendre_p(n, m, theta), spherical.sph_legendre_p_slope(n, m, theta)]
     return _first_only("scipy.special.sph_legendre_p", diff_n, values)
 
@@ -106,6 +122,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
     >>> jit(lambda theta: special.sph_harm_y(1, 0, theta, 0.3))(0.0).round(6)
     np.complex128(0.488603+0j)
     """
+    _check_integers("sph_harm_y", n, m)
     if diff_n:
         refuse(f"scipy.special.sph_harm_y(..., diff_n={diff_n})", "differentiate by functrans.jvp")
     return spherical.sph_legendre_p(n, m, theta) * exp(1j * (m * array(phi)))

@@ -113,14 +113,15 @@ def polygamma(n: Any, x: Any) -> Any:
     np.float64(1.644934066848)
     """
     x = inexact(x)
-    if isinstance(n, (int, np.integer)):
+    if isinstance(n, (int, np.integer)) and n >= 0:
         return _gamma.digamma(x) if n == 0 else _gamma.polygamma(x, n=int(n))
     order = inexact(n)
     sign = 1 - 2 * (order + 1 - 2 * floor((order + 1) / 2))
     # the zeta function has a pole for order 0
     raised = select(equal(order, 0), 2, order + 1)
     of_order = sign * _gamma.gamma(order + 1) * _gamma.zeta(raised, x)
-    return select(equal(order, 0), _gamma.digamma(x), of_order)
+    is_order = equal(order, floor(order)) & greater_equal(order, 0)
+    return select(equal(order, 0), _gamma.digamma(x), select(is_order, of_order, math.nan))
 
 
 @answers("scipy.special:zeta")
@@ -340,6 +341,8 @@ spherical_kn = _spherical("spherical_kn", "second (modified)")
 
 def _riccati(name: str, spherical_name: str) -> Any:
     def function(n: int, x: Any) -> Any:
+        if n != int(n) or n < 0:
+            raise ValueError(f"scipy.special.{name}: n is an integer of at least 0, not {n}")
         orders = np.arange(n + 1)
         value = getattr(spherical, spherical_name)(orders, x)
         return x * value, value + x * spherical.slopes[spherical_name](orders, x)
@@ -406,7 +409,8 @@ def diric(x: Any, n: Any) -> Any:
     turns = floor(x / (2 * math.pi) + 0.5)
     rest = 0.5 * (x - 2 * math.pi * turns)
     sign = 1 - 2 * ((turns * (n - 1)) - 2 * floor(0.5 * turns * (n - 1)))
-    return sign * _dirichlet(rest, n)
+    is_count = greater(n, 0) & equal(n, floor(n))
+    return select(is_count, sign * _dirichlet(rest, n), math.nan)
 
 
 def _dirichlet(half: Any, n: Any) -> Any:

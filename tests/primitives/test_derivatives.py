@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from functrans import jvp
+from functrans import grad, jvp
 from functrans.errors import DtypeError
 from functrans.ir.types import is_inexact, real_dtype
 from tests.primitives.harness import (
@@ -141,6 +141,31 @@ def test_derivatives_in_float32(case):
     for found, value in zip(tangents, expected, strict=True):
         scale = 1 + np.max(np.abs(value), initial=0)
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize(**parameters(FLOAT64))
+def test_cotangents_of_the_chosen_branch(case):
+    """A cotangent with a mask, which `where` hands to the branch that it chose."""
+    moving = [i for i, flag in enumerate(case.moving) if flag]
+
+    def chosen(through, *values):
+        operands = list(case.operands)
+        for i, x in zip(moving, values, strict=True):
+            operands[i] = x
+        outs = case.primitive(*operands, **case.params)
+        total = 0.0
+        for out in outs if isinstance(outs, (list, tuple)) else [outs]:
+            if is_inexact(out.dtype):
+                kept = np.arange(out.size).reshape(out.shape) % 2 == 0
+                total = total + np.sum(np.real(through(kept, out)))
+        return total
+
+    values = [case.operands[i] for i in moving]
+    numbers = tuple(range(1, len(values) + 1))
+    masked = grad(chosen, numbers)(lambda kept, x: np.where(kept, x, 0.0), *values)
+    times = grad(chosen, numbers)(lambda kept, x: x * kept, *values)
+    for found, expected in zip(masked, times, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", [n for n, case in FLOAT32.items() if case.primitive.elementwise])

@@ -11,7 +11,7 @@ import numpy as np
 from functrans.ir.primitive import LINEAR, Primitive
 from functrans.ir.types import Aval
 from functrans.loop import scalar
-from functrans.ops.arrays.structural import cast
+from functrans.ops.arrays.structural import cast, transpose_cast
 from functrans.ops.define import on_parts, primitive
 from functrans.ops.samples import cases, integers
 
@@ -21,7 +21,7 @@ as_number: Primitive = primitive(
     makes_numbers=True,
     numpy=cast.numpy,
     linear=LINEAR,
-    transpose=[lambda ct, x, *, dtype: cast(ct, dtype=x.dtype)],
+    transpose=[transpose_cast],
     batch=lambda operands, axes, *, dtype: (as_number(operands[0], dtype=dtype), axes[0]),
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
     parts=on_parts("complex_arithmetic:cast"),

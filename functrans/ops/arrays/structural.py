@@ -293,7 +293,7 @@ def loses_part(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return is_complex(dtype) and wanted.kind not in "cb"
 
 
-def _transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
+def transpose_cast(ct: Any, x: Aval, *, dtype: np.dtype[Any]) -> Any:
     if hasattr(ct, "mask"):
         # a masked cotangent; its module `functrans.ops.arrays.masked` imports this one
         return ct.over(_to(ct.value, x.dtype))
@@ -311,7 +311,7 @@ cast: Primitive = primitive(
     numpy=_convert,
     linear=LINEAR,
     jvp=[lambda x, out, dx, *, dtype: _to(dx, dtype)],
-    transpose=[_transpose_cast],
+    transpose=[transpose_cast],
     batch=_batch_cast,
     scalar=lambda x, *, dtype: scalar.convert(x, dtype),
     parts=on_parts("complex_arithmetic:cast"),

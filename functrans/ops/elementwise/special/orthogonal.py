@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from functrans.ir.primitive import Primitive, not_differentiable
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.compare import less
 from functrans.ops.elementwise.special.gamma import binom
 from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, less_one, ordered, special
 from functrans.ops.samples import reals, whole
@@ -34,14 +36,20 @@ eval_gegenbauer: Primitive = ordered(
     ],
 )  # fmt: skip
 
+
+def _slope_of_legendre(n: Any, x: Any) -> Any:
+    """``P_n`` and ``P_(-1 - n)`` are the same function."""
+    return _gegenbauer_below(select(less(n, 0), -1 - n, n), 1.5, x)
+
+
 eval_legendre: Primitive = ordered(
     "eval_legendre", _INSIDE,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * _gegenbauer_below(n, 1.5, x)],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * _slope_of_legendre(n, x)],
 )  # fmt: skip
 
 eval_sh_legendre: Primitive = ordered(
     "eval_sh_legendre", _UNIT,
-    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _gegenbauer_below(n, 1.5, 2 * x - 1))],
+    jvp=[DEGREE, lambda n, x, out, dx: dx * (2 * _slope_of_legendre(n, 2 * x - 1))],
 )  # fmt: skip
 
 eval_chebyu: Primitive = ordered(

@@ -7,6 +7,7 @@ NIST Digital Library of Mathematical Functions, 10.51, 14.2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 
 from functrans.ir.primitive import Primitive, not_differentiable
 from functrans.lazily import lazy
-from functrans.ops.elementwise.choice import maximum
+from functrans.ops.elementwise.choice import maximum, select
+from functrans.ops.elementwise.compare import less
+from functrans.ops.elementwise.rounding import trunc
 from functrans.ops.elementwise.special.scipy import computed, ordered
 from functrans.ops.elementwise.trigonometric import cos, sin
 from functrans.ops.samples import reals, whole
@@ -26,9 +29,14 @@ ORDER = not_differentiable("the order is an integer")
 
 
 def _spherical(name: str, below: float, above: float) -> Primitive:
-    """A function whose slope is ``(below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)``."""
+    """A function whose slope is ``(below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)``.
+
+    SciPy truncates the order; functions of negative orders are NaN.
+    """
 
     def slope(n: Any, x: Any) -> Any:
+        n = trunc(n)
+        n = select(less(n, 0), math.nan, n)
         lower = below * n * op(maximum(n - 1, 0), x)
         return (lower + above * (n + 1) * op(n + 1, x)) / (2 * n + 1)
 

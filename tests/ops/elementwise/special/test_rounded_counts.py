@@ -33,6 +33,11 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "tklmbda behind the support": (S.tklmbda, (3.7, 3.1)),
     "tklmbda in front of it": (S.tklmbda, (-3.7, 0.7)),
     "powm1": (S.powm1, (0.7, 1.3)),
+    "spherical_jn": (S.spherical_jn, (1.6, 1.3)),
+    "spherical_kn": (S.spherical_kn, (0.7, 1.3)),
+    "slope of spherical_in": (lambda n, z: S.spherical_in(n, z, derivative=True), (2.6, 1.3)),
+    "eval_legendre of a negative degree": (S.eval_legendre, (-3, 0.4)),
+    "eval_sh_legendre of a negative degree": (S.eval_sh_legendre, (-2, 0.4)),
 }
 
 
@@ -80,3 +85,28 @@ def test_slopes_of_zeta(function: Callable[..., Any], s: float) -> None:
     first, second = (float(mpmath.diff(mpmath.zeta, mpmath.mpf(s), n)) for n in (1, 2))
     np.testing.assert_allclose(grad(function)(s), first, rtol=1e-12)
     np.testing.assert_allclose(jit(grad(grad(function)))(s), second, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("function", "n"),
+    [(S.polygamma, 1.6), (S.polygamma, -1), (lambda n, x: S.diric(x, n), 2.5),
+     (lambda n, x: S.diric(x, n), 0), (S.spherical_yn, -1.3)],
+)  # fmt: skip
+def test_other_orders_are_nan(function: Callable[..., Any], n: float) -> None:
+    assert np.isnan(function(n, 0.3))
+    assert np.isnan(jit(lambda x: function(n, x))(0.3))
+
+
+def test_degrees_that_scipy_refuses_are_refused() -> None:
+    words = r"legendre_p: degrees and orders are integers, and one has dtype float64"
+    with pytest.raises(TypeError, match=words):
+        jit(lambda x: S.legendre_p(1.5, x))(0.3)
+    for function in (S.assoc_legendre_p, S.sph_legendre_p):
+        with pytest.raises(TypeError, match="degrees and orders are integers"):
+            jit(lambda x, function=function: function(2, 0.5, x))(0.3)
+    with pytest.raises(TypeError, match="degrees and orders are integers"):
+        jit(lambda x: S.sph_harm_y(2.5, 1, x, 0.1))(0.3)
+    with pytest.raises(ValueError, match="a degree is not negative; got -1"):
+        jit(lambda x: S.legendre_p(-1, x))(0.3)
+    with pytest.raises(ValueError, match=r"riccati_jn: n is an integer of at least 0, not 1\.5"):
+        jit(lambda x: S.riccati_jn(1.5, x))(0.3)
