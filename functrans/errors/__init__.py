@@ -6,6 +6,7 @@ know of `functrans` catches it too. Each docstring holds code that fails and cod
 """
 
 from functrans.errors.advice import RecompilationWarning as RecompilationWarning
+from functrans.errors.advice import SwallowedErrorWarning as SwallowedErrorWarning
 from functrans.errors.advice import UnseenStateWarning as UnseenStateWarning
 from functrans.errors.base import FunctransError
 from functrans.errors.devices import DeviceError, DeviceMemoryError

@@ -10,5 +10,14 @@ class UnseenStateWarning(RuntimeWarning):
     """
 
 
+class SwallowedErrorWarning(RuntimeWarning):
+    """A traced function caught the error that a traced value cannot become a plain one.
+
+    The ``except`` clause was meant for bad input, but its result is now that of the function:
+    ``try: return log(x)``, ``except Exception: return 0.0`` is 0 for all x. If the clause is right
+    for traced values, filter the warning.
+    """
+
+
 class RecompilationWarning(RuntimeWarning):
     """A compiled function has been traced and compiled again and again."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class _Absent:
     def __init__(self, word: str) -> None:
@@ -16,3 +19,11 @@ UNKNOWN = _Absent("unknown")
 
 PENDING = _Absent("pending")
 """The value of a tracer that will be computed on demand."""
+
+
+def holds(values: Sequence[Any], absent: Any) -> bool:
+    """Whether one of the values is the marker ``absent``."""
+    for value in values:  # not `absent in values`, which would compare arrays
+        if value is absent:
+            return True
+    return False

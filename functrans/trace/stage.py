@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.errors import TracerConversionError
+from functrans.errors import SwallowedErrorWarning, TracerConversionError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, prune
 from functrans.ir.primitive import bind, current
 from functrans.ir.types import Aval
 from functrans.trace import patch
-from functrans.trace.absent import UNKNOWN
-from functrans.trace.trace import Decision, Trace, holds
+from functrans.trace.absent import UNKNOWN, holds
+from functrans.trace.source import located, warn_user
+from functrans.trace.trace import Decision, Trace
 from functrans.trace.tracer import Tracer
 
 
@@ -44,7 +45,9 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
         if before is None and not trace.rewriting:
             patch.enter(trace)
         current.set(trace)
-        return make()
+        graph = make()
+        _check_refusals(trace)
+        return graph
     except ValueError as error:
         # NumPy's message for any error while an element is set; the cause's message is more helpful
         if isinstance(error.__cause__, TracerConversionError):
@@ -61,6 +64,18 @@ def _recorded(trace: Trace, make: Callable[[], Graph]) -> Graph:
         trace.close()
         if before is None:
             patch.leave(trace)
+
+
+def _check_refusals(trace: Trace) -> None:
+    """Warn if the function has returned although a conversion was refused."""
+    if trace.refused_at is not None:
+        warn_user(
+            f"an except clause caught the error that a value traced by {trace.kind} cannot become "
+            f"a plain one{located(trace.refused_at)}. What the clause gives is the result for all "
+            "values: catch other errors only, or compute with NumPy's functions.",
+            SwallowedErrorWarning,
+            trace.refused_at,
+        )
 
 
 @typechecked

@@ -18,7 +18,7 @@ from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import Piecewise, Primitive, bind, compute, current
 from functrans.ir.types import Aval, aval_of, interned, is_inexact, may_change
-from functrans.trace.absent import PENDING, UNKNOWN
+from functrans.trace.absent import PENDING, UNKNOWN, holds
 from functrans.trace.foreign import check_plain
 from functrans.trace.source import Source, located, user_source
 from functrans.trace.tracer import Tracer
@@ -93,7 +93,8 @@ class Trace:
         self.refusal: Exception | None = None
         """The last error of a conversion to an integer, which NumPy may replace by its own."""
         self.asked: Tracer | None = None
-        """The last value whose conversion was refused, here or in an inner trace."""
+        self.refused_at: Source | None = None
+        """The last value whose conversion was refused, here or in an inner trace, and where."""
         self.effects: Effects | None = None
         """The recorded side effects, if there are any."""
         self._captured: dict[Any, tuple[Any, Tracer]] = {}
@@ -125,6 +126,7 @@ class Trace:
 
     def refused(self, value: Tracer) -> None:
         """Record a value whose conversion to a plain one was refused."""
+        self.refused_at = user_source()
         trace: Any = self
         while isinstance(trace, Trace):
             trace.asked = value
@@ -470,14 +472,6 @@ class Trace:
 
 
 _PYTHONS = frozenset((bool, int, float, complex))
-
-
-def holds(values: Sequence[Any], absent: Any) -> bool:
-    """Whether one of the values is the marker ``absent``."""
-    for value in values:  # not `absent in values`, which would compare arrays
-        if value is absent:
-            return True
-    return False
 
 
 def infer(

@@ -22,9 +22,8 @@ from functrans.api.transformed import Transformed
 from functrans.lax.slicing import segment_sum
 from functrans.ops.calls.effect import performed, without_effects
 from functrans.ops.indexing.gather import scatter_add
-from functrans.trace.absent import UNKNOWN
+from functrans.trace.absent import UNKNOWN, holds
 from functrans.trace.stage import replay, stage
-from functrans.trace.trace import holds
 from functrans.tracebacks import boundary
 from functrans.train.precision import Keep
 from functrans.transform.lookups import with_offsets
