@@ -144,7 +144,7 @@ class Presented:
         make: Callable[..., Any]
         parts: list[Any]
         if kind is types.FunctionType:
-            make, parts = functools.partial(self._made, value), [value.__globals__]
+            make, parts = functools.partial(self._rebuilt, value), [value.__globals__]
             parts += [*(value.__defaults__ or ()), *(value.__closure__ or ())]
         elif kind is types.CellType and value != types.CellType():
             make, parts = types.CellType, [value.cell_contents]
@@ -169,7 +169,7 @@ class Presented:
         self._originals[id(value)] = value, result
         return result
 
-    def _made(self, function: types.FunctionType, namespace: dict[str, Any], *parts: Any) -> Any:
+    def _rebuilt(self, function: types.FunctionType, namespace: dict[str, Any], *parts: Any) -> Any:
         """A function with other globals, defaults and cells."""
         count = len(function.__defaults__ or ())
         made = types.FunctionType(
