@@ -154,8 +154,7 @@ class Presented:
             make = functools.partial(functools.partial, **value.keywords)
             parts = [value.func, *value.args]
         elif isinstance(value, Transformed):
-            make = functools.partial(again, value._transform, options=value._options)
-            parts = [value._function]
+            make, parts = again, [value._transform, value._function, value._options]
         elif isinstance(value, Tracer):
             raise LeakedTracerError(
                 "a function that the program calls while it runs refers to a traced value: pass it "

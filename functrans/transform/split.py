@@ -89,7 +89,9 @@ def split_linear(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
     where they are joined with what is unknown.
     """
     known, unknown, unknown_out = split(graph, unknown_in)
-    makers = {var: eqn for eqn in known.eqns if is_zeros(eqn) for var in eqn.outputs}
+    makers: dict[Atom, Eqn] = {
+        var: eqn for eqn in known.eqns if is_zeros(eqn) for var in eqn.outputs
+    }
     count = len(unknown.inputs) - sum(unknown_in)
     first = len(known.outputs) - count
     residuals = list(zip(unknown.inputs[:count], known.outputs[first:], strict=True))
