@@ -151,8 +151,8 @@ class Presented:
         elif kind is types.MethodType:
             make, parts = types.MethodType, [value.__func__, value.__self__]
         elif kind is functools.partial:
-            make = functools.partial(functools.partial, **value.keywords)
-            parts = [value.func, *value.args]
+            make = functools.partial(_partial, tuple(value.keywords))
+            parts = [value.func, *value.keywords.values(), *value.args]
         elif isinstance(value, Transformed):
             make, parts = again, [value._transform, value._function, value._options]
         elif isinstance(value, Tracer):
@@ -237,6 +237,13 @@ class Presented:
         assert has_attributes(copied)
         self._remember(lambda: [getattr(copied, name, None) for name in attributes_of(copied)])
         return copied
+
+
+def _partial(names: tuple[str, ...], function: Callable[..., Any], *values: Any) -> Any:
+    """A partial, whose first values are those of the named keywords."""
+    count = len(names)
+    keywords = dict(zip(names, values[:count], strict=True))
+    return functools.partial(function, *values[count:], **keywords)
 
 
 def _alike(now: Sequence[Any], before: Sequence[Any]) -> bool:

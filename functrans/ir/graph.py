@@ -225,7 +225,7 @@ def inlined(
         operands = [atoms.get(atom, atom) for atom in eqn.inputs]
         avals: Iterable[Aval] = (var.aval for var in eqn.outputs)
         if not are_same:
-            avals = eqn.primitive.infer_all([atom.aval for atom in operands], eqn.params)
+            avals = eqn.primitive.infer_all([atom.aval for atom in operands], dict(eqn.params))
         outputs = [Var(aval) for aval in avals]
         eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source or eqn.source))
         atoms.update(zip(eqn.outputs, outputs, strict=True))

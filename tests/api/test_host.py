@@ -225,6 +225,10 @@ class Table:
     def part(self, x):
         return callback(partial(Table.look, self), lambda x: x)(x) + 0 * self.w[:3]
 
+    def part_by_keyword(self, x):
+        look = partial(lambda x, table: table.look(x), table=self)
+        return callback(look, lambda x: x)(x) + 0 * self.w[:3]
+
     def compiled(self, x):
         inner = jit(lambda x: callback(self.look, lambda x: x)(x) + 0 * self.w[:3])
         return inner(x) + 0 * self.w[:3]
@@ -240,7 +244,17 @@ class Table:
 
 @pytest.mark.parametrize("size", [3, 1000])
 @pytest.mark.parametrize(
-    "name", ["method", "closure", "default", "part", "compiled", "effect", "array_of_its_own"]
+    "name",
+    [
+        "method",
+        "closure",
+        "default",
+        "part",
+        "part_by_keyword",
+        "compiled",
+        "effect",
+        "array_of_its_own",
+    ],
 )
 def test_its_function_is_the_users_own_and_no_copy_with_traced_arrays(name, size):
     table = Table(size)
