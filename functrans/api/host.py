@@ -16,6 +16,7 @@ from functrans.api.arguments import (
     leaf_of_call,
     name_of,
 )
+from functrans.api.originals import original
 from functrans.api.transformed import P, Transformed
 from functrans.errors import TreeMismatchError
 from functrans.ir.graph import Eqn, Graph
@@ -138,7 +139,8 @@ def callback(
             for i, x in enumerate(leaves)
         ]
         types, results = tree.flatten(_types_of(out_types, arguments, leaves))
-        elements = Elements(_Host(function, arguments, results), True, vmap == "batched")
+        host = _Host(original(function), arguments, results)
+        elements = Elements(host, True, vmap == "batched")
         wanted = tuple(Aval(tuple(x.shape), x.dtype) for x in types)
         return results.unflatten(external(*leaves, elements=elements, results=wanted, lanes=()))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrans import config
 from functrans.api.arguments import argument_name, as_array, aval_of_leaf, check_callable, name_of
 from functrans.api.flat import Flat
@@ -114,7 +116,8 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     staged = stage(flat, avals, kind="linear_transpose")
     graph = staged.graph
     linear = (True,) * len(avals) + (False,) * len(staged.captures)
-    check_linear(graph, linear, name_of(function))
+    zeros = [type(x) is np.ndarray and not x.any() for x in staged.captures]
+    check_linear(graph, linear, name_of(function), [False] * len(avals) + zeros)
     transposed_graph, nonzero = transpose_graph(graph, linear)
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:
@@ -122,7 +125,8 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
             cotangent, flat.result, graph.out_avals,
             "the cotangent", f"the result of {name_of(function)}",
         )  # fmt: skip
-        results = spread(run(transposed_graph, [*staged.captures, *cotangents]), nonzero)
+        results = run(transposed_graph, [*staged.captures, *cotangents])
+        results = spread(results[len(results) - sum(nonzero) :], nonzero)  # after results of zeros
         filled = [
             zeros_like(aval) if ct is None else ct for aval, ct in zip(avals, results, strict=True)
         ]

@@ -20,7 +20,7 @@ from functrans.trace.floating_point import UNWRITTEN, warning_users
 from functrans.trace.stage import replay, replay_known, replay_values, stage
 from functrans.trace.tracer import Tracer
 from functrans.transform.forward import Tangent, tangent_graph, variables
-from functrans.transform.split import Split, split
+from functrans.transform.split import Split, split_linear
 from functrans.transform.transpose import transpose_graph
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Point:
         """The derivative as a linear graph, with its residuals."""
         tangent = self.tangent
         unknown = (False,) * len(tangent.needed) + (True,) * sum(self.moving)
-        parts: Split = split(tangent.graph, unknown)
+        parts: Split = split_linear(tangent.graph, unknown)
         results = run_derivative(parts.known, self.needed)
         known = len(parts.unknown_out) - sum(parts.unknown_out)
         late = sum(tangent.late)

@@ -18,6 +18,8 @@ from functrans.api.kinds import attributes_of, has_attributes
 from functrans.api.places import Place
 from functrans.api.reach import Walk
 from functrans.api.transformed import Transformed, again
+from functrans.errors import LeakedTracerError
+from functrans.trace.tracer import Tracer
 
 
 def fixed(walk: Walk) -> set[Hashable]:
@@ -70,6 +72,8 @@ class Presented:
         }
         self._copies: dict[Hashable, Any] = {}
         self._namespaces: dict[int, dict[str, Any]] = {}
+        self._originals: dict[int, tuple[Any, Any]] = {}
+        """By the id of a copy: the copy, which keeps its id its own, and what it is a copy of."""
         self._made: list[tuple[Callable[[], Any], Any]] = []
 
     def unchanged(self) -> bool:
@@ -88,7 +92,7 @@ class Presented:
         if kind is types.FunctionType:
             return self._function(value)
         if kind is types.CellType:
-            made = self._copies[number] = types.CellType()
+            made = self._enter(value, types.CellType())
             made.cell_contents = self._at(number, "", value.cell_contents)
             self._remember(lambda: [made.cell_contents])
             return made
@@ -101,14 +105,14 @@ class Presented:
         elif isinstance(value, Transformed):
             copied = again(value._transform, self.of(value._function), value._options)
         elif kind is dict:
-            copied = self._copies[number] = {}
+            copied = self._enter(value, {})
             for i, (key, item) in enumerate(value.items()):
                 label = (key,) if type(key) in (str, int) else (i,)
                 copied[key] = self._at(number, label, item)
             made_dict = copied
             self._remember(lambda: [*made_dict.keys(), *made_dict.values()])
         elif kind in (list, deque):
-            copied = self._copies[number] = [] if kind is list else deque(maxlen=value.maxlen)
+            copied = self._enter(value, [] if kind is list else deque(maxlen=value.maxlen))
             copied.extend(self._at(number, (i,), item) for i, item in enumerate(value))
             made_list = copied
             self._remember(lambda: list(made_list))
@@ -116,8 +120,68 @@ class Presented:
             copied = tuple(self._at(number, (i,), item) for i, item in enumerate(value))
         else:
             return self._instance(value)
-        self._copies[number] = copied
+        return self._enter(value, copied)
+
+    def _enter(self, value: Any, copied: Any) -> Any:
+        self._copies[id(value)] = copied
+        self._originals[id(copied)] = copied, value
         return copied
+
+    def original(self, value: Any) -> Any:
+        """What a value is a copy of, or the value itself.
+
+        Functions that copied code has made get the user's globals and cells.
+
+        Raises
+        ------
+        LeakedTracerError
+            If such a function refers to a traced value.
+        """
+        known = self._originals.get(id(value))
+        if known is not None:
+            return known[1]
+        kind = type(value)
+        make: Callable[..., Any]
+        parts: list[Any]
+        if kind is types.FunctionType:
+            make, parts = functools.partial(self._rebuilt, value), [value.__globals__]
+            parts += [*(value.__defaults__ or ()), *(value.__closure__ or ())]
+        elif kind is types.CellType and value != types.CellType():
+            make, parts = types.CellType, [value.cell_contents]
+        elif kind is types.MethodType:
+            make, parts = types.MethodType, [value.__func__, value.__self__]
+        elif kind is functools.partial:
+            make = functools.partial(_partial, tuple(value.keywords))
+            parts = [value.func, *value.keywords.values(), *value.args]
+        elif isinstance(value, Transformed):
+            make, parts = again, [value._transform, value._function, value._options]
+        elif isinstance(value, Tracer):
+            raise LeakedTracerError(
+                "a function that the program calls while it runs refers to a traced value: pass it "
+                "as an argument of the callback"
+            )
+        else:
+            return value
+        self._originals[id(value)] = value, value  # met again inside of itself, it stays
+        own = [self.original(part) for part in parts]
+        result = value if _alike(own, parts) else make(*own)
+        self._originals[id(value)] = value, result
+        return result
+
+    def _rebuilt(self, function: types.FunctionType, namespace: dict[str, Any], *parts: Any) -> Any:
+        """A function with other globals, defaults and cells."""
+        count = len(function.__defaults__ or ())
+        made = types.FunctionType(
+            function.__code__,
+            namespace,
+            function.__name__,
+            parts[:count] or None,
+            parts[count:] or None,
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__qualname__ = function.__qualname__
+        made.__dict__.update(function.__dict__)
+        return made
 
     def _at(self, owner: Hashable, key: Any, value: Any) -> Any:
         """The value, or its replacement, at a place."""
@@ -128,7 +192,6 @@ class Presented:
         self._made.append((read, read()))
 
     def _function(self, function: types.FunctionType) -> Any:
-        number = id(function)
         cells = tuple(self.of(cell) for cell in function.__closure__ or ())
         copied = types.FunctionType(
             function.__code__,
@@ -137,7 +200,7 @@ class Presented:
             None,
             cells or None,
         )
-        self._copies[number] = copied
+        self._enter(function, copied)
         copied.__defaults__ = self.of(function.__defaults__)
         copied.__kwdefaults__ = self.of(function.__kwdefaults__)
         copied.__qualname__ = function.__qualname__
@@ -153,6 +216,7 @@ class Presented:
         copied = self._namespaces.get(number)
         if copied is None:
             copied = self._namespaces[number] = dict(namespace)
+            self._originals[id(copied)] = copied, namespace
             for name in names:
                 copied[name] = self._at((number, name), name, namespace[name])
             made = copied
@@ -160,7 +224,7 @@ class Presented:
         return copied
 
     def _instance(self, value: Any) -> Any:
-        copied = self._copies[id(value)] = object.__new__(type(value))
+        copied = self._enter(value, object.__new__(type(value)))
         own = getattr(value, "__dict__", {})
         for name in attributes_of(value):
             if name in own:
@@ -173,6 +237,13 @@ class Presented:
         assert has_attributes(copied)
         self._remember(lambda: [getattr(copied, name, None) for name in attributes_of(copied)])
         return copied
+
+
+def _partial(names: tuple[str, ...], function: Callable[..., Any], *values: Any) -> Any:
+    """A partial, whose first values are those of the named keywords."""
+    count = len(names)
+    keywords = dict(zip(names, values[:count], strict=True))
+    return functools.partial(function, *values[count:], **keywords)
 
 
 def _alike(now: Sequence[Any], before: Sequence[Any]) -> bool:

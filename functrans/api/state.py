@@ -11,6 +11,7 @@ import numpy as np
 from functrans.api.constants import SMALL, Copy, Same
 from functrans.api.flat import Flat
 from functrans.api.kinds import held
+from functrans.api.originals import copied
 from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
 from functrans.api.presented import Presented, fixed
@@ -215,7 +216,8 @@ class Closed:
         instead = tracers[self._count :]
         try:
             presented = Presented(self._walk, self._slots, instead)
-            outs = self._called(presented.of, tracers[: self._count])
+            with copied(presented.original):
+                outs = self._called(presented.of, tracers[: self._count])
         except Exception as error:
             raise Unpresentable(self._asked_for(instead)) from error
         if not presented.unchanged():

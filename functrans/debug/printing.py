@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrans.api.arguments import as_array, check_callable
+from functrans.api.originals import original
 from functrans.ops.calls.effect import perform
 from functrans.trace.source import Source, user_source
 from functrans.tracebacks import boundary
@@ -70,7 +71,7 @@ def callback(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> N
     arrays = [
         as_array(x, lambda i: f"value {i} of debug.callback", i) for i, x in enumerate(leaves)
     ]
-    perform(_Call(function, structure), *arrays)
+    perform(_Call(original(function), structure), *arrays)
 
 
 @dataclass(frozen=True)

@@ -213,13 +213,20 @@ def inlined(
 ) -> tuple[list[Eqn], list[Atom]]:
     """The equations of a graph with given inputs substituted, and its outputs.
 
-    The equations get the source line ``source``, if it is given.
+    The equations get the source line ``source``, if it is given. If an input is strong that was
+    weak, so are the results that are computed from it.
     """
     atoms: dict[Atom, Atom] = dict(zip(graph.inputs, inputs, strict=True))
+    are_same = all(
+        new.aval.weak == old.aval.weak for new, old in zip(inputs, graph.inputs, strict=True)
+    )
     eqns = []
     for eqn in graph.eqns:
-        outputs = [Var(var.aval) for var in eqn.outputs]
         operands = [atoms.get(atom, atom) for atom in eqn.inputs]
+        avals: Iterable[Aval] = (var.aval for var in eqn.outputs)
+        if not are_same:
+            avals = eqn.primitive.infer_all([atom.aval for atom in operands], dict(eqn.params))
+        outputs = [Var(aval) for aval in avals]
         eqns.append(Eqn(eqn.primitive, operands, outputs, eqn.params, source or eqn.source))
         atoms.update(zip(eqn.outputs, outputs, strict=True))
     return eqns, [atoms.get(atom, atom) for atom in graph.outputs]

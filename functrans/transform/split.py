@@ -8,6 +8,7 @@ from typing import NamedTuple
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune, rewriting
 from functrans.ir.primitive import EqnSplit
+from functrans.ops.arrays.structural import is_zeros
 
 
 class Split(NamedTuple):
@@ -77,6 +78,36 @@ def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
         whole.outputs,
     )
     return Split(prune(known), rest, tuple(atom in unknown for atom in outputs))
+
+
+@rewriting(2048)
+@typechecked
+def split_linear(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
+    """Split a graph that is linear in the unknown inputs.
+
+    Zeros are no residuals: the unknown part makes its own, so that one can tell that it is linear
+    where they are joined with what is unknown.
+    """
+    known, unknown, unknown_out = split(graph, unknown_in)
+    makers: dict[Atom, Eqn] = {
+        var: eqn for eqn in known.eqns if is_zeros(eqn) for var in eqn.outputs
+    }
+    count = len(unknown.inputs) - sum(unknown_in)
+    first = len(known.outputs) - count
+    residuals = list(zip(unknown.inputs[:count], known.outputs[first:], strict=True))
+    own = [
+        Eqn(maker.primitive, (), (var,), maker.params)
+        for var, atom in residuals
+        if (maker := makers.get(atom)) is not None
+    ]
+    kept = [(var, atom) for var, atom in residuals if atom not in makers]
+    outputs = [*known.outputs[:first], *(atom for _, atom in kept)]
+    inputs = [*(var for var, _ in kept), *unknown.inputs[count:]]
+    return Split(
+        prune(Graph(known.inputs, known.eqns, outputs)),
+        Graph(inputs, [*own, *unknown.eqns], unknown.outputs),
+        unknown_out,
+    )
 
 
 def _split_eqn(

@@ -156,10 +156,15 @@ def _transpose_eqn(eqn: Eqn, operands: Sequence[Any], arriving: Sequence[Any]) -
     ]
 
 
-def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
-    """Raise if, by the primitives' slots, an output is not linear in the linear inputs."""
+def check_linear(
+    graph: Graph, linear: Sequence[bool], what: str, are_zero: Sequence[bool] = ()
+) -> None:
+    """Raise if, by the primitives' slots, an output is not linear in the linear inputs.
+
+    ``are_zero`` says which inputs are known to be zeros.
+    """
     moving: set[Atom] = {v for v, flag in zip(graph.inputs, linear, strict=True) if flag}
-    zeros: set[Atom] = set()  # arrays of them
+    zeros: set[Atom] = {v for v, flag in zip(graph.inputs, are_zero, strict=False) if flag}
     for eqn in graph.eqns:
         flags = [atom in moving for atom in eqn.inputs]
         if not any(flags):
@@ -178,7 +183,7 @@ def check_linear(graph: Graph, linear: Sequence[bool], what: str) -> None:
                 f"them{located(eqn.source)}"
             )
     for atom in graph.outputs:
-        if atom not in moving:
+        if atom not in moving and not _is_zero(atom, zeros):
             raise NotDifferentiableError(
                 f"{what} is not linear in its arguments: a result does not depend on them"
             )
@@ -188,4 +193,8 @@ def _others_are_zero(
     eqn: Eqn, group: Sequence[int], operands: Sequence[int], zeros: set[Atom]
 ) -> bool:
     others = [eqn.inputs[i] for i in group if i not in operands]
-    return all(atom.value == 0 if isinstance(atom, Literal) else atom in zeros for atom in others)
+    return all(_is_zero(atom, zeros) for atom in others)
+
+
+def _is_zero(atom: Atom, zeros: set[Atom]) -> bool:
+    return bool(atom.value == 0) if isinstance(atom, Literal) else atom in zeros

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from functrans.errors import AxesError
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, any_eqn, inner_graphs
+from functrans.ir.primitive import Primitive
 from functrans.ir.types import is_inexact
 from functrans.ops.collectives.collectives import VARYING, is_along, pvary
 from functrans.ops.control.layout import Flags, Scan, cut, either, fixpoint
@@ -130,8 +131,11 @@ def _typed(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     return rule(eqn, flags, axis)
 
 
-def _holds_collective(eqn: Eqn, name: str) -> bool:
-    return any(any_eqn(g, lambda inner: is_along(inner, name)) for g in inner_graphs(eqn))
+def _holds_collective(eqn: Eqn, name: str, besides: Primitive | None = None) -> bool:
+    def is_one(inner: Eqn) -> bool:
+        return is_along(inner, name) and inner.primitive is not besides
+
+    return any(any_eqn(g, is_one) for g in inner_graphs(eqn))
 
 
 def _refused(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
@@ -164,7 +168,8 @@ def _lanes_of(graphs: Sequence[Graph], name: str) -> list[Var]:
 
 
 def _of_cond(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
-    _check_common(eqn, flags[0], axis, "the lanes choose different branches")
+    if flags[0]:
+        flags = _apart(eqn, axis, "the lanes choose different branches")
     branches: tuple[Graph, ...] = eqn.params["branches"]
     lanes = _lanes_of(branches, axis["name"])
 
@@ -182,8 +187,9 @@ def _of_cond(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
 
 def _of_scan(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     scan = Scan.of(eqn)
+    if any(scan.parts(flags)[0]):
+        flags = _apart(eqn, axis, "the lanes take different numbers of steps")
     steps, consts, init, xs = map(tuple, scan.parts(flags))
-    _check_common(eqn, any(steps), axis, "the lanes take different numbers of steps")
 
     def step(carry: Flags) -> tuple[Flags, Explicit]:
         found = explicit(scan.body, (*consts, *carry, *xs), axis)
@@ -209,18 +215,22 @@ def _of_while(eqn: Eqn, flags: Flags, axis: Mapping[str, Any]) -> _Typed:
     stacks = found.varying[len(carry) :]
     body = explicit(loop.body, (*consts, *carry), axis, carry + stacks, in_body).graph
     (goes_on,) = explicit(loop.cond, (*consts, *carry), axis, lane=in_cond).varying
-    _check_common(eqn, goes_on, axis, "the lanes take different numbers of steps")
+    if goes_on and not all(flags):
+        apart = _apart(eqn, axis, "the lanes take different numbers of steps")
+        return _of_while(eqn, apart, axis)
     new = Eqn(eqn.primitive, eqn.inputs, eqn.outputs, {**eqn.params, "body": body})
     return _Typed(new, (*consts, *carry), (*carry, False, *stacks))
 
 
-def _check_common(eqn: Eqn, varies: bool, axis: Mapping[str, Any], why: str) -> None:
-    if varies:
+def _apart(eqn: Eqn, axis: Mapping[str, Any], why: str) -> Flags:
+    """The flags of operands where lanes go different ways: each gets its own, before they part."""
+    if _holds_collective(eqn, axis["name"], besides=pvary):
         raise AxesError(
             f"a collective along {axis['name']!r} is inside of {eqn.primitive.name}"
             f"{located(eqn.source)}, where {why}: it would wait for lanes that never come. What a "
             "branch or a loop depends on must be the same in all lanes (lax.psum, lax.pmax)"
         )
+    return (True,) * len(eqn.inputs)
 
 
 _RULES: dict[str, Callable[[Eqn, Flags, Mapping[str, Any]], _Typed]] = {

@@ -3,15 +3,17 @@
 import threading
 import traceback
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.optimize
 
 import functrans.numpy as fnp
-from functrans import Aval, callback, custom_jvp, custom_vjp, grad, jit, lax, vmap
+from functrans import Aval, callback, custom_jvp, custom_vjp, debug, grad, jit, lax, vmap
 from functrans.errors import (
     DtypeError,
+    LeakedTracerError,
     NotDifferentiableError,
     ShapeError,
     TreeMismatchError,
@@ -198,6 +200,82 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+class Table:
+    """Reads and writes its own state in functions that a program calls."""
+
+    def __init__(self, size):
+        self.w = np.arange(float(size))
+        self.calls = 0
+
+    def look(self, x):
+        self.calls += 1
+        return x + self.w[:3]
+
+    def method(self, x):
+        return callback(self.look, lambda x: x)(x) + 0 * self.w[:3]
+
+    def closure(self, x):
+        return callback(lambda x: self.look(x), lambda x: x)(x) + 0 * self.w[:3]
+
+    def default(self, x):
+        return callback(lambda x, table=self: table.look(x), lambda x: x)(x) + 0 * self.w[:3]
+
+    def part(self, x):
+        return callback(partial(Table.look, self), lambda x: x)(x) + 0 * self.w[:3]
+
+    def part_by_keyword(self, x):
+        look = partial(lambda x, table: table.look(x), table=self)
+        return callback(look, lambda x: x)(x) + 0 * self.w[:3]
+
+    def compiled(self, x):
+        inner = jit(lambda x: callback(self.look, lambda x: x)(x) + 0 * self.w[:3])
+        return inner(x) + 0 * self.w[:3]
+
+    def effect(self, x):
+        debug.callback(self.look, x)
+        return x + self.w[:3]
+
+    def array_of_its_own(self, x):
+        w = self.w
+        return callback(lambda x: self.look(x) + w[:3] - self.w[:3], lambda x: x)(x)
+
+
+@pytest.mark.parametrize("size", [3, 1000])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "method",
+        "closure",
+        "default",
+        "part",
+        "part_by_keyword",
+        "compiled",
+        "effect",
+        "array_of_its_own",
+    ],
+)
+def test_its_function_is_the_users_own_and_no_copy_with_traced_arrays(name, size):
+    table = Table(size)
+    function = jit(getattr(table, name))
+    for _ in range(3):  # an array that changes becomes an input, as large ones are
+        calls = table.calls
+        np.testing.assert_array_equal(function(X), X + table.w[:3])
+        assert table.calls > calls
+        table.w += 1.0
+
+
+def test_a_traced_value_in_its_closure():
+    table = np.ones(1000)
+
+    @jit
+    def f(x):
+        y = x + table[0]
+        return callback(lambda x: x + y, out_types=number)(x)
+
+    with pytest.raises(LeakedTracerError):
+        f(1.0)
 
 
 def test_a_result_that_nobody_uses_is_warned_about():

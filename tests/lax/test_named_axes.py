@@ -15,6 +15,7 @@ from functrans import (
     laplacian,
     lax,
     train,
+    tree,
     vjp,
     vmap,
 )
@@ -371,6 +372,37 @@ def test_chunks_do_not_know_each_other():
 def test_lanes_that_go_different_ways(loop):
     with pytest.raises(AxesError, match="psum along 'i' was met by one lane alone"):
         vmap(loop, axis_name="i")(np.array([1.0, -1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda f, x: lax.cond(x[0] > 0, f, np.sin, x),
+        lambda f, x: lax.while_loop(
+            lambda s: s[0] < 1.5, lambda s: (s[0] + 0.7, f(s[1])), (x[0], x)
+        )[1],
+        lambda f, x: lax.fori_loop(0, np.floor(x[0]).astype(int) + 2, lambda i, x: f(x), x),
+    ],
+    ids=["cond", "while_loop", "fori_loop"],
+)
+@pytest.mark.parametrize("around", [lambda f: f, jit], ids=["plain", "jit"])
+def test_a_derivative_where_lanes_go_different_ways(loop, around):
+    x, w = np.linspace(-1, 1, 6).reshape(3, 2), np.array([0.5, 1.5])
+
+    def f(w, x):  # the tangent of the weights, which are the same in all lanes, is each lane's own
+        return loop(lambda x: jvp(lambda x: np.sin(x * x * w), (x,), (np.ones(2),))[1], x)
+
+    def loss(w, x):
+        return np.sum(f(w, x) ** 2)
+
+    def own(w, x):
+        return grad(loss, argnums=(0, 1))(lax.pvary(w, "i"), x)
+
+    for one, named in ((f, f), (grad(loss, argnums=(0, 1)), own)):
+        expected = vmap(one, in_axes=(None, 0))(w, x)
+        found = around(vmap(named, in_axes=(None, 0), axis_name="i"))(w, x)
+        for a, b in zip(tree.leaves(found), tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

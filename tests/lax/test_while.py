@@ -164,6 +164,26 @@ def test_a_pullback_is_kept_and_used_again():
     close(push(np.ones(2)), jvp(g, (x,), (np.ones(2),))[1])
 
 
+def test_a_number_that_an_inner_loop_reads_in_each_step():
+    # it is weak in the loop; the same multiplication gives a strong number in the derivative
+    def scaled(x, k):
+        step = lambda s: (s[0] + 1, np.sin(s[1]) * np.tanh(k))  # noqa: E731
+        return lax.while_loop(lambda s: s[0] < 2, step, (np.int64(0), x))[1]
+
+    def f(x):
+        return np.sum(lax.fori_loop(0, 3, lambda k, x: scaled(x, k * 0.3 + 0.1), x))
+
+    def unrolled(x):
+        for k in range(3):
+            for _ in range(2):
+                x = np.sin(x) * np.tanh(k * 0.3 + 0.1)
+        return np.sum(x)
+
+    x = np.array([0.3, -0.2])
+    np.testing.assert_allclose(grad(f)(x), grad(unrolled)(x), rtol=1e-12)
+    np.testing.assert_allclose(jit(hessian(f))(x), hessian(unrolled)(x), rtol=1e-12)
+
+
 @pytest.mark.full
 def test_a_while_loop_in_a_scan_and_a_scan_in_a_while_loop():
     def f(x, rows):

@@ -127,6 +127,39 @@ def test_what_is_linear():
     check_linear(graph("{ x:f64[3] ->\n y = add x 0.0\n return y }"), (True,), "f")
 
 
+def joined_with_zeros(x):
+    y = np.zeros(4)
+    for i in range(3):
+        y[i] = x[i] * 2.0
+    return np.concatenate([np.zeros(1), y]), np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    "linear",
+    [
+        joined_with_zeros,
+        functrans.linearize(lambda x: joined_with_zeros(np.sin(x)), np.zeros(3))[1],
+        functrans.jit(functrans.linearize(joined_with_zeros, np.ones(3))[1]),
+    ],
+    ids=["constants", "pushforward", "compiled pushforward"],
+)
+@pytest.mark.parametrize("around", [lambda f: f, functrans.jit], ids=["plain", "jit"])
+def test_what_is_joined_with_zeros_is_linear(linear, around):
+    ct = np.arange(5.0), np.ones(2)
+    back = around(lambda ct: functrans.linear_transpose(linear, np.ones(3))(ct)[0])
+    np.testing.assert_array_equal(back(ct), [2.0, 4.0, 6.0])
+
+
+def test_what_is_joined_with_other_numbers_is_not():
+    with pytest.raises(NotDifferentiableError, match="concatenate is applied"):
+        functrans.linear_transpose(lambda x: np.concatenate([np.ones(1), x]), np.ones(3))
+
+
+def test_zeros_are_no_residuals_of_a_pushforward():
+    _, pushforward = functrans.linearize(lambda x: np.concatenate([np.zeros(9), x]), np.ones(3))
+    assert not functrans.tree.leaves(pushforward)
+
+
 def test_additions_to_an_array_of_zeros_are_linear():
     def scattered(x):
         return functrans.numpy.zeros(3).at[np.array([0, 2, 2])].add(x)

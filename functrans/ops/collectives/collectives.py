@@ -69,6 +69,7 @@ def collective(
     alone: Callable[..., Any],
     lanes: Callable[..., Batched],
     infer: Callable[..., Aval] = lambda x, lane, **params: x.update(),
+    waits: bool = True,
     **slots: Any,
 ) -> Primitive:
     """Define a collective.
@@ -82,12 +83,14 @@ def collective(
     lanes : callable
         The batching rule: ``lanes(x, axis, size, **params)`` of the values of all lanes along
         ``axis``, or of the value that all have if that is None; gives the result and its axis.
+    waits : bool
+        Whether a lane needs the values of others.
     """
 
     def numpy(x: Any, lane: Any, *, name: str, size: int, engine: Any, **params: Any) -> Any:
         if engine is not None:
             return getattr(engine, op.name)(x, **params)
-        if size == 1:
+        if size == 1 or not waits:
             return alone(np.asarray(x), **params)[()]
         raise AxesError(
             f"{op.name} along {name!r} was met by one lane alone: the others go another way, since "
@@ -118,6 +121,7 @@ pvary: Primitive = collective(
     result=VARYING,
     alone=lambda x: x,
     lanes=lambda x, axis, size: (x, axis),
+    waits=False,
     linear=LINEAR,
     transpose=[lambda ct, x, lane, **axis: psum(ct, lane, **axis), None],
     pull=lambda read, index, x, lane, **axis: read(0, index),

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from functrans.errors import DtypeError
 from functrans.ir.graph import Eqn
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, complex_dtype, real_dtype
@@ -135,6 +136,11 @@ def _infer_eig(a: Aval) -> tuple[Aval, Aval]:
 
 def _infer_eigvals(a: Aval) -> Aval:
     check_square(a, "eig")
+    if a.dtype == np.float16:
+        raise DtypeError(
+            "np.linalg.eig and eigvals take float32 and float64, not float16: write "
+            "a.astype(np.float32)"
+        )
     return a.update(shape=a.shape[:-1], dtype=complex_dtype(a.dtype))
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import functrans as ft
 from functrans import grad, hessian, jacfwd, jit, jvp, vmap
+from functrans.errors import DtypeError
 from functrans.scipy import linalg
 from functrans.testing import check_grads
 
@@ -224,6 +225,22 @@ def test_compiled_eigenvalues_of_small_and_large_matrices(size, turn):
     np.testing.assert_allclose(ours, numpys, rtol=1e-13)
     np.testing.assert_allclose(jit(np.linalg.eigvals)(a), values, rtol=1e-13)
     np.testing.assert_allclose(a @ vectors / size, vectors * (values / size), atol=1e-14)
+
+
+@pytest.mark.parametrize("function", [np.linalg.eig, np.linalg.eigvals])
+@pytest.mark.parametrize("around", [jit, vmap])
+def test_eigenvalues_of_half_precision_are_refused(function, around):
+    with pytest.raises(DtypeError, match=r"not float16: write a.astype\(np.float32\)"):
+        around(function)(np.ones((1, 2, 2), np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_determinants_where_a_product_overflows(dtype):
+    huge = np.sqrt(np.finfo(dtype).max) * 10
+    for a in ([[0, huge], [huge, 0]], [[1, huge], [huge, 1]], [[huge, 1], [1, huge]]):
+        for sign in (1, -1):
+            matrix = np.array(a, dtype) * np.array([[1], [sign]], dtype)
+            assert jit(np.linalg.det)(matrix) == np.linalg.det(matrix)
 
 
 def test_conditions_of_norms_that_overflow_are_infinite():

@@ -20,7 +20,7 @@ import numpy as np
 from functrans.loop.failures import NOT_CONVERGED, NOT_POSITIVE_DEFINITE, SINGULAR
 from functrans.loop.functions import function_of
 from functrans.loop.nodes import INDEX, required
-from functrans.loop.scalar import BOOL, Scalar, const, eq, fma, ne, sqrt, where, zero
+from functrans.loop.scalar import BOOL, Scalar, const, fma, ne, sqrt, where, zero
 from functrans.loop.statements import Buffer, load
 from functrans.ops.compiled.emission import Element, Emission, Position
 from functrans.ops.elementwise.exponential import log
@@ -408,8 +408,8 @@ def _minor(first: Sequence[Scalar], second: Sequence[Scalar]) -> Scalar:
     (a, b), (c, d) = first, second
     product = b * c
     error = fma(-b, c, product)
-    # infinities have no rounding error
-    return fma(a, d, -product) + where(eq(error, error), error, 0)
+    # where a product is infinite, there is no rounding error
+    return where(abs(error) < np.inf, fma(a, d, -product) + error, a * d - product)
 
 
 def _exchanged(swap: Scalar, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
