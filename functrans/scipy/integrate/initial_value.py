@@ -133,7 +133,8 @@ def solve_ivp(
     y = inexact(y0)
     if y.ndim != 1:
         raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
-    dtype = np.result_type(y.dtype, field(t0, y).dtype)
+    # in double precision, as in SciPy
+    dtype = np.result_type(y.dtype, field(t0, y).dtype, np.float64)
     problem = _problem(field, method, t0, end, rtol, atol, max_step)
     state = start(problem, t0, y.astype(dtype), first_step)
     several = isinstance(events, (list, tuple))
@@ -437,6 +438,6 @@ def odeint(
         field, "DOP853", times[0], times[-1],
         default if rtol is None else rtol, default if atol is None else atol, hmax or np.inf,
     )  # fmt: skip
-    y = y.astype(np.result_type(y.dtype, field(times[0], y).dtype))
+    y = y.astype(np.result_type(y.dtype, field(times[0], y).dtype, np.float64))
     ys, _ = _at(problem, start(problem, times[0], y, h0 or None), times[1:])
     return concatenate([y[None], ys])
