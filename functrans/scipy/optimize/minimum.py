@@ -17,8 +17,9 @@ from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
-from functrans.numpy.arrays import inexact, known
+from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
+from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host
@@ -158,7 +159,7 @@ def minimize(
     guess = vector(x0)
 
     def function(x: Any) -> Any:
-        value = inexact(value_alone(fun(x, *given), jac))
+        value = double(value_alone(fun(x, *given), jac))
         if value.size != 1:
             raise ValueError("The user-provided objective function must return a scalar value.")
         return value.reshape(())
@@ -279,13 +280,13 @@ def minimize_scalar(
     given = arguments(args)
 
     def function(x: Any) -> Any:
-        return inexact(fun(x, *given)).reshape(())
+        return double(fun(x, *given)).reshape(())
 
     if bounds is None:
-        points = [stop_gradient(inexact(x)) for x in ((0, 1) if bracket is None else bracket)]
+        points = [stop_gradient(double(x)) for x in ((0, 1) if bracket is None else bracket)]
         low, inner, high, success = _bracketed(function, *points)
     else:
-        low, high = (inexact(x) for x in bounds)
+        low, high = (double(x) for x in bounds)
         success = np.ones((), bool)
         inner = stop_gradient(low + _GOLDEN * (high - low))
 
