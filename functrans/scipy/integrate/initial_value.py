@@ -15,6 +15,7 @@ from functrans.numpy.arrays import array, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.indexing import take
 from functrans.numpy.joining import concatenate
+from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.integrate.path import (
     Event,
@@ -129,8 +130,8 @@ def solve_ivp(
     if method not in _METHODS:
         raise ValueError(f"`method` must be one of {list(_METHODS)} or OdeSolver class.")
     field = _field(fun, args if args is not None else (), vectorized)
-    t0, end = (inexact(t) for t in t_span)
-    y = inexact(y0)
+    t0, end = (double(t) for t in t_span)
+    y = double(y0)
     if y.ndim != 1:
         raise ValueError(f"`y0` must be 1-dimensional, and has shape {y.shape}")
     dtype = np.result_type(y.dtype, field(t0, y).dtype)
@@ -140,7 +141,7 @@ def solve_ivp(
     watched = [] if events is None else list(events) if several else [events]
     watching = [event_of(event, args if args is not None else ()) for event in watched]
     if t_eval is not None:
-        times = inexact(t_eval)
+        times = double(t_eval)
         _check_times(times, t0, end)
     asked = (state.t, state.y, state.slope, state.size, problem.end)
     has_path = all(known(x) is not None for x in asked)
@@ -429,7 +430,7 @@ def odeint(
     )
     args = args if isinstance(args, tuple) else (args,)
     field = _field(func if tfirst else lambda t, y, *args: func(y, t, *args), args, False)
-    times, y = inexact(t), inexact(y0)
+    times, y = double(t), double(y0)
     if y.ndim != 1:
         y = y.reshape(-1)
     default = 1.49012e-8

@@ -120,23 +120,35 @@ def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
     equations = region.equal(x).shape[0]
     slope, values = stop_gradient(grad(function)(x)), stop_gradient(constraints(x))
     slopes = stop_gradient(_rows(constraints, x))
-    close = _CLOSE * (1 + np.abs(x))
-    near_low = x - stop_gradient(low) <= close
-    near_high = stop_gradient(high) - x <= close
+    below, above = x - stop_gradient(low), stop_gradient(high) - x
     required = np.arange(values.shape[0]) < equations
-    touching = required | (values <= _CLOSE * (1 + np.max(np.abs(x))))
-    multipliers = _multipliers(slope, slopes, touching, ~(near_low | near_high))
-    active = required | (touching & (multipliers > 0))
-    multipliers = np.where(active, multipliers, 0.0)
-    rest = slope - slopes.T @ multipliers
-    at_low = near_low & ((rest > 0) | near_high)
-    bound = at_low | (near_high & (rest < 0))
+
+    def active_set(reach: float) -> tuple[Any, ...]:
+        """What is active of all within a distance, and how far the point is from stationary."""
+        close = reach * (1 + np.abs(x))
+        near_low, near_high = below <= close, above <= close
+        touching = required | (values <= reach * (1 + np.max(np.abs(x))))
+        multipliers = _multipliers(slope, slopes, touching, ~(near_low | near_high))
+        active = required | (touching & (multipliers > 0))
+        multipliers = np.where(active, multipliers, 0.0)
+        rest = slope - slopes.T @ multipliers
+        at_low = near_low & ((rest > 0) | near_high)
+        bound = at_low | (near_high & (rest < 0))
+        return at_low, bound, active, multipliers, np.max(np.abs(np.where(bound, 0.0, rest)))
+
+    # an interior-point method stops at a distance from what is active
+    near, far = active_set(_CLOSE), active_set(1e3 * _CLOSE)
+    stationary = near[-1] <= 1e-3 * (1 + np.max(np.abs(slope)))
+    at_low, bound, active, multipliers, _ = (
+        np.where(stationary, *each) for each in zip(near, far, strict=True)
+    )
     end = np.where(bound, np.where(at_low, low, high), 0.0)
-    size = x.shape[0]
+    size, is_point = x.shape[0], ~np.isnan(x)
 
     def conditions(z: Any) -> Any:
         x, multipliers = z[:size], z[size:]
         free = grad(lambda x: function(x) - np.sum(multipliers * constraints(x)))(x)
+        free = np.where(is_point, free, np.nan * x)  # not a singular system where there is no point
         on_constraints = np.where(active, constraints(x), multipliers)
         return concatenate([np.where(bound, x - end, free), on_constraints])
 

@@ -180,9 +180,10 @@ def linprog(
     size = c.shape[0]
     upper, below = _constraints(A_ub, b_ub, size)
     equal, value = _constraints(A_eq, b_eq, size)
-    pairs = list(bounds)
-    alone = len(pairs) == 2 and not any(isinstance(end, (list, tuple)) for end in pairs)
-    low, high = bounds_of([tuple(pairs)] * size if alone else pairs, size)
+    pairs = list((0, None) if bounds is None else bounds)
+    if len(pairs) == 2 and not any(map(np.ndim, pairs)):
+        pairs = [pairs]
+    low, high = bounds_of(pairs * size if len(pairs) == 1 else pairs, size)
 
     def solve(c: Any, upper: Any, below: Any, equal: Any, value: Any, low: Any, high: Any) -> Any:
         found = _linprog(

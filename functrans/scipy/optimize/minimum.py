@@ -17,8 +17,9 @@ from functrans.ir.types import Aval
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
-from functrans.numpy.arrays import inexact
+from functrans.numpy.arrays import known
 from functrans.numpy.define import refuse
+from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.constrained import Region, implicit_minimum, region_of
 from functrans.scipy.optimize.host import on_the_host
@@ -158,7 +159,7 @@ def minimize(
     guess = vector(x0)
 
     def function(x: Any) -> Any:
-        value = inexact(value_alone(fun(x, *given), jac))
+        value = double(value_alone(fun(x, *given), jac))
         if value.size != 1:
             raise ValueError("The user-provided objective function must return a scalar value.")
         return value.reshape(())
@@ -231,7 +232,8 @@ def _constrained(
     )  # fmt: skip
 
 
-_GOLDEN = (3 - 5**0.5) / 2
+_GOLDEN, _GROWTH = (3 - 5**0.5) / 2, (1 + 5**0.5) / 2
+_MOST_STEPS = 100
 
 
 @within_traces("scipy.optimize:minimize_scalar")
@@ -246,9 +248,21 @@ def minimize_scalar(
 ) -> Any:
     """A local minimum of a smooth function of one variable, optionally within ``bounds``.
 
-    With bounds, the method is golden-section search, otherwise that of `minimize`. The minimum is
+    The method is golden-section search, within the bounds or the bracket. The minimum is
     differentiated implicitly by the condition that the slope is 0; at a bound, it has the
     derivative of the bound.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args)`` returns a number.
+    bracket : sequence of 2 or 3 numbers, optional
+        Without bounds: three numbers, of which the middle one has the least value, or two, from
+        which on such three are searched for downhill; by default 0 and 1.
+    bounds : pair of numbers, optional
+    args : tuple
+    tol : float, optional
+        By default 1e-8.
 
     Returns
     -------
@@ -264,35 +278,41 @@ def minimize_scalar(
     np.float64(2.0)
     """
     given = arguments(args)
-    if bounds is None:
-        start = 0.5 if bracket is None else bracket[0]
-        result = minimize(lambda x: fun(x[0], *given), [start], tol=tol or 1e-8)
-        return result_of(
-            x=result.x[0], fun=result.fun, success=result.success, nit=result.nit,
-            message=result.message,
-        )  # fmt: skip
-    low, high = (inexact(x) for x in bounds)
 
     def function(x: Any) -> Any:
-        return inexact(fun(x, *given)).reshape(())
+        return double(fun(x, *given)).reshape(())
 
-    def sectioned(low: Any, high: Any) -> Any:
+    if bounds is None:
+        points = [stop_gradient(double(x)) for x in ((0, 1) if bracket is None else bracket)]
+        low, inner, high, success = _bracketed(function, *points)
+    else:
+        low, high = (double(x) for x in bounds)
+        success = np.ones((), bool)
+        inner = stop_gradient(low + _GOLDEN * (high - low))
+
+    def sectioned(low: Any, inner: Any, high: Any) -> Any:
         """Golden-section search, until the function values differ only by rounding errors."""
 
         def step(state: Any) -> Any:
-            a, b = state
-            left, right = a + _GOLDEN * (b - a), b - _GOLDEN * (b - a)
-            lower = function(left) < function(right)
-            return np.where(lower, a, left), np.where(lower, right, b)
+            a, b, c, value = state
+            trial = b + _GOLDEN * np.where(c - b > b - a, c - b, a - b)
+            at_trial = function(trial)
+            better, above = at_trial < value, trial > b
+            return (
+                np.where(better == above, np.where(better, b, trial), a),
+                np.where(better, trial, b),
+                np.where(better == above, c, np.where(better, b, trial)),
+                np.where(better, at_trial, value),
+            )
 
         def wide(state: Any) -> Any:
-            a, b = state
-            return np.abs(b - a) > (tol or 1e-8) * (1 + np.abs(a) + np.abs(b))
+            a, _, c, _ = state
+            return np.abs(c - a) > (tol or 1e-8) * (1 + np.abs(a) + np.abs(c))
 
-        a, b = while_loop(wide, step, (low, high))
-        return (a + b) / 2
+        a, _, c, _ = while_loop(wide, step, (low, inner, high, function(inner)))
+        return (a + c) / 2
 
-    found = stop_gradient(sectioned(stop_gradient(low), stop_gradient(high)))
+    found = stop_gradient(sectioned(stop_gradient(low), inner, stop_gradient(high)))
     width = 1e-6 * np.abs(stop_gradient(high - low))
     at_low, at_high = found - low < width, high - found < width
 
@@ -301,7 +321,37 @@ def minimize_scalar(
         at_an_end = np.where(at_low, x - low, x - high)
         return np.where((at_low & (slope > 0)) | (at_high & (slope < 0)), at_an_end, slope)
 
-    x = custom_root(condition, found, lambda f, x: x, lambda g, y: y / g(1.0))
+    def improved(condition: Function, x: Any) -> Any:
+        """A step of Newton's method, since values show only half of the digits."""
+        value, slope = value_and_grad(condition)(x)
+        step = value / np.where(slope > 0, slope, np.inf)
+        return x - np.where(np.abs(step) < width, step, 0.0)
+
+    x = custom_root(condition, found, improved, lambda g, y: y / g(1.0))
     return result_of(
-        x=x, fun=function(x), success=np.ones((), bool), status=0, message="Solution found."
-    )
+        x=x, fun=function(x), success=success, status=np.where(success, 0, 1),
+        message=said_of(success, "Solution found.", "No bracket of a minimum was found."),
+    )  # fmt: skip
+
+
+def _bracketed(f: Function, a: Any, b: Any, c: Any = None) -> tuple[Any, Any, Any, Any]:
+    """A point between two of larger values, searched for downhill; and whether it was found."""
+    searched = c is None
+    if searched:
+        turned = f(a) < f(b)
+        a, b = np.where(turned, b, a), np.where(turned, a, b)
+        c = b + _GROWTH * (b - a)
+
+        def onwards(state: Any) -> Any:
+            _, b, c, count = state
+            return b, c, c + _GROWTH * (c - b), count + 1
+
+        def downhill(state: Any) -> Any:
+            _, b, c, count = state
+            return (f(c) < f(b)) & (count < _MOST_STEPS)
+
+        a, b, c, _ = while_loop(downhill, onwards, (a, b, c, 0))
+    found = (f(b) <= f(a)) & (f(b) <= f(c))
+    if not searched and known(found) == np.False_:
+        raise ValueError("the middle one of the points of bracket must have the least value")
+    return np.minimum(a, c), b, np.maximum(a, c), found

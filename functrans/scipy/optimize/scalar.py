@@ -19,8 +19,9 @@ from functrans.lax.branches import cond
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, inexact, known
+from functrans.numpy.arrays import array, known
 from functrans.numpy.define import refuse
+from functrans.scipy.define import double
 from functrans.scipy.inside import within_traces
 
 Function = Callable[..., Any]
@@ -152,10 +153,10 @@ def _bracketed(name: str, summary: str, example: str) -> Function:
         k: int = 1,
     ) -> Any:
         args = args if isinstance(args, tuple) else (args,)
-        a, b = (stop_gradient(inexact(x)) for x in (a, b))
+        a, b = (stop_gradient(double(x)) for x in (a, b))
 
         def equation(x: Any) -> Any:
-            return inexact(f(x, *args))
+            return double(f(x, *args))
 
         opposite = np.sign(stop_gradient(equation(a))) * np.sign(stop_gradient(equation(b))) <= 0
         if known(opposite) is not None and not known(opposite):
@@ -306,7 +307,7 @@ def newton(
     args = args if isinstance(args, tuple) else (args,)
 
     def equation(x: Any) -> Any:
-        return inexact(func(x, *args))
+        return double(func(x, *args))
 
     def slope(equation: Function, x: Any) -> Any:
         if fprime is not None:
@@ -329,7 +330,7 @@ def newton(
         x, done, _ = while_loop(goes_on, step, (x, np.zeros(x.shape, bool), 0))
         return np.where(done, x, np.nan)
 
-    root = implicit(equation, stop_gradient(inexact(x0)), solve)
+    root = implicit(equation, stop_gradient(double(x0)), solve)
     if not full_output:
         return root
     found = ~np.isnan(stop_gradient(root))
@@ -367,7 +368,7 @@ def fixed_point(
         raise ValueError(f"method must be 'del2' or 'iteration', not {method!r}")
 
     def equation(x: Any) -> Any:
-        return inexact(func(x, *args)) - x
+        return double(func(x, *args)) - x
 
     def solve(equation: Function, x: Any) -> Any:
         def step(state: Any) -> Any:
@@ -387,7 +388,7 @@ def fixed_point(
         x, found, _ = while_loop(lambda s: ~s[1] & (s[2] < maxiter), step, start)
         return np.where(found, x, np.nan)
 
-    guess = stop_gradient(inexact(x0))
+    guess = stop_gradient(double(x0))
     if method == "del2" or guess.ndim == 0:
         return implicit(equation, guess, solve)
     return custom_root(equation, guess, solve, dense_solve)

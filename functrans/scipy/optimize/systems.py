@@ -14,7 +14,7 @@ from functrans.api.jacobians import jacfwd
 from functrans.api.recompute import stop_gradient
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
-from functrans.numpy.arrays import inexact
+from functrans.scipy.define import double
 from functrans.scipy.inside import refuse_options, within_traces
 from functrans.scipy.optimize.scalar import dense_solve, said_of
 from functrans.scipy.optimize.vectors import (
@@ -105,7 +105,7 @@ def root(
     guess = vector(x0)
 
     def equation(x: Any) -> Any:
-        return np.atleast_1d(inexact(value_alone(fun(x, *given), jac))).reshape(-1)
+        return np.atleast_1d(double(value_alone(fun(x, *given), jac))).reshape(-1)
 
     found = {"maxiter": 200, **(options or {})}
     tolerance = found.get("xtol", 1.49012e-08) if tol is None else tol

@@ -9,8 +9,8 @@ import numpy as np
 
 from functrans.api.recompute import stop_gradient
 from functrans.lazily import lazy
-from functrans.numpy.arrays import inexact
 from functrans.ops.arrays.shape import holds_tracer
+from functrans.scipy.define import double
 
 Function = Callable[..., Any]
 
@@ -24,7 +24,7 @@ def arguments(args: Any) -> tuple[Any, ...]:
 
 def vector(x0: Any) -> Any:
     """An initial guess as a vector of floats, without derivatives."""
-    return stop_gradient(np.atleast_1d(inexact(x0))).reshape(-1)
+    return stop_gradient(np.atleast_1d(double(x0))).reshape(-1)
 
 
 def largest(x: Any) -> Any:

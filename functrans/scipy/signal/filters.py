@@ -9,7 +9,7 @@ import numpy as np
 
 from functrans.errors import ShapeError
 from functrans.lax.scanning import scan
-from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact
+from functrans.numpy.arrays import astype, axis_of, common_dtype, flat, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.shapes import broadcast_to, moveaxis
 from functrans.ops.arrays.shape import concatenate, read_along
@@ -306,6 +306,8 @@ def filtfilt(
 def _sections(sos: Any) -> Any:
     if sos.ndim != 2 or sos.shape[1] != 6:
         raise ValueError("sos array must be shape (n_sections, 6)")
+    if known(np.all(sos[:, 3] == 1)) == np.False_:
+        raise ValueError("sos[:, 3] should be all ones")
     return sos
 
 

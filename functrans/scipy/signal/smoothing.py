@@ -73,7 +73,7 @@ def detrend(
         return x - mean(x, axis, keepdims=True)
     size = x.shape[axis]
     ends = np.sort(np.unique(np.concatenate([[0], np.atleast_1d(bp), [size]]))).tolist()
-    if ends[-1] > size:
+    if ends[0] < 0 or ends[-1] > size:
         raise ValueError("Breakpoints must be less than length of data along given axis.")
     parts = []
     for start, stop in pairwise(ends):
@@ -239,16 +239,16 @@ def resample_poly(
     if isinstance(window, (str, tuple)):
         most = max(up, down)
         half = 10 * most
-        h = _signal.resolve().firwin(2 * half + 1, 1.0 / most, window=window)
+        h = astype(_signal.resolve().firwin(2 * half + 1, 1.0 / most, window=window), x.dtype)
     else:
         h = flat(inexact(window))
         half = (h.size - 1) // 2
-    h = astype(h, x.dtype) * up
+    h = h * up
     # zeros in front align the centre of the filter with a sample of the result
     before = down - half % down
     removed = (half + before) // down
     length = (removed + size - 1) * down + 1 - (x.shape[axis] - 1) * up
     behind = max(length - before - h.size, 0)
-    ends = [np.zeros(n, x.dtype) for n in (before, behind)]
+    ends = [np.zeros(n, h.dtype) for n in (before, behind)]
     y = upfirdn(concatenate([ends[0], h, ends[1]], axis=0), x, up, down, axis)
     return read_along(y, axis, removed, size)

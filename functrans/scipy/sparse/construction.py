@@ -246,7 +246,7 @@ def _sparse(x: Any) -> Any:
         return x
     if holds_tracer(x):
         refuse("scipy.sparse.kron of an array that is traced", _INSTEAD)
-    return scipy.sparse.coo_array(x)
+    return scipy.sparse.coo_array(np.atleast_2d(x))
 
 
 def _ones(x: SparseMatrix) -> Any:
@@ -257,7 +257,8 @@ def _ones(x: SparseMatrix) -> Any:
 
 def _kronsum(A: Any, B: Any, format: Any = None) -> SparseMatrix:
     a, b = as_traced(_sparse(A)), as_traced(_sparse(B))
-    eyes = [scipy.sparse.eye_array(x.shape[0], format="csr") for x in (a, b)]
+    dtype = np.result_type(a.dtype, b.dtype)
+    eyes = [scipy.sparse.eye_array(x.shape[0], dtype=dtype, format="csr") for x in (a, b)]
     return _format(_kron(eyes[1], a) + _kron(b, eyes[0]), format)
 
 

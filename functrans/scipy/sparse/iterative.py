@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 _operator = lazy("scipy.sparse.linalg:LinearOperator")
 
 
-def _matvec(matrix: Any) -> Function:
+def matvec_of(matrix: Any) -> Function:
     """The matrix-vector product of a sparse matrix, an array, an operator or a function."""
     if isinstance(matrix, SparseMethods):
         return lambda x: matrix @ x
@@ -43,6 +43,12 @@ def _matvec(matrix: Any) -> Function:
     if callable(matrix):
         return lambda x: array(matrix(x))
     return lambda x: array(matrix) @ x
+
+
+def common_dtype(matrix: Any, of_vectors: Any) -> Any:
+    """The dtype of a solution; a function's results have that of its vectors."""
+    own = getattr(matrix, "dtype", None)
+    return of_vectors if own is None else np.result_type(own, of_vectors)
 
 
 def _is_plain(matrix: Any) -> bool:
@@ -65,7 +71,7 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
         preconditioner = options.pop("M", None)
         b = inexact(b).reshape(-1)
         matrix = A if _is_plain(A) else None
-        dtype = np.result_type(b.dtype, np.float64 if matrix is None else matrix.dtype)
+        dtype = common_dtype(A, b.dtype if matrix is not None else np.result_type(b.dtype, float))
         b = b.astype(dtype)
         types = Aval(b.shape, dtype), Aval((), np.int64)
 
@@ -99,7 +105,7 @@ def _solver(name: str, summary: str, symmetric: bool) -> Function:
             return solve
 
         start = None if x0 is None else stop_gradient(inexact(x0)).astype(dtype).reshape(-1)
-        matvec = _matvec(A)
+        matvec = matvec_of(A)
         # with an initial guess, solve for the correction, which is linear in the residual
         rest = b if start is None else b - matvec(start)
         x, info = custom_linear_solve(

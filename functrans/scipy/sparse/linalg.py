@@ -28,16 +28,17 @@ from functrans.scipy.sparse.iterative import (
     bicg,
     bicgstab,
     cgs,
+    common_dtype,
     gcrotmk,
     gmres,
     lgmres,
+    matvec_of,
     minres,
     tfqmr,
 )
 from functrans.scipy.sparse.products import product
 from functrans.scipy.sparse.traced import SparseMethods, as_traced
 from functrans.trace.asking import own
-from functrans.trace.tracer import Tracer
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
            "gcrotmk", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu",
@@ -224,15 +225,15 @@ def cg(
     M: Any = None,
     callback: Any = None,
 ) -> Any:
-    """Solve ``A x = b`` by conjugate gradients, for a symmetric positive definite matrix.
+    """Solve ``A x = b`` by conjugate gradients, for a Hermitian positive definite matrix.
 
     The derivative is implicit: the system is solved again, by the same method and to the same
     tolerance.
 
     Parameters
     ----------
-    A : sparse array, array, or function of a vector
-        A function or an array may depend on traced values; a sparse matrix is constant.
+    A : sparse array, array, scipy.sparse.linalg.LinearOperator, or function of a vector
+        It may depend on traced values.
     b : array of shape (n,)
     x0 : array of shape (n,), optional
     rtol, atol : float
@@ -262,17 +263,13 @@ def cg(
         ],
     )
     b = inexact(b).reshape(-1)
+    b = b.astype(common_dtype(A, b.dtype))
     start = np.zeros_like(b) if x0 is None else array(x0).astype(b.dtype)
     most = 10 * b.shape[0] if maxiter is None else maxiter
-
-    def matvec(x: Any) -> Any:
-        if scipy.sparse.issparse(A):
-            is_constant = isinstance(x, Tracer) and not isinstance(A, SparseMethods)
-            return product(A, x) if is_constant else A @ x
-        return A(x) if callable(A) else array(A) @ x
+    matvec = matvec_of(A)
 
     def squared(r: Any) -> Any:
-        return np.sum(r * r)
+        return np.vdot(r, r).real
 
     def iterate(matvec: Solve, b: Any, x: Any) -> tuple[Any, Any]:
         least = np.maximum(atol, rtol * np.sqrt(squared(b)))
@@ -280,7 +277,7 @@ def cg(
         def step(state: Any) -> Any:
             x, r, p, size, count = state
             q = matvec(p)
-            length = size / np.sum(p * q)
+            length = size / np.vdot(p, q).real
             r = r - length * q
             following = squared(r)
             return x + length * p, r, r + following / size * p, following, count + 1
@@ -295,7 +292,13 @@ def cg(
     # with an initial guess, solve for the correction, which is linear in the residual
     rest = b - matvec(start) if x0 is not None else b
     zero = np.zeros_like(b)
-    x = custom_linear_solve(matvec, rest, lambda a, b: iterate(a, b, zero)[0], symmetric=True)
+
+    def solve(matvec: Solve, b: Any) -> Any:
+        return iterate(matvec, b, zero)[0]
+
+    # the transpose of a Hermitian matrix is its conjugate
+    is_symmetric = b.dtype.kind == "f"
+    x = custom_linear_solve(matvec, rest, solve, None if is_symmetric else solve, is_symmetric)
     return start + x, iterate(matvec, rest, zero)[1]
 
 

@@ -16,7 +16,7 @@ import scipy.sparse
 from functrans.api.compressed import Structure, TracedSparse
 from functrans.caches import cached
 from functrans.errors import ShapeError, UnsupportedNumPyError
-from functrans.numpy.arrays import filled
+from functrans.numpy.arrays import axes_of, filled, known
 from functrans.ops.indexing.gather import gather, scatter_add
 from functrans.scipy.sparse_arguments import made
 from functrans.trace.source import located, user_source
@@ -175,7 +175,11 @@ class SparseMethods:
         return self._with(abs(self._values))
 
     def power(self, n: Any, dtype: Any = None) -> SparseMatrix:
-        return self._with(self._values**n)
+        if known(np.asarray(n)) == 0:
+            raise NotImplementedError(
+                f"the power 0 of a sparse matrix is dense{located(user_source())}: write np.ones"
+            )
+        return self._with((self._values if dtype is None else self._values.astype(dtype)) ** n)
 
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseMatrix:
         return self._with(self._values.astype(dtype))
@@ -195,25 +199,33 @@ class SparseMethods:
             return self._with(self._values)  # the initial value of Python's sum()
         if not is_sparse(other):
             return self.toarray() + other
-        other = as_traced(other)
-        _check_shapes(self, other, "added")
-        both = self._structure, other._structure
-        keys = [s.rows * self.shape[1] + s.indices for s in both]
-        joined = np.union1d(*keys)
-        values: Any = 0
-        for key, matrix in zip(keys, (self, other), strict=True):
-            nothing = filled((len(joined),), 0, matrix.dtype)
-            at = np.searchsorted(joined, key)
-            values = values + scatter_add(nothing, matrix._values, at, axes=(0,), unique=True)
-        return by_keys(joined, self.shape, values, self)
+        return self._joined(np.add, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self + (-other)
+        if _is_number(other):
+            return self + (-other)
+        # not the sum with the negative: that of an unsigned integer wraps around
+        return self._joined(np.subtract, other) if is_sparse(other) else self.toarray() - other
 
     def __rsub__(self, other: Any) -> Any:
-        return (-self) + other
+        if _is_number(other):
+            return (-self) + other
+        return as_traced(other) - self if is_sparse(other) else other - self.toarray()
+
+    def _joined(self, operation: Callable[[Any, Any], Any], other: Any) -> SparseMatrix:
+        """An operation on the stored elements of both matrices."""
+        other = as_traced(other)
+        _check_shapes(self, other, "added")
+        keys = [m._structure.rows * self.shape[1] + m._structure.indices for m in (self, other)]
+        joined = np.union1d(*keys)
+        operands = []
+        for key, matrix in zip(keys, (self, other), strict=True):
+            nothing = filled((len(joined),), 0, matrix.dtype)
+            at = np.searchsorted(joined, key)
+            operands.append(scatter_add(nothing, matrix._values, at, axes=(0,), unique=True))
+        return by_keys(joined, self.shape, operation(*operands), self)
 
     def multiply(self, other: Any) -> Any:
         """Multiply element by element; elements that are not stored stay zero."""
@@ -258,6 +270,8 @@ class SparseMethods:
     def __pow__(self, n: int) -> Any:
         if not self._is_matrix:
             return self.power(n)
+        if n == 0:
+            return as_traced(scipy.sparse.eye(self.shape[0], dtype=self.dtype, format="csr"))
         product = self
         for _ in range(n - 1):
             product = product @ self
@@ -297,24 +311,27 @@ class SparseMethods:
 
     # -- reductions --------------------------------------------------------------------------------
 
-    def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         if out is not None:
             _refuse("out=")
-        if dtype is not None:
-            return self.astype(dtype).sum(axis)
+        # small integers are added as NumPy does, without overflow
+        values = self._values.astype(np.sum(np.zeros(0, self.dtype)).dtype)
+        axis = _one_axis(axis)
         if axis is None:
-            return np.sum(self._values)
-        axis = axis % 2
-        along = self._structure.rows if axis == 1 else self._structure.indices.astype(np.int64)
-        nothing = filled((self.shape[1 - axis],), 0, self.dtype)
-        total = scatter_add(nothing, self._values, along, axes=(0,), unique=False)
-        if not self._is_matrix:
-            return total
-        return total[:, None] if axis == 1 else total[None, :]
+            total = np.sum(values)
+        else:
+            along = self._structure.rows if axis == 1 else self._structure.indices.astype(np.int64)
+            nothing = filled((self.shape[1 - axis],), 0, values.dtype)
+            total = scatter_add(nothing, values, along, axes=(0,), unique=False)
+            if self._is_matrix:
+                total = total[:, None] if axis == 1 else total[None, :]
+        return total if dtype is None else total.astype(dtype)
 
-    def mean(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-        count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2]
-        return self.sum(axis, dtype, out) / count
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        axis = _one_axis(axis)
+        count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis]
+        total = self.sum(axis, out=out) / count
+        return total if dtype is None else total.astype(dtype)
 
     def trace(self, offset: int = 0) -> Any:
         return np.sum(self.diagonal(offset))
@@ -377,6 +394,12 @@ def _taken(values: Any, numbers: Any) -> Any:
 def _with_zero(values: Any) -> Any:
     """Prepend a zero to the values."""
     return np.concatenate([np.zeros(1, values.dtype), values])
+
+
+def _one_axis(axis: Any) -> int | None:
+    """The one axis of a reduction, or None for both."""
+    axes = axes_of(axis, 2)
+    return axes[0] if len(axes) == 1 else None
 
 
 def _is_number(x: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import array, astype, inexact
+from functrans.numpy.arrays import array, astype, inexact, known
 from functrans.numpy.define import refuse
 from functrans.numpy.joining import concatenate
 from functrans.numpy.linalg import inv
@@ -269,6 +269,9 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     if x.ndim == 2:
         if x.shape[0] != x.shape[1]:
             raise ValueError("The matrix argument must be square.")
+        valid = np.all(x == x.T) & np.all(np.diag(x) == 0)
+        if checks and known(valid) == np.False_:
+            raise ValueError("Distance matrix 'X' must be symmetric, with a diagonal of zeros.")
         return x[np.triu_indices(x.shape[0], 1)]
     if x.ndim != 1:
         raise ValueError(f"The first argument must be one or two dimensional array, not {x.ndim}")

@@ -327,3 +327,12 @@ def test_a_dense_output_under_jit():
 def test_events_under_jit_are_refused():
     with pytest.raises(errors.UnsupportedNumPyError, match=r"events=.*: find the time by functra"):
         vmap(lambda g: thrown(g, t_eval=[1.0]).y)(np.ones(2))
+
+
+def test_single_precision_is_converted_as_in_scipy():
+    start, rates = START.astype(np.float32), RATES.astype(np.float32)
+    expected = solve(scipy.integrate, rates, (0.0, 2.0), t_eval=[2.0], y0=start, rtol=1e-10).y
+    found = jit(lambda y: solve(integrate, rates, (0.0, 2.0), t_eval=[2.0], y0=y, rtol=1e-10).y)
+    np.testing.assert_allclose(found(start), expected, rtol=1e-9)
+    by_odeint = jit(lambda y: integrate.odeint(lambda y, t: -y, y, np.array([0.0, 1.0])))(start)
+    np.testing.assert_allclose(by_odeint[1], start * np.exp(-1.0), rtol=1e-7)

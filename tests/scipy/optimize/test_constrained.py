@@ -161,3 +161,31 @@ def test_what_is_refused(words):
 def test_an_unknown_constraint():
     with pytest.raises(ValueError, match="Unknown constraint type 'less'"):
         jit(under(lambda a: {"type": "less", "fun": lambda x: a - x[0]}))(1.0)
+
+
+@pytest.mark.parametrize(
+    "bounds", [None, [(0, 3)], np.array([[0, 1.0], [0, 2.0]]), (0, 3), ((0, 1), (0, 2))], ids=str
+)
+def test_forms_of_bounds(bounds):
+    def lowest(a):
+        return optimize.linprog([-a, -2.0], [[1.0, 1.0]], [2.5], bounds=bounds).x
+
+    np.testing.assert_allclose(jit(lowest)(1.0), lowest(1.0))
+
+
+def test_where_there_is_no_minimum():
+    def program(a):
+        return optimize.linprog([-a], bounds=(0, None)).fun
+
+    assert np.isnan(jacfwd(program)(1.0)) and np.isnan(jit(program)(1.0))
+
+
+def test_interior_points_at_a_bound():
+    """The method stops at some 1e-3 from the bound, which is active nevertheless."""
+
+    def lowest(a):
+        bounds = [(-0.5 * a, 0.4), (None, a)]
+        f = lambda x: np.sum((x - a * np.array([0.55, -2.5])) ** 2) + 0.3 * x[0] * x[1]  # noqa: E731
+        return minimize(f, np.array([0.1, 0.05]), method="trust-constr", bounds=bounds).x
+
+    np.testing.assert_allclose(jacrev(lowest)(1.3), [0.0, -2.5], atol=1e-6)

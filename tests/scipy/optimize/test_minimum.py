@@ -95,6 +95,27 @@ def test_minimum_at_a_bound():
     np.testing.assert_allclose(at_the_end(1.0), 3.0)
 
 
+@pytest.mark.parametrize(
+    "bracket", [None, (0.0, 1.0), (0.0, -0.5), (-0.1, 1.0, 2.0), (0.5, -0.8, -4.0)], ids=str
+)
+def test_the_minimum_in_a_bracket(bracket):
+    def f(x, a):
+        return (x * x - 1) ** 2 + 0.1 * a * x
+
+    def lowest(a):
+        return scipy.optimize.minimize_scalar(f, bracket, args=(a,)).x
+
+    np.testing.assert_allclose(jit(lowest)(1.2), lowest(1.2), atol=1e-6)
+    x = lowest(1.2)
+    np.testing.assert_allclose(grad(lowest)(1.2), -0.1 / (12 * x * x - 4), rtol=1e-5)
+
+
+def test_what_is_no_bracket():
+    with pytest.raises(ValueError, match="must have the least value"):
+        grad(lambda a: optimize.minimize_scalar(lambda x: a * x, (0.0, 1.0, 2.0)).x)(1.0)
+    assert not jit(lambda a: optimize.minimize_scalar(lambda x: a * x).success)(1.0)
+
+
 def test_roots_of_systems():
     expected = scipy.optimize.root(system, [1.0, 1.0], (2.0,))
 

@@ -112,3 +112,22 @@ def test_by_the_full_name():
 def test_a_method_that_there_is_not():
     with pytest.raises(ValueError, match="Unknown solver other"):
         jit(lambda a: optimize.root_scalar(lambda x: x - a, x0=1.0, method="other"))(A)
+
+
+SINGLE = {
+    "brentq": lambda a: optimize.brentq(lambda x: x**3 - a, a * 0, a),
+    "newton": lambda a: optimize.newton(lambda x: x**3 - a, np.float32(1)),
+    "fixed_point": lambda a: optimize.fixed_point(lambda x: (x + a / x**2) / 2, np.float32(1)),
+    "root": lambda a: optimize.root(lambda x: x**3 - a, np.ones(1, np.float32)).x[0],
+    "minimize": lambda a: optimize.minimize(
+        lambda x: x[0] ** 4 / 4 - a * x[0], np.ones(1, np.float32), tol=1e-11
+    ).x[0],
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_single_precision_is_converted(name):
+    """In single precision, steps would not become as small as the tolerances ask for."""
+    solve, a = SINGLE[name], np.float32(2)
+    np.testing.assert_allclose(jit(solve)(a), 2 ** (1 / 3), rtol=1e-7)
+    np.testing.assert_allclose(grad(solve)(a), 2 ** (-2 / 3) / 3, rtol=1e-6)

@@ -49,6 +49,8 @@ CASES = {
         for i, operands in enumerate([(m, n), (n, m), (m, floats(3, 3))])
         if mode != "valid" or boundary == "fill"
     },
+    "correlate2d-complex": (lambda s, a, b: s.correlate2d(a, b, "valid"), (n + 1j, m - 1j * m)),
+    "resample_poly-complex": (lambda s, x, h: s.resample_poly(x, 3, 2, window=h), (x, k + 1j)),
     "convolve-ints": (lambda s, a, b: s.convolve(a, b), (ints, ints[:3])),
     "convolve-mixed": (lambda s, a, b: s.convolve(a, b), (ints, single)),
     "correlate-single": (lambda s, a, b: s.correlate(a, b), (single, single[:3])),
@@ -178,6 +180,8 @@ def test_a_filter_is_fitted_by_its_derivative():
         (lambda x: signal.filtfilt(b3, a3, x, method="gust"), UnsupportedNumPyError, "use 'pad'"),
         (lambda x: signal.filtfilt(b3, a3, x), ValueError, "must be greater than padlen"),
         (lambda x: signal.sosfiltfilt(x[:6][None], x), ValueError, "should be all ones"),
+        (lambda x: signal.sosfilt([[1.0, 0, 0, 2, 0, 0]], x), ValueError, "should be all ones"),
+        (lambda x: signal.detrend(x, bp=[-1]), ValueError, "Breakpoints must be"),
         (lambda x: signal.upfirdn(y, x, mode="edge"), UnsupportedNumPyError, "pad x before"),
         (lambda x: signal.medfilt(x, 2), ValueError, "should be odd"),
         (lambda x: signal.find_peaks(x), TracerConversionError, "plain"),

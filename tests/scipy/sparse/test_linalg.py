@@ -71,3 +71,23 @@ def test_conjugate_gradients():
 def test_what_is_refused():
     with pytest.raises(errors.UnsupportedNumPyError, match=r"use np\.linalg\.solve"):
         jit(lambda b: linalg.spsolve(DENSE, b))(B)
+
+
+HERMITIAN = DENSE + DENSE.T + 4 * np.eye(4) + 1j * (np.triu(DENSE, 1) - np.tril(DENSE.T, -1))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array])
+def test_conjugate_gradients_of_a_complex_matrix(convert):
+    def solved(b):
+        return linalg.cg(convert(HERMITIAN), b, rtol=1e-13)[0]
+
+    for b in (B, B + 1j * B[::-1]):
+        np.testing.assert_allclose(jit(solved)(b), np.linalg.solve(HERMITIAN, b), rtol=1e-9)
+    inverse = np.linalg.inv(HERMITIAN)
+    np.testing.assert_allclose(jacrev(lambda b: solved(b).real)(B), inverse.real, atol=1e-9)
+    np.testing.assert_allclose(jacrev(lambda b: solved(b).imag)(B), inverse.imag, atol=1e-9)
+
+
+def test_a_complex_array_and_a_real_right_hand_side():
+    found = jit(lambda a, b: linalg.gmres(a, b, rtol=1e-12)[0])(HERMITIAN, B)
+    np.testing.assert_allclose(found, np.linalg.solve(HERMITIAN, B), rtol=1e-8)

@@ -356,3 +356,37 @@ def test_page_rank_by_its_links():
     np.testing.assert_allclose(jit(ranks)(weights), ranks(weights), rtol=1e-12)
     f = lambda w: ranks(w)[3]  # noqa: E731
     np.testing.assert_allclose(grad(f)(weights), differences(f, weights), rtol=1e-5, atol=1e-8)
+
+
+SMALL = {
+    "sum": lambda a: a.sum(1),
+    "sum of bools": lambda a: a.astype(bool).sum(0),
+    "sum of both axes": lambda a: a.sum((0, 1)),
+    "sum, converted": lambda a: (a * 0.303).sum(0, dtype=int),
+    "mean": lambda a: a.mean(0),
+    "mean, converted": lambda a: a.mean(0, dtype=int),
+    "difference": lambda a: sp.csr_array(np.eye(3, dtype=np.int64)) - a,
+    "dense difference": lambda a: np.eye(3) - a,
+    "power": lambda a: a.power(2, dtype=np.int64),
+    "bools and floats": lambda a: a.astype(bool) + sp.csr_array(np.eye(3, dtype=np.float32)),
+    "Kronecker sum": lambda a: sp.kronsum(a, a),
+    "blocks": lambda a: sp.block_diag([a, 2.0]),
+    "no power": lambda a: sp.csr_matrix(a) ** 0,
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_unsigned_integers(name):
+    def program(v):
+        found = SMALL[name](made(sp.csr_array, v))
+        return found.toarray() if sp.issparse(found) else found
+
+    v = np.array([200, 100, 3, 250, 7], np.uint8)
+    found, expected = jit(program)(v), np.asarray(program(v))
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+
+
+def test_the_power_0_of_a_sparse_array_is_refused():
+    with pytest.raises(NotImplementedError, match="the power 0 of a sparse matrix is dense"):
+        jit(lambda v: made(sp.csr_array, v).power(0).sum())(v0)

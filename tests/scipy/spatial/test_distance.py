@@ -74,6 +74,8 @@ def test_squareform(size):
     close(jit(ours.squareform)(matrix), scipys.squareform(matrix))
     with pytest.raises(ValueError, match="Incompatible vector size"):
         jit(ours.squareform)(np.ones(5))
+    with pytest.raises(ValueError, match="must be symmetric"):
+        grad(lambda x: np.sum(ours.squareform(x)))(np.arange(9.0).reshape(3, 3))
 
 
 @pytest.mark.parametrize("name", ["euclidean", "mahalanobis", "minkowski", "canberra", "chebyshev"])
