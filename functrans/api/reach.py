@@ -384,7 +384,8 @@ class Walk:
         if type(kind) is not type:
             self._push(type(kind), path, id(kind), AS_TYPE, False)
         content = kind.__dict__
-        self.names.update(map(str, content.get("__match_args__", ())))
+        for read_by in ("__match_args__", "__dataclass_fields__"):
+            self.names.update(map(str, content.get(read_by, ())))
         unused = (
             OF_EVERY_CLASS if self.any_class or id(kind) in self.made else OF_EVERY_CLASS | MAKING
         )

@@ -23,6 +23,9 @@ declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyDict_New()
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyObject_GenericGetDict(ptr, ptr)
+declare i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare void @PyErr_Clear()
@@ -73,6 +76,7 @@ look:
     i64 7, label %truth
     i64 8, label %on.device
     i64 9, label %object
+    i64 10, label %fields
   ]
 same:
   %is.same = icmp eq ptr %one, %first
@@ -203,6 +207,63 @@ written:                                           ; the program reads the integ
   %room.p = getelementptr ptr, ptr %slots, i64 %second
   store ptr %room, ptr %room.p
   br label %small
+fields:                                            ; an instance: its children, then static fields
+  %fields.ok = icmp eq ptr %type, %first
+  br i1 %fields.ok, label %fields.known, label %no
+fields.known:
+  %keyed.w = getelementptr i64, ptr %at, i64 3
+  %keyed = load i64, ptr %keyed.w
+  %is.keyed = icmp ne i64 %keyed, 0
+  br i1 %is.keyed, label %fields.dict, label %field
+fields.dict:
+  %own.dict = call ptr @PyObject_GenericGetDict(ptr %one, ptr null)
+  call void @Py_DecRef(ptr %own.dict)              ; the instance still holds a reference
+  %has.dict = icmp ne ptr %own.dict, null
+  br i1 %has.dict, label %field, label %forget
+field:
+  %f = phi i64 [ 0, %fields.known ], [ 0, %fields.dict ], [ %f.next, %field.next ]
+  %f.end = phi i64 [ %end, %fields.known ], [ %end, %fields.dict ], [ %f.end.next, %field.next ]
+  %own.content = phi ptr [ null, %fields.known ], [ %own.dict, %fields.dict ], [ %own.content, %field.next ]
+  %field.words = mul i64 %f, 2
+  %field.place = add i64 %field.words, 4
+  %field.w = getelementptr i64, ptr %at, i64 %field.place
+  %field.more = icmp slt i64 %f, %second
+  br i1 %field.more, label %field.look, label %fields.done
+field.look:                                        ; the offset of a slot, or the address of a name
+  %where = load i64, ptr %field.w
+  %wanted.w = getelementptr i64, ptr %field.w, i64 1
+  %wanted = load ptr, ptr %wanted.w
+  %is.slot = icmp ult i64 %where, 65536
+  br i1 %is.slot, label %field.slot, label %field.entry
+field.slot:
+  %field.p = getelementptr i8, ptr %one, i64 %where
+  %field.slotted = load ptr, ptr %field.p
+  br label %field.found
+field.entry:
+  %field.name = inttoptr i64 %where to ptr
+  %field.value = call ptr @PyDict_GetItemWithError(ptr %own.content, ptr %field.name)
+  br label %field.found
+field.found:
+  %field.is = phi ptr [ %field.slotted, %field.slot ], [ %field.value, %field.entry ]
+  %field.there = icmp ne ptr %field.is, null
+  br i1 %field.there, label %field.test, label %forget
+field.test:
+  %is.child = icmp eq ptr %wanted, null
+  br i1 %is.child, label %field.put, label %field.static
+field.put:
+  %child.p = getelementptr ptr, ptr %queue, i64 %f.end
+  store ptr %field.is, ptr %child.p
+  br label %field.next
+field.static:
+  %static.ok = icmp eq ptr %field.is, %wanted
+  br i1 %static.ok, label %field.next, label %no
+field.next:
+  %pushed = phi i64 [ 1, %field.put ], [ 0, %field.static ]
+  %f.end.next = add i64 %f.end, %pushed
+  %f.next = add i64 %f, 1
+  br label %field
+fields.done:
+  br label %next
 object:                                            ; a Python object, passed on unchanged
   %object.ok = icmp eq ptr %type, %first
   br i1 %object.ok, label %object.put, label %no
@@ -263,9 +324,10 @@ small:
   br label %next
 next:
   %at.next = phi ptr [ %after.small, %small ], [ %after.dict, %dict.done ],
-                     [ %after.array, %array.put ], [ %after.there, %there.put ]
+                     [ %after.array, %array.put ], [ %after.there, %there.put ],
+                     [ %field.w, %fields.done ]
   %end.next = phi i64 [ %small.end, %small ], [ %dict.end, %dict.done ], [ %end, %array.put ],
-                      [ %end, %there.put ]
+                      [ %end, %there.put ], [ %f.end, %fields.done ]
   %i.next = add i64 %i, 1
   br label %node
 forget:
@@ -433,6 +495,7 @@ operation:
     i64 4, label %list
     i64 5, label %dict
     i64 6, label %named
+    i64 7, label %instance
   ]
 leaf:
   %leaf.p = getelementptr ptr, ptr %made, i64 %operand
@@ -507,9 +570,35 @@ named:
 named.done:
   call void @Py_DecRef(ptr %given)
   br label %push.container
+instance:                                          ; of a registered dataclass
+  %instance.new = call ptr @PyObject_CallObject(ptr %pointer, ptr null)
+  %instance.got = icmp ne ptr %instance.new, null
+  br i1 %instance.got, label %instance.item, label %fail
+instance.item:
+  %a = phi i64 [ 0, %instance ], [ %a.next, %instance.put ]
+  %a.more = icmp slt i64 %a, %operand
+  br i1 %a.more, label %instance.look, label %instance.done
+instance.look:
+  %a.one.w = getelementptr i64, ptr %bottom, i64 %a
+  %a.one = load ptr, ptr %a.one.w
+  %a.name.w = getelementptr i64, ptr %op.after, i64 %a
+  %a.name = load ptr, ptr %a.name.w
+  %a.failed = call i32 @PyObject_GenericSetAttr(ptr %instance.new, ptr %a.name, ptr %a.one)
+  %a.well = icmp eq i32 %a.failed, 0
+  br i1 %a.well, label %instance.put, label %instance.fail
+instance.put:
+  %a.next = add i64 %a, 1
+  br label %instance.item
+instance.done:
+  call void @drop(ptr %bottom, i64 %operand)
+  br label %push.container
+instance.fail:
+  call void @Py_DecRef(ptr %instance.new)
+  br label %fail
 push.container:
   %container = phi ptr [ %tuple.new, %tuple.item ], [ %list.new, %list.item ],
-                       [ %dict.new, %dict.done ], [ %named.new, %named.done ]
+                       [ %dict.new, %dict.done ], [ %named.new, %named.done ],
+                       [ %instance.new, %instance.done ]
   br label %push
 push:
   %object = phi ptr [ %up, %push.up ], [ %container, %push.container ]
@@ -520,7 +609,9 @@ push:
   br label %pushed
 pushed:
   %is.dict = icmp eq i64 %op, 5
-  %keys = select i1 %is.dict, i64 %operand, i64 0
+  %is.instance = icmp eq i64 %op, 7
+  %has.keys = or i1 %is.dict, %is.instance
+  %keys = select i1 %has.keys, i64 %operand, i64 0
   %op.next = getelementptr i64, ptr %op.after, i64 %keys
   br label %operation
 fail:
