@@ -179,7 +179,7 @@ class Fields:
         return instance
 
 
-def fields_of(kind: type) -> Fields | None:
+def fields_of(kind: type | None) -> Fields | None:
     """How a class is flattened; None unless `register_dataclass` has registered it."""
     registered = register_pytree_node.get(kind, namespace=NAMESPACE)
     found = getattr(registered and registered.unflatten_func, "__self__", None)

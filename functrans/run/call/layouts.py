@@ -11,6 +11,7 @@ import ctypes
 import struct
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def _versions_hold() -> bool:
 
     class Derived(Base): ...
 
-    changes = (
+    changes: tuple[Callable[[], None], ...] = (
         lambda: setattr(Base, "first", 2),
         lambda: setattr(Base, "second", 2),
         lambda: setattr(Derived, "second", 2),
