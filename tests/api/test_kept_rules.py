@@ -150,6 +150,7 @@ def test_classes_of_arguments(kind, monkeypatch):
     assert calls_of("backward", lambda: slope(model, 1.0)) == 1
     assert calls_of("backward", lambda: slope(model, 1.0)) == 0
     held = [5.0]
+    monkeypatch.setitem(globals(), "TABLE", TABLE.copy())
 
     def counts(self):
         held[0] += 1.0
@@ -163,7 +164,7 @@ def test_classes_of_arguments(kind, monkeypatch):
         lambda: monkeypatch.setattr(kind, "scale", property(counts)),
         lambda: monkeypatch.setattr(kind, "scale", TABLE[0]),
         lambda: monkeypatch.setattr(kind, "scale", property(lambda self: TABLE[0])),
-        lambda: monkeypatch.setitem(TABLE, 0, 9.0),
+        lambda: TABLE.__setitem__(0, 9.0),
     ):
         change()
         for _ in range(2):
