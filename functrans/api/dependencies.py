@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from dis import Instruction
 from reprlib import recursive_repr
 from types import (
@@ -55,8 +56,8 @@ _BUILTINS = frozenset(
         "float", "frozenset", "int", "isinstance", "issubclass", "iter", "len", "list", "map",
         "max", "min", "next", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted",
         "str", "sum", "tuple", "type", "zip", "ArithmeticError", "AssertionError", "Exception",
-        "IndexError", "KeyError", "NotImplementedError", "RuntimeError", "TypeError", "ValueError",
-        "ZeroDivisionError",
+        "IndexError", "KeyError", "NotImplemented", "NotImplementedError", "RuntimeError",
+        "TypeError", "ValueError", "ZeroDivisionError",
     )
 )  # fmt: skip
 
@@ -160,7 +161,7 @@ def _parts(kind: type) -> list[Any] | None:
     ]  # fmt: skip
 
 
-_GENERATORS = {namedtuple.__code__.co_filename, recursive_repr.__code__.co_filename}
+_GENERATORS = {f.__code__.co_filename for f in (namedtuple, dataclass, recursive_repr)}
 """Files whose functions are methods of named tuples, and the ``__repr__`` of dataclasses."""
 
 _FIELDS = (MemberDescriptorType, type(namedtuple("_Pair", "first").__dict__["first"]))

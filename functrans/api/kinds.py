@@ -10,6 +10,7 @@ import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import ContextVar
 from itertools import accumulate
 from typing import Any
 
@@ -165,6 +166,14 @@ def referent(proxy: Any) -> Any:
         return None
 
 
+def current_value(variable: ContextVar[Any]) -> list[Any]:
+    """The value of a context variable, or its default, which may have a state."""
+    try:
+        return [variable.get()]
+    except LookupError:
+        return [ABSENT]
+
+
 def referents_of(value: Any) -> list[Any]:
     """The referents of an object, by Python's garbage collector."""
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
@@ -199,6 +208,10 @@ def imported(function: types.FunctionType) -> list[str]:
     return sorted({f"{parent}.{name}".strip(".") for parent in around for name in names} - {""})
 
 
+_FINDS_MODULES = frozenset({"modules", "import_module", "__import__"})
+"""Names with which code finds a module whose name is a string."""
+
+
 def _names_in(code: types.CodeType) -> _Names:
     known = _known.get(id(code))
     if known is not None:
@@ -208,7 +221,10 @@ def _names_in(code: types.CodeType) -> _Names:
         for constant in each.co_consts:
             if isinstance(constant, tuple):  # the keywords of a class pattern
                 names.update(x for x in constant if isinstance(x, str))
-    known = code, frozenset(names), frozenset(global_names(code)), frozenset(imported_names(code))
+    modules = {*imported_names(code)}
+    if not names.isdisjoint(_FINDS_MODULES):
+        modules |= {x for each in codes(code) for x in each.co_consts if isinstance(x, str)}
+    known = code, frozenset(names), frozenset(global_names(code)), frozenset(modules)
     _known.remember(id(code), known)
     return known
 

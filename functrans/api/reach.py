@@ -41,7 +41,6 @@ from functrans.api.holders import (
     Variables,
 )
 from functrans.api.kinds import (
-    ABSENT,
     ANY_ATTRIBUTE,
     ANY_GLOBAL,
     AS_TYPE,
@@ -60,6 +59,7 @@ from functrans.api.kinds import (
     Identity,
     added_builtins,
     attributes_of,
+    current_value,
     dictionary_of,
     globals_of,
     has_attributes,
@@ -213,8 +213,7 @@ class Walk:
                 self._attributes(value, path)
         elif issubclass(kind, ContextVar):
             say("context")
-            current = Other(value, lambda x: [x.get(ABSENT)], self.gone)
-            self._hold(current, [".get()"], path, id(value))
+            self._hold(Other(value, current_value, self.gone), [".get()"], path, id(value))
         elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
             if value.dtype.names is not None:  # the other fields hold numbers

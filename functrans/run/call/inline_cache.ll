@@ -5,6 +5,7 @@
 
 declare ptr @usual(ptr, ptr, ptr)
 declare ptr @data_of(ptr, ptr, ptr)
+declare i1 @alike(ptr, ptr)
 declare i1 @guarded(ptr, ptr, ptr, ptr)
 declare i64 @run(ptr, ptr)
 declare void @Py_IncRef(ptr)
@@ -34,8 +35,10 @@ declare void @PyMem_RawFree(ptr)
 
 ; Returns whether the arguments match the nodes of the table, and stores the addresses of numbers
 ; and arrays in the slots. Nodes are in breadth-first order: a container appends its elements to the
-; queue, so that each object is in the queue before its node is reached.
-define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch) {
+; queue, so that each object is in the queue before its node is reached. %copies receives the last
+; copy of an array in another memory order; each copy is the base of the next one.
+define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch,
+                         ptr %copies) {
   %count.w = getelementptr i64, ptr %table, i64 5
   %count = load i64, ptr %count.w
   %ndarray.w = getelementptr i64, ptr %state, i64 7
@@ -165,10 +168,36 @@ array:                                             ; or a NumPy scalar
   %record = getelementptr i64, ptr %at, i64 3
   %data = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
   %array.ok = icmp ne ptr %data, null
-  br i1 %array.ok, label %array.put, label %no
+  br i1 %array.ok, label %array.put, label %array.other
+array.other:
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %array.type, label %no
+array.type:
+  %only.order = call i1 @alike(ptr %one, ptr %record)
+  br i1 %only.order, label %array.copy, label %no
+array.copy:
+  %new.copy.w = getelementptr i64, ptr %state, i64 10
+  %new.copy = load ptr, ptr %new.copy.w
+  %copy = call ptr %new.copy(ptr %one, i32 0)      ; in C order
+  %copied = icmp ne ptr %copy, null
+  br i1 %copied, label %array.copied, label %forget
+array.copied:
+  %last.copy = load ptr, ptr %copies
+  store ptr %copy, ptr %copies
+  %copy.data.w = getelementptr i8, ptr %copy, i64 16
+  %copy.data = load ptr, ptr %copy.data.w
+  %is.first = icmp eq ptr %last.copy, null
+  br i1 %is.first, label %array.put, label %array.chain
+array.chain:
+  %set.base.w = getelementptr i64, ptr %state, i64 11
+  %set.base = load ptr, ptr %set.base.w
+  %based = call i32 %set.base(ptr %copy, ptr %last.copy)
+  %chained = icmp eq i32 %based, 0
+  br i1 %chained, label %array.put, label %forget
 array.put:
+  %array.data = phi ptr [ %data, %array ], [ %copy.data, %array.copied ], [ %copy.data, %array.chain ]
   %array.p = getelementptr ptr, ptr %slots, i64 %second
-  store ptr %data, ptr %array.p
+  store ptr %array.data, ptr %array.p
   %axes.w = getelementptr i64, ptr %record, i64 3
   %axes = load i64, ptr %axes.w
   %array.words = add i64 %axes, 7
@@ -675,6 +704,8 @@ outside:                                           ; within a trace, the ordinar
   %none = load ptr, ptr %none.w
   %trace.p = alloca ptr
   store ptr %none, ptr %trace.p
+  %copies.p = alloca ptr
+  store ptr null, ptr %copies.p
   %asked = call i32 @PyContextVar_Get(ptr %current, ptr null, ptr %trace.p)
   %trace = load ptr, ptr %trace.p
   %known = icmp eq i32 %asked, 0
@@ -737,7 +768,8 @@ as.guarded:
   %captured.w = getelementptr i64, ptr %table, i64 10
   %captured = load ptr, ptr %captured.w
   store ptr %captured, ptr %captured.p
-  %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers)
+  %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers,
+                         ptr %copies.p)
   br i1 %fitting, label %fitted, label %free.missed
 fitted:
   %is.native = icmp ne ptr %program, null
@@ -752,6 +784,7 @@ not.taken:
   call void @Py_DecRef(ptr %returned)
   br label %free.missed
 taken:
+  call void @drop(ptr %copies.p, i64 1)
   store i1 0, ptr %missed
   br i1 %is.small, label %returning, label %free.returned
 free.returned:
@@ -787,6 +820,7 @@ failed:
 let.go:
   %answer = phi ptr [ %whole, %assembling ], [ null, %failed ]
   call void @drop(ptr %queue, i64 %nodes)
+  call void @drop(ptr %copies.p, i64 1)
   br i1 %is.small, label %end, label %free.heap
 free.heap:
   call void @PyMem_RawFree(ptr %scratch)
@@ -798,6 +832,7 @@ end:
   store i1 %again, ptr %missed
   ret ptr %answer
 free.missed:
+  call void @drop(ptr %copies.p, i64 1)
   br i1 %is.small, label %miss, label %free.heap.missed
 free.heap.missed:
   call void @PyMem_RawFree(ptr %scratch)

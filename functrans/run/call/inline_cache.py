@@ -139,9 +139,9 @@ def _state() -> np.ndarray[Any, Any] | None:
     if functions is None:
         return None
     called = [functions[number] for number in _CALLED]
-    words = np.array(
-        [0, 0, id(current), id(None), *called, *map(id, (np.ndarray, True, False))], np.int64
-    )
+    objects = map(id, (np.ndarray, True, False))
+    copying = functions[numpy_interface.NEW_COPY], functions[numpy_interface.SET_BASE]
+    words = np.array([0, 0, id(current), id(None), *called, *objects, *copying], np.int64)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
 
     def switch(_: object) -> None:

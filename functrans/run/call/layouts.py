@@ -131,12 +131,15 @@ def _in_class(kind: type, name: str) -> Any:
 def slot(kind: type, name: str) -> int | None:
     """The offset of one of the ``__slots__`` in instances of a class.
 
-    None if it is not unique.
+    None if it is not unique, or if the class has an instance made by C alone.
     """
     member = getattr(kind, name, None)
     if type(member) is not types.MemberDescriptorType:
         return None
-    instance: Any = object.__new__(kind)
+    try:
+        instance: Any = object.__new__(kind)
+    except TypeError:
+        return None
     places = list(range(NUMBER, kind.__basicsize__, 8))
     for _ in range(2):
         content = object()

@@ -289,6 +289,25 @@ def in_a_context():
     return lambda x: scale.get() * x, [lambda: scale.set(3.0)]
 
 
+def in_the_default_of_a_context():
+    scale = contextvars.ContextVar("scale", default=[2.0])
+    return lambda x: scale.get()[0] * x, [
+        lambda: scale.get().__setitem__(0, 3.0),
+        lambda: scale.set([5.0]),
+    ]
+
+
+def in_a_weak_dictionary():
+    models = [Model(np.ones(3)), Model(np.ones(3))]
+    some = weakref.WeakValueDictionary(first=models[0])
+    changes = [
+        lambda: setattr(models[0], "power", 3),
+        lambda: some.update(second=models[1]),
+        lambda: models.pop(0),
+    ]
+    return lambda x: sum(model(x) for model in some.values()), changes
+
+
 def behind_a_weak_reference():
     model = Model(np.ones(3))
     reference = weakref.ref(model)
@@ -308,7 +327,7 @@ PLACES = [
     items_of_a_subclass, items_in_an_order, elements, defaults, numbers_as_defaults,
     code, function_attribute,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
-    behind_a_weak_reference, thread_local,
+    in_the_default_of_a_context, in_a_weak_dictionary, behind_a_weak_reference, thread_local,
 ]  # fmt: skip
 ASKED = {
     items_in_an_order,
@@ -316,6 +335,8 @@ ASKED = {
     in_a_set,
     in_a_deque,
     in_a_context,
+    in_the_default_of_a_context,
+    in_a_weak_dictionary,
     behind_a_weak_reference,
     thread_local,
 }

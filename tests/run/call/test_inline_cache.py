@@ -170,6 +170,26 @@ def test_what_is_otherwise_is_computed_as_ever(other):
     np.testing.assert_array_equal(compiled(x), by_python(compiled, x))
 
 
+def test_arrays_in_another_memory_order_are_copied():
+    wide = np.arange(48.0).reshape(4, 12)
+    odd = np.frombuffer(bytes(range(49)), np.uint8)[1:].view(np.float64).reshape(2, 3)
+    compiled = called(lambda a, b, c: (a + b * 2.0, c), x, x, [x])
+    before = sys.getrefcount(wide)
+    for a, b, c in [
+        (wide[:2, ::4], wide[2:, ::4], x),
+        (wide[::-2, 3:6], x, odd),
+        (np.asfortranarray(x), x[::-1, ::-1], np.broadcast_to(2.0, (2, 3))),
+    ]:
+        assert python_calls(compiled, a, b, [c]) == []
+        for _ in range(20):
+            first, second = compiled(a, b, [c])
+        np.testing.assert_array_equal(first, a + b * 2.0)
+        np.testing.assert_array_equal(second[0], c)
+    del a, b, c
+    assert sys.getrefcount(wide) == before
+    assert python_calls(compiled, x, np.ones((2, 3), ">f8")[:, ::-1], [x]) != []
+
+
 def test_calls_with_bfloat16_run_no_python():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     compiled = jit(lambda a: (a * 2, a.sum(), a.astype(np.float32)))
