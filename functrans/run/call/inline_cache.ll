@@ -36,9 +36,11 @@ declare void @PyMem_RawFree(ptr)
 ; Returns whether the arguments match the nodes of the table, and stores the addresses of numbers
 ; and arrays in the slots. Nodes are in breadth-first order: a container appends its elements to the
 ; queue, so that each object is in the queue before its node is reached. %copies receives the last
-; copy of an array in another memory order; each copy is the base of the next one.
+; copy of an array in another memory order; each copy is the base of the next one. %held receives
+; the number of objects in the queue, to which it has references: a new dictionary of attributes may
+; start the garbage collector, and so any code.
 define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch,
-                         ptr %copies) {
+                         ptr %copies, ptr %held) {
   %count.w = getelementptr i64, ptr %table, i64 5
   %count = load i64, ptr %count.w
   %ndarray.w = getelementptr i64, ptr %state, i64 7
@@ -51,11 +53,24 @@ define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %sc
   %inputs.w = getelementptr i64, ptr %table, i64 12
   %inputs = load i64, ptr %inputs.w
   %roots = add i64 %inputs, 3
+  br label %root
+root:
+  %r = phi i64 [ 0, %0 ], [ %r.next, %root.hold ]
+  %root.more = icmp slt i64 %r, %roots
+  br i1 %root.more, label %root.hold, label %rooted
+root.hold:
+  %root.w = getelementptr i64, ptr %queue, i64 %r
+  %root.object = load ptr, ptr %root.w
+  call void @Py_IncRef(ptr %root.object)
+  %r.next = add i64 %r, 1
+  br label %root
+rooted:
+  store i64 %roots, ptr %held
   br label %node
 node:
-  %i = phi i64 [ 0, %0 ], [ %i.next, %next ]
-  %at = phi ptr [ %nodes, %0 ], [ %at.next, %next ]
-  %end = phi i64 [ %roots, %0 ], [ %end.next, %next ]
+  %i = phi i64 [ 0, %rooted ], [ %i.next, %next ]
+  %at = phi ptr [ %nodes, %rooted ], [ %at.next, %next ]
+  %end = phi i64 [ %roots, %rooted ], [ %end.next, %next ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %look, label %yes
 look:
@@ -118,6 +133,9 @@ item.put:
   %item.place = add i64 %end, %j
   %item.p = getelementptr ptr, ptr %queue, i64 %item.place
   store ptr %item.object, ptr %item.p
+  call void @Py_IncRef(ptr %item.object)
+  %item.held = add i64 %item.place, 1
+  store i64 %item.held, ptr %held
   %j.next = add i64 %j, 1
   br label %item
 small.items:
@@ -157,6 +175,9 @@ key.put:
   %value.place = add i64 %end, %k
   %value.p = getelementptr ptr, ptr %queue, i64 %value.place
   store ptr %value, ptr %value.p
+  call void @Py_IncRef(ptr %value)
+  %value.held = add i64 %value.place, 1
+  store i64 %value.held, ptr %held
   %k.next = add i64 %k, 1
   br label %key
 dict.done:
@@ -282,6 +303,9 @@ field.test:
 field.put:
   %child.p = getelementptr ptr, ptr %queue, i64 %f.end
   store ptr %field.is, ptr %child.p
+  call void @Py_IncRef(ptr %field.is)
+  %child.held = add i64 %f.end, 1
+  store i64 %child.held, ptr %held
   br label %field.next
 field.static:
   %static.ok = icmp eq ptr %field.is, %wanted
@@ -706,6 +730,8 @@ outside:                                           ; within a trace, the ordinar
   store ptr %none, ptr %trace.p
   %copies.p = alloca ptr
   store ptr null, ptr %copies.p
+  %held.p = alloca i64
+  store i64 0, ptr %held.p
   %asked = call i32 @PyContextVar_Get(ptr %current, ptr null, ptr %trace.p)
   %trace = load ptr, ptr %trace.p
   %known = icmp eq i32 %asked, 0
@@ -769,7 +795,7 @@ as.guarded:
   %captured = load ptr, ptr %captured.w
   store ptr %captured, ptr %captured.p
   %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers,
-                         ptr %copies.p)
+                         ptr %copies.p, ptr %held.p)
   br i1 %fitting, label %fitted, label %free.missed
 fitted:
   %is.native = icmp ne ptr %program, null
@@ -784,6 +810,7 @@ not.taken:
   call void @Py_DecRef(ptr %returned)
   br label %free.missed
 taken:
+  call void @drop(ptr %queue, i64 %nodes)
   call void @drop(ptr %copies.p, i64 1)
   store i1 0, ptr %missed
   br i1 %is.small, label %returning, label %free.returned
@@ -794,19 +821,7 @@ returning:
   ret ptr %returned
 allocating:
   %allocated = call i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch)
-  br i1 %allocated, label %hold, label %free.missed
-hold:                                              ; other threads may modify the containers
-  br label %hold.one
-hold.one:
-  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.next ]
-  %h.more = icmp slt i64 %h, %nodes
-  br i1 %h.more, label %hold.next, label %go
-hold.next:
-  %h.object.w = getelementptr i64, ptr %queue, i64 %h
-  %h.object = load ptr, ptr %h.object.w
-  call void @Py_IncRef(ptr %h.object)
-  %h.next = add i64 %h, 1
-  br label %hold.one
+  br i1 %allocated, label %go, label %free.missed
 go:
   %status = call i64 @run(ptr %program, ptr %slots)
   %well = icmp eq i64 %status, 0
@@ -832,6 +847,8 @@ end:
   store i1 %again, ptr %missed
   ret ptr %answer
 free.missed:
+  %held = load i64, ptr %held.p
+  call void @drop(ptr %queue, i64 %held)
   call void @drop(ptr %copies.p, i64 1)
   br i1 %is.small, label %miss, label %free.heap.missed
 free.heap.missed:

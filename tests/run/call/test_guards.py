@@ -290,9 +290,10 @@ def in_a_context():
 
 
 def in_the_default_of_a_context():
-    scale = contextvars.ContextVar("scale", default=[2.0])
+    scales = [2.0]
+    scale = contextvars.ContextVar("scale", default=scales)
     return lambda x: scale.get()[0] * x, [
-        lambda: scale.get().__setitem__(0, 3.0),
+        lambda: scales.__setitem__(0, 3.0),
         lambda: scale.set([5.0]),
     ]
 
