@@ -87,7 +87,7 @@ def dependencies(functions: Sequence[Any]) -> list[Dependency] | None:
             waiting += value
             continue
         if isinstance(value, type):
-            parts, version = _parts(value), layouts.version(value)
+            version, parts = layouts.version(value), _parts(value)
             if parts is None or not version:
                 return None
             found.append(Dependency(_is_version(value, version), True))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from functrans.api.kinds import ABSENT, dictionary_of, held, keys_of
-from functrans.run.call import guards
+from functrans.run.call import guards, layouts
 from functrans.run.call.guards import ANY, INPUT, Instruction
 
 
@@ -144,6 +144,7 @@ class Class(Holder):
 
     def __init__(self, owner: type, names: list[str], gone: list[Any]) -> None:
         self._names = names
+        self._version = layouts.version(owner)  # first: another thread may assign to it now
         super().__init__(owner, gone)
 
     def read(self) -> Sequence[Any]:
@@ -166,7 +167,9 @@ class Class(Holder):
             ],
             guards.bases(kind, bases),
         ]
-        yield from guards.unless_same(kind, checks)
+        if self._version:
+            yield guards.version(self._version, len(checks))
+        yield from checks
 
 
 class Attributes(Holder):

@@ -35,7 +35,7 @@ with a check that none was deleted (an empty ``LIST`` of deleted objects).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,11 +84,9 @@ def slot(kind: type, name: str, expected: int) -> Instruction | None:
     return None if offset is None else (SLOT, offset, expected)
 
 
-def unless_same(kind: type, checks: Sequence[Instruction | None]) -> Iterator[Instruction | None]:
-    """Instructions that check the current class only if its version is not the present one."""
-    if known := layouts.version(kind):
-        yield VERSION, layouts.VERSION, known | len(checks) << 32
-    yield from checks
+def version(known: int, skipped: int) -> Instruction:
+    """The instruction that skips others if the current class has a known version."""
+    return VERSION, layouts.VERSION, known | skipped << 32
 
 
 def bases(kind: type, expected: int) -> Instruction | None:

@@ -71,7 +71,7 @@ def version(kind: type) -> int:
     CPython gives each class another version when an attribute of it or of a base class has been
     assigned or deleted, and when its bases have changed. No two classes have the same one.
     """
-    return _version(kind) if _versions_hold() else 0
+    return _version(kind) if hold() and _versions_hold() else 0
 
 
 def _version(kind: type) -> int:
