@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.api.holders import Class
-from functrans.run.call import agreement, guards
 from tests.amount import examples
 from tests.run.call.test_inline_cache import python_calls
 
@@ -393,29 +391,6 @@ def test_without_a_change_machine_code_looks(place):
     assert calls if place in ASKED else not calls
     assert "_results" not in calls
     assert changes
-
-
-def test_a_class_has_the_version_of_when_it_was_looked_at():
-    class Scales:
-        first = 1.0
-        other = 1.0
-
-    def agree(holder):
-        program = guards.assembled(holder.guard(), [])
-        return agreement.function(program)() == ()
-
-    holder = Class(Scales, ["first"], [])
-    assert agree(holder)
-    Scales.other = 2.0  # nobody has looked at it
-    assert agree(holder)
-    Scales.first = 2.0
-    assert not agree(holder)
-    assert not holder.is_same()
-    holder = Class(Scales, ["first"], [])
-    del Scales.other
-    Scales.third = 1.0
-    assert not agree(holder)
-    assert not holder.is_same()
 
 
 def test_another_array_costs_no_python():

@@ -1,4 +1,4 @@
-"""Arguments that native code recognises: other memory orders, static ones, registered dataclasses."""
+"""Arguments that native code recognises: memory orders, static ones, registered dataclasses."""
 
 import dataclasses
 import sys
