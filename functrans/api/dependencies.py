@@ -14,7 +14,6 @@ import builtins
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from dis import Instruction
 from reprlib import recursive_repr
 from types import (
     BuiltinFunctionType,
@@ -214,11 +213,10 @@ def _global_names(code: CodeType) -> tuple[str, ...] | None:
     """The globals that code reads; None if it contains unsupported instructions."""
     names: dict[str, None] = {}
     for one in bytecode.codes(code):
-        every = [*bytecode.instructions(one)]
-        own = _initialised(one, every)
-        for before, instruction in zip([None, *every], every, strict=False):
+        initialising = bytecode.initialising(one)
+        for instruction in bytecode.instructions(one):
             operation, name = instruction.opname, instruction.argval
-            if operation == "STORE_ATTR" and before and own in _locals_of(before, "LOAD_FAST")[-1:]:
+            if instruction.offset in initialising:
                 continue
             assigns = operation == bytecode.STORES_CELL and name in one.co_freevars
             if operation in bytecode.ESCAPES or assigns:
@@ -228,22 +226,6 @@ def _global_names(code: CodeType) -> tuple[str, ...] | None:
             elif isinstance(name, str) and name in _STATES and operation != bytecode.CONSTANT:
                 return None
     return tuple(names)
-
-
-def _initialised(code: CodeType, every: Sequence[Instruction]) -> str | None:
-    """The local variable that is the new instance in an ``__init__``, which may assign to it."""
-    if code.co_name != "__init__" or not code.co_argcount:
-        return None
-    own = code.co_varnames[0]
-    return None if any(own in _locals_of(each, "STORE_FAST") for each in every) else own
-
-
-def _locals_of(instruction: Instruction, operation: str) -> tuple[str, ...]:
-    """The local variables of an instruction of this kind, which has one or two of them."""
-    if operation not in instruction.opname:
-        return ()
-    names = instruction.argval
-    return names if isinstance(names, tuple) else (names,)
 
 
 def _attribute(owner: Any, name: str) -> Callable[[], Any]:
