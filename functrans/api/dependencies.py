@@ -187,7 +187,8 @@ def _inside(value: Any) -> list[Dependency] | None:
 
 def _inside_function(function: FunctionType) -> list[Dependency] | None:
     names = _global_names(function.__code__)
-    if names is None or vars(function):
+    own = function.__builtins__
+    if names is None or vars(function) or (own and own is not vars(builtins)):
         return None
     scope = function.__globals__
     found = [

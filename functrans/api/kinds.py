@@ -179,10 +179,19 @@ def referents_of(value: Any) -> list[Any]:
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
 
 
-def added_builtins(names: Iterable[str]) -> list[str]:
-    """The names that are no builtins of Python's own; those are assumed not to change."""
-    found = vars(builtins)
-    return sorted(x for x in names if getattr(found.get(x), "__module__", None) != "builtins")
+def added_builtins(
+    function: types.FunctionType, names: Iterable[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The builtins of a function, and which of some names are not Python's own builtins.
+
+    Python's own are assumed not to change, but a module may have a dictionary of its own.
+    """
+    found = function.__builtins__
+    if found is not vars(builtins):
+        return found, sorted(names)
+    return found, sorted(
+        x for x in names if getattr(found.get(x), "__module__", None) != "builtins"
+    )
 
 
 _Names = tuple[types.CodeType, frozenset[str], frozenset[str], frozenset[str]]

@@ -13,7 +13,6 @@ nothing has changed since.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import gc
 import sys
@@ -295,7 +294,7 @@ class Walk:
         # a missing global may be created later, and hide a builtin
         absent = globals_of(function.__code__) - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
-        self._named(vars(builtins), added_builtins(absent), id(function), False)
+        self._named(*added_builtins(function, absent), id(function), False)
         self._named(sys.modules, imported(function), id(function), False)
 
     def _named(
