@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrans.api.kinds import OF_EVERY_CLASS, WITHOUT_STATE, is_installed_class
+from functrans.api.kinds import OF_EVERY_CLASS, WITHOUT_STATE, builtins_of, is_installed_class
 from functrans.api.transformed import Transformed, global_name
 from functrans.caches import cached
 from functrans.lazily import Lazy
@@ -187,7 +187,7 @@ def _inside(value: Any) -> list[Dependency] | None:
 
 def _inside_function(function: FunctionType) -> list[Dependency] | None:
     names = _global_names(function.__code__)
-    own = function.__builtins__
+    own = builtins_of(function)
     if names is None or vars(function) or (own and own is not vars(builtins)):
         return None
     scope = function.__globals__

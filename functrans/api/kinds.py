@@ -73,10 +73,12 @@ class Identity:
 
 def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[[], Any]:
     """A weak reference if possible, else a strong one; ``callback`` is called on deletion."""
-    try:
-        return weakref.ref(value, callback)
-    except TypeError:
-        return lambda: value
+    if type(value) is not str:  # names are the most frequent values, and an error takes longer
+        try:
+            return weakref.ref(value, callback)
+        except TypeError:
+            pass
+    return lambda: value
 
 
 class Absent:
@@ -179,6 +181,12 @@ def referents_of(value: Any) -> list[Any]:
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
 
 
+def builtins_of(function: Any) -> dict[str, Any]:
+    """The dictionary in which a function looks builtins up."""
+    found: dict[str, Any] = function.__builtins__
+    return found
+
+
 def added_builtins(
     function: types.FunctionType, names: Iterable[str]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -186,7 +194,7 @@ def added_builtins(
 
     Python's own are assumed not to change, but a module may have a dictionary of its own.
     """
-    found = function.__builtins__
+    found = builtins_of(function)
     if found is not vars(builtins):
         return found, sorted(names)
     return found, sorted(
