@@ -156,8 +156,7 @@ class Jitted(Remembering[P, R]):
         if entry is None or entry[1] is not None:
             return self._repeated(lambda: self._along(key, leaves, structure, static), given, state)
         result = self._called(entry[0], leaves, structure, static)
-        if not self._has_static:
-            self._remember(entry[0], structure, leaves, state)
+        self._remember(entry[0], structure, leaves, state, static)
         return result
 
     def _along(self, key: Any, leaves: Sequence[Any], structure: Structure, static: Static) -> Any:

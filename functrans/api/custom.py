@@ -127,15 +127,13 @@ class _Custom(Transformed[P, R]):
         if call.fixed or self._traced is not self._function:
             return None
         told, objects = particulars(args)
-        if objects:  # whose methods may read what changes
-            return None
         key = call.inner.structure, told, tuple(call.avals)
         try:
             kept: Kept | None = self._kept.get(key, _UNSEEN)
         except TypeError:
             return None  # a container with unhashable static data
         if kept is _UNSEEN or (kept is not None and not kept.is_valid()):
-            found = dependencies([self])
+            found = dependencies([self, *objects])
             if found is None:
                 self._kept.remember(key, None)
                 return None

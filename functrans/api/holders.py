@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from functrans.api.kinds import ABSENT, dictionary_of, held, keys_of
-from functrans.run.call import guards
+from functrans.run.call import guards, layouts
 from functrans.run.call.guards import ANY, INPUT, Instruction
 
 
@@ -139,15 +139,37 @@ class Variables(Holder):
             yield guards.NAMED, id(name), self._expected(position)
 
 
-class Class(Variables):
-    """Some attributes of a class, their number, and its bases."""
+class Class(Holder):
+    """Some attributes of a class, the names of all its attributes in order, and its bases."""
+
+    def __init__(self, owner: type, names: list[str], gone: list[Any]) -> None:
+        self._names = names
+        self._version = layouts.version(owner)  # first: another thread may assign to it now
+        super().__init__(owner, gone)
 
     def read(self) -> Sequence[Any]:
-        return [*super().read(), self._owner().__bases__]
+        kind = self._owner()
+        content = kind.__dict__
+        values = [content.get(name, ABSENT) for name in self._names]
+        return [*values, type(kind), kind.__bases__, *content]
 
     def guard(self) -> Iterator[Instruction | None]:
-        yield from super().guard()
-        yield guards.bases(self._owner(), self.ids[-1])
+        kind, named = self._owner(), len(self._names)
+        metaclass, bases, *keys = self.ids[named:]
+        yield guards.OBJECT, id(kind), metaclass
+        positions = {id(name): position for position, name in enumerate(self._names)}
+        checks: list[Instruction | None] = [
+            (guards.ATTRIBUTES, 0, 0),
+            (guards.SIZE, 0, len(keys)),
+            *[
+                (guards.ENTRY, key, self._expected(positions[key]) if key in positions else ANY)
+                for key in keys
+            ],
+            guards.bases(kind, bases),
+        ]
+        if self._version:
+            yield guards.version(self._version, len(checks))
+        yield from checks
 
 
 class Attributes(Holder):

@@ -10,6 +10,7 @@ import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Hashable, Iterable
+from contextvars import ContextVar
 from itertools import accumulate
 from typing import Any
 
@@ -72,10 +73,12 @@ class Identity:
 
 def held(value: Any, callback: Callable[[Any], None] | None = None) -> Callable[[], Any]:
     """A weak reference if possible, else a strong one; ``callback`` is called on deletion."""
-    try:
-        return weakref.ref(value, callback)
-    except TypeError:
-        return lambda: value
+    if type(value) is not str:  # names are the most frequent values, and an error takes longer
+        try:
+            return weakref.ref(value, callback)
+        except TypeError:
+            pass
+    return lambda: value
 
 
 class Absent:
@@ -165,15 +168,38 @@ def referent(proxy: Any) -> Any:
         return None
 
 
+def current_value(variable: ContextVar[Any]) -> list[Any]:
+    """The value of a context variable, or its default, which may have a state."""
+    try:
+        return [variable.get()]
+    except LookupError:
+        return [ABSENT]
+
+
 def referents_of(value: Any) -> list[Any]:
     """The referents of an object, by Python's garbage collector."""
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
 
 
-def added_builtins(names: Iterable[str]) -> list[str]:
-    """The names that are no builtins of Python's own; those are assumed not to change."""
-    found = vars(builtins)
-    return sorted(x for x in names if getattr(found.get(x), "__module__", None) != "builtins")
+def builtins_of(function: Any) -> dict[str, Any]:
+    """The dictionary in which a function looks builtins up."""
+    found: dict[str, Any] = function.__builtins__
+    return found
+
+
+def added_builtins(
+    function: types.FunctionType, names: Iterable[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The builtins of a function, and which of some names are not Python's own builtins.
+
+    Python's own are assumed not to change, but a module may have a dictionary of its own.
+    """
+    found = builtins_of(function)
+    if found is not vars(builtins):
+        return found, sorted(names)
+    return found, sorted(
+        x for x in names if getattr(found.get(x), "__module__", None) != "builtins"
+    )
 
 
 _Names = tuple[types.CodeType, frozenset[str], frozenset[str], frozenset[str]]
@@ -199,6 +225,10 @@ def imported(function: types.FunctionType) -> list[str]:
     return sorted({f"{parent}.{name}".strip(".") for parent in around for name in names} - {""})
 
 
+_FINDS_MODULES = frozenset({"modules", "import_module", "__import__"})
+"""Names with which code finds a module whose name is a string."""
+
+
 def _names_in(code: types.CodeType) -> _Names:
     known = _known.get(id(code))
     if known is not None:
@@ -208,7 +238,10 @@ def _names_in(code: types.CodeType) -> _Names:
         for constant in each.co_consts:
             if isinstance(constant, tuple):  # the keywords of a class pattern
                 names.update(x for x in constant if isinstance(x, str))
-    known = code, frozenset(names), frozenset(global_names(code)), frozenset(imported_names(code))
+    modules = {*imported_names(code)}
+    if not names.isdisjoint(_FINDS_MODULES):
+        modules |= {x for each in codes(code) for x in each.co_consts if isinstance(x, str)}
+    known = code, frozenset(names), frozenset(global_names(code)), frozenset(modules)
     _known.remember(id(code), known)
     return known
 

@@ -89,7 +89,7 @@ class Outside:
         """
         latest = self._latest_for(static)
         if latest is not None:
-            values = latest.values()
+            values = latest.values_again()
             if values is not None:
                 return latest, values
         return self.look(static)

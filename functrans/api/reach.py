@@ -13,7 +13,6 @@ nothing has changed since.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import gc
 import sys
@@ -41,7 +40,6 @@ from functrans.api.holders import (
     Variables,
 )
 from functrans.api.kinds import (
-    ABSENT,
     ANY_ATTRIBUTE,
     ANY_GLOBAL,
     AS_TYPE,
@@ -60,6 +58,7 @@ from functrans.api.kinds import (
     Identity,
     added_builtins,
     attributes_of,
+    current_value,
     dictionary_of,
     globals_of,
     has_attributes,
@@ -213,8 +212,7 @@ class Walk:
                 self._attributes(value, path)
         elif issubclass(kind, ContextVar):
             say("context")
-            current = Other(value, lambda x: [x.get(ABSENT)], self.gone)
-            self._hold(current, [".get()"], path, id(value))
+            self._hold(Other(value, current_value, self.gone), [".get()"], path, id(value))
         elif issubclass(kind, (np.ndarray, np.void)):
             say(("objects", value.shape))
             if value.dtype.names is not None:  # the other fields hold numbers
@@ -296,7 +294,7 @@ class Walk:
         # a missing global may be created later, and hide a builtin
         absent = globals_of(function.__code__) - namespace.keys()
         self._named(namespace, sorted(wanted | absent), id(function), True)
-        self._named(vars(builtins), added_builtins(absent), id(function), False)
+        self._named(*added_builtins(function, absent), id(function), False)
         self._named(sys.modules, imported(function), id(function), False)
 
     def _named(
@@ -384,7 +382,8 @@ class Walk:
         if type(kind) is not type:
             self._push(type(kind), path, id(kind), AS_TYPE, False)
         content = kind.__dict__
-        self.names.update(map(str, content.get("__match_args__", ())))
+        for read_by in ("__match_args__", "__dataclass_fields__"):
+            self.names.update(map(str, content.get(read_by, ())))
         unused = (
             OF_EVERY_CLASS if self.any_class or id(kind) in self.made else OF_EVERY_CLASS | MAKING
         )

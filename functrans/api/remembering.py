@@ -12,6 +12,7 @@ from functrans.api.history import CompilationReport, History
 from functrans.api.outside import Moved, Outside, OutsideReport
 from functrans.api.paths import Path, Paths
 from functrans.api.state import MOST_ENTRIES, State, Unpresentable
+from functrans.api.static import Static
 from functrans.api.transformed import P, R, Transformed, checked
 from functrans.caches import Table
 from functrans.locks import lock
@@ -125,7 +126,12 @@ class Remembering(Transformed[P, R]):
             state.release()
 
     def _remember(
-        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State
+        self,
+        path: Path,
+        structure: Structure,
+        leaves: Sequence[Any],
+        state: State,
+        static: Static,
     ) -> None:
         """Enter a completed call into the inline cache, for similar calls in this state."""
         path.calls += 1
@@ -135,13 +141,18 @@ class Remembering(Transformed[P, R]):
             return
         with self._lock:
             if path not in state.entries:
-                state.entries.remember(path, self._entry(path, structure, leaves, state))
+                state.entries.remember(path, self._entry(path, structure, leaves, state, static))
             entry = state.entries.get(path)
             if entry is not None:
                 self._recent = inline_cache.with_first(entry, self._recent)
 
     def _entry(
-        self, path: Path, structure: Structure, leaves: Sequence[Any], state: State
+        self,
+        path: Path,
+        structure: Structure,
+        leaves: Sequence[Any],
+        state: State,
+        static: Static,
     ) -> inline_cache.Entry | None:
         own, program = type(self), path.run
         if own.__call__ is not Remembering.__call__ or not inline_cache.takes(program):
@@ -151,5 +162,5 @@ class Remembering(Transformed[P, R]):
             return None
         inline_cache.add_holder(self)
         return inline_cache.entry_of(
-            program, structure, leaves, path.captures, path.structure, guards
+            program, structure, leaves, path.captures, path.structure, guards, static.constants
         )

@@ -10,6 +10,7 @@ from functrans.api.keys import exactly, particulars, stateful
 from functrans.api.options import Named
 from functrans.errors import StaticArgumentError
 from functrans.ir.types import describe
+from functrans.run.call.nodes import Constants
 from functrans.trace.tracer import Tracer
 from functrans.tree.compare import Structure
 
@@ -26,14 +27,20 @@ class Static:
     values, objects : tuple
         What may have a state: the static arguments, or the elements of those that are tuples; and
         what the containers among the other arguments hold.
+    order : tuple of str
+        The names of all keyword arguments of the call, if some are static.
     """
 
     def __init__(
-        self, positional: tuple[tuple[int, Any], ...], keywords: tuple[tuple[str, Any], ...]
+        self,
+        positional: tuple[tuple[int, Any], ...],
+        keywords: tuple[tuple[str, Any], ...],
+        order: tuple[str, ...] = (),
     ) -> None:
         self.positional = positional
         self.keywords = keywords
-        self.key: tuple[Any, ...] = exactly(positional), exactly(keywords)
+        self.order = order
+        self.key: tuple[Any, ...] = exactly(positional), exactly(keywords), order
         given = *(value for _, value in positional), *(value for _, value in keywords)
         self.values = tuple(x for value in given for x in stateful(value))
         self.objects: tuple[Any, ...] = ()
@@ -41,6 +48,11 @@ class Static:
     @property
     def given(self) -> tuple[Any, ...]:
         return self.values + self.objects
+
+    @property
+    def constants(self) -> Constants:
+        """The static arguments, for the inline cache."""
+        return Constants(dict(self.positional), dict(self.keywords), self.order)
 
     def position(self, i: int) -> int:
         """The position in the call of the ``i``-th positional argument that is not static."""
@@ -57,7 +69,8 @@ class Static:
         for i, value in self.positional:
             args.insert(i, _presented(value, present))
         static = {name: _presented(value, present) for name, value in self.keywords}
-        return args, {**kwargs, **static}
+        every = {**kwargs, **static}
+        return args, {name: every[name] for name in self.order} if self.order else every
 
 
 def _presented(value: Any, present: Present) -> Any:
@@ -71,7 +84,7 @@ def with_containers(static: Static, args: Any, kwargs: Any) -> Static:
     keys, objects = particulars((args, kwargs))
     if not keys and not objects:
         return static
-    found = Static(static.positional, static.keywords)
+    found = Static(static.positional, static.keywords, static.order)
     found.key = (*static.key, keys)
     found.objects = objects
     return found
@@ -105,7 +118,7 @@ def without_static(
         _check_hashable(f"argument {name!r} of {name_of(function)}", value)
     rest = tuple(x for i, x in enumerate(args) if i not in positions)
     others = {k: v for k, v in kwargs.items() if k not in named.names}
-    return rest, others, Static(positional, keywords)
+    return rest, others, Static(positional, keywords, tuple(kwargs) if keywords else ())
 
 
 def _check_hashable(name: str, value: Any) -> None:

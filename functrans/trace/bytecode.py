@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from opcode import opmap, opname
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -75,6 +75,27 @@ def global_names(code: CodeType) -> Iterator[str]:
             yield part.co_names[number >> 1]
         elif operation == _NAME:
             yield part.co_names[number]
+
+
+def initialising(code: CodeType) -> frozenset[int]:
+    """The offsets of instructions by which an ``__init__`` assigns attributes of its instance."""
+    if code.co_name != "__init__" or not code.co_argcount:
+        return frozenset()
+    every, own = [*instructions(code)], code.co_varnames[0]
+    if any(own in _locals_of(each, "STORE_FAST") for each in every):
+        return frozenset()
+    return frozenset(
+        each.offset for before, each in pairwise(every)
+        if each.opname == "STORE_ATTR" and own in _locals_of(before, "LOAD_FAST")[-1:]
+    )  # fmt: skip
+
+
+def _locals_of(instruction: dis.Instruction, operation: str) -> tuple[str, ...]:
+    """The local variables of an instruction of this kind, which has one or two of them."""
+    if operation not in instruction.opname:
+        return ()
+    names = instruction.argval
+    return names if isinstance(names, tuple) else (names,)
 
 
 def imported_names(code: CodeType) -> Iterator[str]:

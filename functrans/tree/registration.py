@@ -133,8 +133,8 @@ def register_dataclass(
             f"register_dataclass takes a dataclass, got {cls!r}; "
             "write @dataclass below @register_dataclass, or use tree.register"
         )
-    fields = dataclasses.fields(cls)
-    names = [field.name for field in fields]
+    every = dataclasses.fields(cls)
+    names = [field.name for field in every]
     for name in static:
         if name not in names:
             like = nearest(name, names)
@@ -142,31 +142,48 @@ def register_dataclass(
                 f"{cls.__name__} has no field {name!r} to be static"
                 + (f"; did you mean {like!r}?" if like else f"; its fields are {names}")
             )
-    static_names = tuple(f.name for f in fields if f.name in static or f.metadata.get("static"))
+    static_names = tuple(f.name for f in every if f.name in static or f.metadata.get("static"))
     child_names = tuple(name for name in names if name not in static_names)
-    flatten, unflatten = _dataclass_functions(cls, child_names, static_names)
-    return register(cls, flatten, unflatten)
+    fields = Fields(cls, child_names, static_names)
+    return register(cls, fields.flatten, fields.unflatten)
 
 
-def _dataclass_functions(
-    cls: type, child_names: tuple[str, ...], static_names: tuple[str, ...]
-) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any, Iterable[Any]], Any]]:
-    def flatten(instance: Any) -> tuple[Any, ...]:
-        static = tuple([getattr(instance, name) for name in static_names])
+class Fields:
+    """Flattening of a dataclass field by field, and rebuilding, which call nothing of the class's.
+
+    Parameters
+    ----------
+    kind : type
+    children, static : tuple of str
+        The names of the fields.
+    """
+
+    def __init__(self, kind: type, children: tuple[str, ...], static: tuple[str, ...]) -> None:
+        self.kind = kind
+        self.children = children
+        self.static = static
+
+    def flatten(self, instance: Any) -> tuple[Any, ...]:
+        static = tuple([getattr(instance, name) for name in self.static])
         if not _hashable(static):
-            raise _unhashable(cls, static_names, static)
-        return [getattr(instance, name) for name in child_names], static, child_names
+            raise _unhashable(self.kind, self.static, static)
+        return [getattr(instance, name) for name in self.children], static, self.children
 
-    def unflatten(static: Any, children: Iterable[Any]) -> Any:
-        instance: Any = object.__new__(cls)
+    def unflatten(self, static: Any, children: Iterable[Any]) -> Any:
+        instance: Any = object.__new__(self.kind)
         # The way around a frozen class's own __setattr__.
-        for name, child in zip(child_names, children, strict=True):
+        for name, child in zip(self.children, children, strict=True):
             object.__setattr__(instance, name, child)
-        for name, value in zip(static_names, static, strict=True):
+        for name, value in zip(self.static, static, strict=True):
             object.__setattr__(instance, name, value)
         return instance
 
-    return flatten, unflatten
+
+def fields_of(kind: type | None) -> Fields | None:
+    """How a class is flattened; None unless `register_dataclass` has registered it."""
+    registered = register_pytree_node.get(kind, namespace=NAMESPACE) if kind is not None else None
+    found = getattr(registered and registered.unflatten_func, "__self__", None)
+    return found if isinstance(found, Fields) else None
 
 
 def _unhashable(cls: type, names: tuple[str, ...], values: tuple[Any, ...]) -> StaticArgumentError:

@@ -6,6 +6,7 @@ turn. After each statement, the compiled function must agree with the plain one.
 function is ``sum(state * x)``, whose gradient is the state itself.
 """
 
+import builtins
 import itertools
 import sys
 import threading
@@ -15,7 +16,7 @@ import weakref
 import numpy as np
 import pytest
 
-from functrans import Aval, grad, jit, load, save
+from functrans import Aval, custom_vjp, grad, jit, load, save
 from tests import amount
 from tests.fuzz.captured import HEAD
 from tests.fuzz.places import PLACES
@@ -261,3 +262,18 @@ def test_a_large_array_is_not_kept_alive():
     holder["w"] = np.zeros(1000)
     assert total(1.0) == 0.0
     assert gone() is None
+
+
+def test_builtins_of_a_module_alone():
+    own = dict(vars(builtins))
+    scope = {"__builtins__": own}
+    exec("def function(x):\n    return x * abs(-2.0)", scope)
+    function = scope["function"]
+    ruled = custom_vjp(function)
+    ruled.defvjp(lambda x: (function(x), None), lambda _, ct: (ct * function(1.0),))
+    compiled, slope = jit(function), grad(ruled)
+    for replaced in (abs, lambda x: 5.0, lambda x: 7.0):
+        own["abs"] = replaced
+        for _ in range(3):
+            assert compiled(3.0) == function(3.0)
+            assert slope(3.0) == function(1.0)

@@ -1,13 +1,15 @@
 """Functions with custom rules are traced once per argument types if nothing else affects them."""
 
+import dataclasses
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from functrans import custom_jvp, custom_vjp, grad, jacrev, jit, vmap
+from functrans import custom_jvp, custom_vjp, grad, jacrev, jit, tree, vmap
 
 SCALE = 2.0
 TABLE = np.array([3.0])
@@ -111,6 +113,78 @@ def test_functions_and_rules_that_become_others(monkeypatch):
     assert slope(outer) == slope(outer) == 11.0
     function.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (13.0 * ct,))
     assert slope(function) == slope(outer) == 13.0
+
+
+class Named(NamedTuple):
+    w: Any
+    factor = 2.0
+
+    def scaled(self, x):
+        return self.w * x * self.factor * factor()
+
+    @property
+    def scale(self):
+        return self.scaled(1.0)
+
+
+@tree.register_dataclass
+@dataclasses.dataclass
+class Fields:
+    w: Any
+    factor = 2.0
+    scaled, scale = Named.scaled, Named.scale
+
+
+@pytest.mark.parametrize("kind", [Named, Fields])
+def test_classes_of_arguments(kind, monkeypatch):
+    @custom_vjp
+    def function(model, x):
+        return model.scaled(x)
+
+    def backward(model, ct):
+        return kind(np.zeros_like(model.w)), ct * model.scale
+
+    function.defvjp(lambda model, x: (function(model, x), model), backward)
+    model = kind(np.float64(3.0))
+    slope = grad(function, 1)
+    assert calls_of("backward", lambda: slope(model, 1.0)) == 1
+    assert calls_of("backward", lambda: slope(model, 1.0)) == 0
+    held = [5.0]
+    monkeypatch.setitem(globals(), "TABLE", TABLE.copy())
+
+    def counts(self):
+        held[0] += 1.0
+        return held[0]
+
+    for change in (
+        lambda: monkeypatch.setattr(kind, "factor", 7.0),
+        lambda: monkeypatch.setitem(globals(), "SCALE", 5.0),
+        lambda: monkeypatch.setattr(kind, "scale", property(lambda self: held[0])),
+        lambda: held.__setitem__(0, 6.0),
+        lambda: monkeypatch.setattr(kind, "scale", property(counts)),
+        lambda: monkeypatch.setattr(kind, "scale", TABLE[0]),
+        lambda: monkeypatch.setattr(kind, "scale", property(lambda self: TABLE[0])),
+        lambda: TABLE.__setitem__(0, 9.0),
+    ):
+        change()
+        for _ in range(2):
+            before = held[0]
+            found = slope(model, 1.0)
+            held[0] = before
+            assert found == model.scale
+
+
+def test_only_an_instance_that_is_being_made_may_be_assigned_to():
+    class Counts:
+        made = 0.0
+
+    class Box:
+        def __init__(self, w):
+            self.w = w
+            Counts.made += 1.0
+
+    function = ruled(lambda: Box(1.0).w * Counts.made)
+    assert slope(function) < slope(function)
 
 
 def test_code_and_defaults_that_become_others():

@@ -25,21 +25,35 @@ scalar:
   %found = select i1 %is.number, ptr %inside, ptr null
   ret ptr %found
 dtype:
-  %descr.p = getelementptr i8, ptr %array, i64 56
-  %descr = load ptr, ptr %descr.p
-  %wanted = load ptr, ptr %record
-  %descr.ok = icmp eq ptr %descr, %wanted
+  %is.alike = call i1 @alike(ptr %array, ptr %record)
   %flags.p = getelementptr i8, ptr %array, i64 64
   %flags = load i32, ptr %flags.p
   %good = and i32 %flags, 257                   ; C-contiguous and aligned
   %flags.ok = icmp eq i32 %good, 257
+  %both = and i1 %is.alike, %flags.ok
+  br i1 %both, label %yes, label %no
+yes:
+  %data.p = getelementptr i8, ptr %array, i64 16
+  %data = load ptr, ptr %data.p
+  ret ptr %data
+no:
+  ret ptr null
+}
+
+; Returns whether an array has the dtype and the extents of a record.
+define internal i1 @alike(ptr %array, ptr %record) {
+  %descr.p = getelementptr i8, ptr %array, i64 56
+  %descr = load ptr, ptr %descr.p
+  %wanted = load ptr, ptr %record
+  %descr.ok = icmp eq ptr %descr, %wanted
+  %nd.wanted.p = getelementptr i64, ptr %record, i64 3
+  %nd.wanted = load i64, ptr %nd.wanted.p
   %nd.p = getelementptr i8, ptr %array, i64 24
   %nd32 = load i32, ptr %nd.p
   %nd = sext i32 %nd32 to i64
   %nd.ok = icmp eq i64 %nd, %nd.wanted
-  %two = and i1 %descr.ok, %flags.ok
-  %three = and i1 %two, %nd.ok
-  br i1 %three, label %axes, label %no
+  %both = and i1 %descr.ok, %nd.ok
+  br i1 %both, label %axes, label %no
 axes:
   %dims.p = getelementptr i8, ptr %array, i64 32
   %dims = load ptr, ptr %dims.p
@@ -60,9 +74,7 @@ next:
   %a.next = add i64 %a, 1
   br label %axis
 yes:
-  %data.p = getelementptr i8, ptr %array, i64 16
-  %data = load ptr, ptr %data.p
-  ret ptr %data
+  ret i1 1
 no:
-  ret ptr null
+  ret i1 0
 }

@@ -36,7 +36,9 @@ CHECK = Path(__file__).with_name("data_of.ll")
 _TEXT = Path(__file__).with_name("entry.ll")
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
+    """Python's definition of a native function."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -45,15 +47,15 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
-_METH_FASTCALL = 0x80
+METH_FASTCALL = 0x80
 
 
 @once
-def _method() -> tuple[_MethodDef, Any]:
+def _method() -> tuple[MethodDef, Any]:
     """Python's definition of the native function, and its code, which must be kept alive."""
     code = cache.load(joined(CHECK, _TEXT), "call", {"run": steps.code().address})
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # as for `steps.code`
-    return _MethodDef(b"functrans_program", code.address, _METH_FASTCALL, None), code
+    return MethodDef(b"functrans_program", code.address, METH_FASTCALL, None), code
 
 
 def prepare() -> None:
@@ -66,14 +68,15 @@ def prepare() -> None:
 
 def function(table: Table, inputs: Sequence[Aval]) -> Callable[..., int]:
     """The program in a table as a Python function of its input and output arrays."""
-    return _native(table) if layouts.hold() else _portable(table, inputs)
+    return native(_method()[0], table) if layouts.hold() else _portable(table, inputs)
 
 
-def _native(table: Table) -> Callable[..., int]:
+def native(definition: MethodDef, owner: Any) -> Callable[..., Any]:
+    """A native function as a Python function, which is passed an object before its arguments."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    result: Callable[..., int] = make(ctypes.addressof(_method()[0]), table, None)
+    result: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)
     return result
 
 

@@ -28,8 +28,8 @@ define internal i1 @guarded(ptr %program, ptr %inputs, ptr %ndarray, ptr %true) 
   %value.p = alloca ptr
   br label %step
 step:
-  %at = phi ptr [ %program, %0 ], [ %at.next, %next ]
-  %found = phi i64 [ 0, %0 ], [ %found.next, %next ]
+  %at = phi ptr [ %program, %0 ], [ %at.next, %next ], [ %after.checks, %version ]
+  %found = phi i64 [ 0, %0 ], [ %found.next, %next ], [ %found, %version ]
   %op = load i64, ptr %at
   %first.w = getelementptr i64, ptr %at, i64 1
   %first = load ptr, ptr %first.w
@@ -57,6 +57,7 @@ step:
     i64 15, label %itself
     i64 16, label %set
     i64 17, label %code
+    i64 18, label %version
   ]
 ask:
   %answer = call ptr @PyObject_CallObject(ptr %first, ptr null)
@@ -86,6 +87,18 @@ attributes:
   store i64 0, ptr %position.p
   %none.there = icmp eq ptr %content.dict, null
   br i1 %none.there, label %clear, label %go.on
+version:                                           ; the higher half of an operand is a number
+  %version.at = ptrtoint ptr %first to i64
+  %versioned = load ptr, ptr %object.p
+  %version.p = getelementptr i8, ptr %versioned, i64 %version.at
+  %version.is = load i32, ptr %version.p
+  %version.known = trunc i64 %number to i32
+  %is.known = icmp eq i32 %version.is, %version.known
+  %checks = lshr i64 %number, 32
+  %skipped = select i1 %is.known, i64 %checks, i64 0
+  %skipped.words = mul i64 %skipped, 3
+  %after.checks = getelementptr i64, ptr %at.next, i64 %skipped.words
+  br label %step
 size:
   %length = call i64 @PyDict_Size(ptr %in.hand)
   %same.length = icmp eq i64 %length, %number

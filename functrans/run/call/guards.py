@@ -8,6 +8,7 @@ container, which is a dictionary or a list. Some instructions select these, or c
     DICT              makes a dictionary the container
     OBJECT            makes an object the current one; it must have the given type
     ATTRIBUTES        makes the dictionary of the current object's attributes the container
+    VERSION           if the current object, a class, has the given version, skips instructions
     SIZE              the current dictionary must have the given number of entries
     SET               a set must have the given number of members
     ARRAY             an array must have the given dtype, shape and contents
@@ -44,8 +45,8 @@ from functrans.run.call import layouts
 
 (
     END, ASK, CELL, DICT, ATTRIBUTES, SIZE, NAMED, ENTRY, LIST, ELEMENT, SLOT, DEFAULTS,
-    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET, CODE,
-) = range(18)  # fmt: skip
+    KEYWORD_DEFAULTS, ARRAY, OBJECT, ITSELF, SET, CODE, VERSION,
+) = range(19)  # fmt: skip
 
 ANY, INPUT = 1, 2
 
@@ -81,6 +82,11 @@ def slot(kind: type, name: str, expected: int) -> Instruction | None:
     """The instruction that checks a slot of the current object; None if its offset is unknown."""
     offset = layouts.slot(kind, name)
     return None if offset is None else (SLOT, offset, expected)
+
+
+def version(known: int, skipped: int) -> Instruction:
+    """The instruction that skips others if the current class has a known version."""
+    return VERSION, layouts.VERSION, known | skipped << 32
 
 
 def bases(kind: type, expected: int) -> Instruction | None:

@@ -5,6 +5,7 @@
 
 declare ptr @usual(ptr, ptr, ptr)
 declare ptr @data_of(ptr, ptr, ptr)
+declare i1 @alike(ptr, ptr)
 declare i1 @guarded(ptr, ptr, ptr, ptr)
 declare i64 @run(ptr, ptr)
 declare void @Py_IncRef(ptr)
@@ -23,6 +24,9 @@ declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyDict_New()
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyObject_GenericGetDict(ptr, ptr)
+declare i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)
 declare ptr @PyObject_CallObject(ptr, ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare void @PyErr_Clear()
@@ -31,8 +35,12 @@ declare void @PyMem_RawFree(ptr)
 
 ; Returns whether the arguments match the nodes of the table, and stores the addresses of numbers
 ; and arrays in the slots. Nodes are in breadth-first order: a container appends its elements to the
-; queue, so that each object is in the queue before its node is reached.
-define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch) {
+; queue, so that each object is in the queue before its node is reached. %copies receives the last
+; copy of an array in another memory order; each copy is the base of the next one. %held receives
+; the number of objects in the queue, to which it has references: a new dictionary of attributes may
+; start the garbage collector, and so any code.
+define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %scratch,
+                         ptr %copies, ptr %held) {
   %count.w = getelementptr i64, ptr %table, i64 5
   %count = load i64, ptr %count.w
   %ndarray.w = getelementptr i64, ptr %state, i64 7
@@ -45,11 +53,24 @@ define internal i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %sc
   %inputs.w = getelementptr i64, ptr %table, i64 12
   %inputs = load i64, ptr %inputs.w
   %roots = add i64 %inputs, 3
+  br label %root
+root:
+  %r = phi i64 [ 0, %0 ], [ %r.next, %root.hold ]
+  %root.more = icmp slt i64 %r, %roots
+  br i1 %root.more, label %root.hold, label %rooted
+root.hold:
+  %root.w = getelementptr i64, ptr %queue, i64 %r
+  %root.object = load ptr, ptr %root.w
+  call void @Py_IncRef(ptr %root.object)
+  %r.next = add i64 %r, 1
+  br label %root
+rooted:
+  store i64 %roots, ptr %held
   br label %node
 node:
-  %i = phi i64 [ 0, %0 ], [ %i.next, %next ]
-  %at = phi ptr [ %nodes, %0 ], [ %at.next, %next ]
-  %end = phi i64 [ %roots, %0 ], [ %end.next, %next ]
+  %i = phi i64 [ 0, %rooted ], [ %i.next, %next ]
+  %at = phi ptr [ %nodes, %rooted ], [ %at.next, %next ]
+  %end = phi i64 [ %roots, %rooted ], [ %end.next, %next ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %look, label %yes
 look:
@@ -73,6 +94,7 @@ look:
     i64 7, label %truth
     i64 8, label %on.device
     i64 9, label %object
+    i64 10, label %fields
   ]
 same:
   %is.same = icmp eq ptr %one, %first
@@ -111,6 +133,9 @@ item.put:
   %item.place = add i64 %end, %j
   %item.p = getelementptr ptr, ptr %queue, i64 %item.place
   store ptr %item.object, ptr %item.p
+  call void @Py_IncRef(ptr %item.object)
+  %item.held = add i64 %item.place, 1
+  store i64 %item.held, ptr %held
   %j.next = add i64 %j, 1
   br label %item
 small.items:
@@ -150,6 +175,9 @@ key.put:
   %value.place = add i64 %end, %k
   %value.p = getelementptr ptr, ptr %queue, i64 %value.place
   store ptr %value, ptr %value.p
+  call void @Py_IncRef(ptr %value)
+  %value.held = add i64 %value.place, 1
+  store i64 %value.held, ptr %held
   %k.next = add i64 %k, 1
   br label %key
 dict.done:
@@ -161,10 +189,36 @@ array:                                             ; or a NumPy scalar
   %record = getelementptr i64, ptr %at, i64 3
   %data = call ptr @data_of(ptr %one, ptr %record, ptr %ndarray)
   %array.ok = icmp ne ptr %data, null
-  br i1 %array.ok, label %array.put, label %no
+  br i1 %array.ok, label %array.put, label %array.other
+array.other:
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %array.type, label %no
+array.type:
+  %only.order = call i1 @alike(ptr %one, ptr %record)
+  br i1 %only.order, label %array.copy, label %no
+array.copy:
+  %new.copy.w = getelementptr i64, ptr %state, i64 10
+  %new.copy = load ptr, ptr %new.copy.w
+  %copy = call ptr %new.copy(ptr %one, i32 0)      ; in C order
+  %copied = icmp ne ptr %copy, null
+  br i1 %copied, label %array.copied, label %forget
+array.copied:
+  %last.copy = load ptr, ptr %copies
+  store ptr %copy, ptr %copies
+  %copy.data.w = getelementptr i8, ptr %copy, i64 16
+  %copy.data = load ptr, ptr %copy.data.w
+  %is.first = icmp eq ptr %last.copy, null
+  br i1 %is.first, label %array.put, label %array.chain
+array.chain:
+  %set.base.w = getelementptr i64, ptr %state, i64 11
+  %set.base = load ptr, ptr %set.base.w
+  %based = call i32 %set.base(ptr %copy, ptr %last.copy)
+  %chained = icmp eq i32 %based, 0
+  br i1 %chained, label %array.put, label %forget
 array.put:
+  %array.data = phi ptr [ %data, %array ], [ %copy.data, %array.copied ], [ %copy.data, %array.chain ]
   %array.p = getelementptr ptr, ptr %slots, i64 %second
-  store ptr %data, ptr %array.p
+  store ptr %array.data, ptr %array.p
   %axes.w = getelementptr i64, ptr %record, i64 3
   %axes = load i64, ptr %axes.w
   %array.words = add i64 %axes, 7
@@ -203,6 +257,66 @@ written:                                           ; the program reads the integ
   %room.p = getelementptr ptr, ptr %slots, i64 %second
   store ptr %room, ptr %room.p
   br label %small
+fields:                                            ; an instance: its children, then static fields
+  %fields.ok = icmp eq ptr %type, %first
+  br i1 %fields.ok, label %fields.known, label %no
+fields.known:
+  %keyed.w = getelementptr i64, ptr %at, i64 3
+  %keyed = load i64, ptr %keyed.w
+  %is.keyed = icmp ne i64 %keyed, 0
+  br i1 %is.keyed, label %fields.dict, label %field
+fields.dict:
+  %own.dict = call ptr @PyObject_GenericGetDict(ptr %one, ptr null)
+  call void @Py_DecRef(ptr %own.dict)              ; the instance still holds a reference
+  %has.dict = icmp ne ptr %own.dict, null
+  br i1 %has.dict, label %field, label %forget
+field:
+  %f = phi i64 [ 0, %fields.known ], [ 0, %fields.dict ], [ %f.next, %field.next ]
+  %f.end = phi i64 [ %end, %fields.known ], [ %end, %fields.dict ], [ %f.end.next, %field.next ]
+  %own.content = phi ptr [ null, %fields.known ], [ %own.dict, %fields.dict ], [ %own.content, %field.next ]
+  %field.words = mul i64 %f, 2
+  %field.place = add i64 %field.words, 4
+  %field.w = getelementptr i64, ptr %at, i64 %field.place
+  %field.more = icmp slt i64 %f, %second
+  br i1 %field.more, label %field.look, label %fields.done
+field.look:                                        ; the offset of a slot, or the address of a name
+  %where = load i64, ptr %field.w
+  %wanted.w = getelementptr i64, ptr %field.w, i64 1
+  %wanted = load ptr, ptr %wanted.w
+  %is.slot = icmp ult i64 %where, 65536
+  br i1 %is.slot, label %field.slot, label %field.entry
+field.slot:
+  %field.p = getelementptr i8, ptr %one, i64 %where
+  %field.slotted = load ptr, ptr %field.p
+  br label %field.found
+field.entry:
+  %field.name = inttoptr i64 %where to ptr
+  %field.value = call ptr @PyDict_GetItemWithError(ptr %own.content, ptr %field.name)
+  br label %field.found
+field.found:
+  %field.is = phi ptr [ %field.slotted, %field.slot ], [ %field.value, %field.entry ]
+  %field.there = icmp ne ptr %field.is, null
+  br i1 %field.there, label %field.test, label %forget
+field.test:
+  %is.child = icmp eq ptr %wanted, null
+  br i1 %is.child, label %field.put, label %field.static
+field.put:
+  %child.p = getelementptr ptr, ptr %queue, i64 %f.end
+  store ptr %field.is, ptr %child.p
+  call void @Py_IncRef(ptr %field.is)
+  %child.held = add i64 %f.end, 1
+  store i64 %child.held, ptr %held
+  br label %field.next
+field.static:
+  %static.ok = icmp eq ptr %field.is, %wanted
+  br i1 %static.ok, label %field.next, label %no
+field.next:
+  %pushed = phi i64 [ 1, %field.put ], [ 0, %field.static ]
+  %f.end.next = add i64 %f.end, %pushed
+  %f.next = add i64 %f, 1
+  br label %field
+fields.done:
+  br label %next
 object:                                            ; a Python object, passed on unchanged
   %object.ok = icmp eq ptr %type, %first
   br i1 %object.ok, label %object.put, label %no
@@ -263,9 +377,10 @@ small:
   br label %next
 next:
   %at.next = phi ptr [ %after.small, %small ], [ %after.dict, %dict.done ],
-                     [ %after.array, %array.put ], [ %after.there, %there.put ]
+                     [ %after.array, %array.put ], [ %after.there, %there.put ],
+                     [ %field.w, %fields.done ]
   %end.next = phi i64 [ %small.end, %small ], [ %dict.end, %dict.done ], [ %end, %array.put ],
-                      [ %end, %there.put ]
+                      [ %end, %there.put ], [ %f.end, %fields.done ]
   %i.next = add i64 %i, 1
   br label %node
 forget:
@@ -433,6 +548,7 @@ operation:
     i64 4, label %list
     i64 5, label %dict
     i64 6, label %named
+    i64 7, label %instance
   ]
 leaf:
   %leaf.p = getelementptr ptr, ptr %made, i64 %operand
@@ -507,9 +623,35 @@ named:
 named.done:
   call void @Py_DecRef(ptr %given)
   br label %push.container
+instance:                                          ; of a registered dataclass
+  %instance.new = call ptr @PyObject_CallObject(ptr %pointer, ptr null)
+  %instance.got = icmp ne ptr %instance.new, null
+  br i1 %instance.got, label %instance.item, label %fail
+instance.item:
+  %a = phi i64 [ 0, %instance ], [ %a.next, %instance.put ]
+  %a.more = icmp slt i64 %a, %operand
+  br i1 %a.more, label %instance.look, label %instance.done
+instance.look:
+  %a.one.w = getelementptr i64, ptr %bottom, i64 %a
+  %a.one = load ptr, ptr %a.one.w
+  %a.name.w = getelementptr i64, ptr %op.after, i64 %a
+  %a.name = load ptr, ptr %a.name.w
+  %a.failed = call i32 @PyObject_GenericSetAttr(ptr %instance.new, ptr %a.name, ptr %a.one)
+  %a.well = icmp eq i32 %a.failed, 0
+  br i1 %a.well, label %instance.put, label %instance.fail
+instance.put:
+  %a.next = add i64 %a, 1
+  br label %instance.item
+instance.done:
+  call void @drop(ptr %bottom, i64 %operand)
+  br label %push.container
+instance.fail:
+  call void @Py_DecRef(ptr %instance.new)
+  br label %fail
 push.container:
   %container = phi ptr [ %tuple.new, %tuple.item ], [ %list.new, %list.item ],
-                       [ %dict.new, %dict.done ], [ %named.new, %named.done ]
+                       [ %dict.new, %dict.done ], [ %named.new, %named.done ],
+                       [ %instance.new, %instance.done ]
   br label %push
 push:
   %object = phi ptr [ %up, %push.up ], [ %container, %push.container ]
@@ -520,7 +662,9 @@ push:
   br label %pushed
 pushed:
   %is.dict = icmp eq i64 %op, 5
-  %keys = select i1 %is.dict, i64 %operand, i64 0
+  %is.instance = icmp eq i64 %op, 7
+  %has.keys = or i1 %is.dict, %is.instance
+  %keys = select i1 %has.keys, i64 %operand, i64 0
   %op.next = getelementptr i64, ptr %op.after, i64 %keys
   br label %operation
 fail:
@@ -584,6 +728,10 @@ outside:                                           ; within a trace, the ordinar
   %none = load ptr, ptr %none.w
   %trace.p = alloca ptr
   store ptr %none, ptr %trace.p
+  %copies.p = alloca ptr
+  store ptr null, ptr %copies.p
+  %held.p = alloca i64
+  store i64 0, ptr %held.p
   %asked = call i32 @PyContextVar_Get(ptr %current, ptr null, ptr %trace.p)
   %trace = load ptr, ptr %trace.p
   %known = icmp eq i32 %asked, 0
@@ -646,7 +794,8 @@ as.guarded:
   %captured.w = getelementptr i64, ptr %table, i64 10
   %captured = load ptr, ptr %captured.w
   store ptr %captured, ptr %captured.p
-  %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers)
+  %fitting = call i1 @fits(ptr %state, ptr %table, ptr %slots, ptr %queue, ptr %integers,
+                         ptr %copies.p, ptr %held.p)
   br i1 %fitting, label %fitted, label %free.missed
 fitted:
   %is.native = icmp ne ptr %program, null
@@ -661,6 +810,8 @@ not.taken:
   call void @Py_DecRef(ptr %returned)
   br label %free.missed
 taken:
+  call void @drop(ptr %queue, i64 %nodes)
+  call void @drop(ptr %copies.p, i64 1)
   store i1 0, ptr %missed
   br i1 %is.small, label %returning, label %free.returned
 free.returned:
@@ -670,19 +821,7 @@ returning:
   ret ptr %returned
 allocating:
   %allocated = call i1 @allocate(ptr %state, ptr %table, ptr %slots, ptr %made, ptr %scratch)
-  br i1 %allocated, label %hold, label %free.missed
-hold:                                              ; other threads may modify the containers
-  br label %hold.one
-hold.one:
-  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.next ]
-  %h.more = icmp slt i64 %h, %nodes
-  br i1 %h.more, label %hold.next, label %go
-hold.next:
-  %h.object.w = getelementptr i64, ptr %queue, i64 %h
-  %h.object = load ptr, ptr %h.object.w
-  call void @Py_IncRef(ptr %h.object)
-  %h.next = add i64 %h, 1
-  br label %hold.one
+  br i1 %allocated, label %go, label %free.missed
 go:
   %status = call i64 @run(ptr %program, ptr %slots)
   %well = icmp eq i64 %status, 0
@@ -696,6 +835,7 @@ failed:
 let.go:
   %answer = phi ptr [ %whole, %assembling ], [ null, %failed ]
   call void @drop(ptr %queue, i64 %nodes)
+  call void @drop(ptr %copies.p, i64 1)
   br i1 %is.small, label %end, label %free.heap
 free.heap:
   call void @PyMem_RawFree(ptr %scratch)
@@ -707,6 +847,9 @@ end:
   store i1 %again, ptr %missed
   ret ptr %answer
 free.missed:
+  %held = load i64, ptr %held.p
+  call void @drop(ptr %queue, i64 %held)
+  call void @drop(ptr %copies.p, i64 1)
   br i1 %is.small, label %miss, label %free.heap.missed
 free.heap.missed:
   call void @PyMem_RawFree(ptr %scratch)

@@ -34,8 +34,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -50,24 +49,34 @@ from functrans import caches, config
 from functrans.caches import once
 from functrans.ir.on_device import kinds
 from functrans.ir.primitive import current
-from functrans.ir.types import Aval
 from functrans.locks import lock
 from functrans.run.call import entry, guards, layouts, memory, numpy_interface, steps
 from functrans.run.call.guards import Guards
+from functrans.run.call.nodes import (
+    CONTAINERS,
+    Constants,
+    Unknown,
+    fields_and_static,
+    in_insertion_order,
+    leaf,
+    nodes,
+    object_leaf,
+    only_dtype,
+    roots,
+)
 from functrans.run.call.program import NativeProgram
 from functrans.run.code import cache
 from functrans.run.code.modules import joined
 from functrans.tracebacks import hide
-from functrans.tree import core as tree
 from functrans.tree.compare import Structure
+from functrans.tree.registration import Fields
 
 MOST_RECENT = 4
 """The most entries of a cache, which are compared in order."""
 
 Entry = tuple[Any, ...]
 
-_SAME, _TUPLE, _LIST, _DICT, _ARRAY, _NUMBER, _INTEGER, _TRUTH, _ON_DEVICE, _OBJECT = range(10)
-_END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL = range(7)
+_END, _RESULT, _CONSTANT, _MAKE_TUPLE, _MAKE_LIST, _MAKE_DICT, _CALL, _MAKE_FIELDS = range(8)
 
 NODES = 13
 
@@ -81,10 +90,6 @@ _CALLED = (
 )
 
 _TEXT = Path(__file__).with_name("inline_cache.ll")
-
-
-class _Unknown(Exception):
-    """A container or leaf that native code does not support."""
 
 
 def attach(kind: type, slot: str) -> bool:
@@ -134,9 +139,9 @@ def _state() -> np.ndarray[Any, Any] | None:
     if functions is None:
         return None
     called = [functions[number] for number in _CALLED]
-    words = np.array(
-        [0, 0, id(current), id(None), *called, *map(id, (np.ndarray, True, False))], np.int64
-    )
+    objects = map(id, (np.ndarray, True, False))
+    copying = functions[numpy_interface.NEW_COPY], functions[numpy_interface.SET_BASE]
+    words = np.array([0, 0, id(current), id(None), *called, *objects, *copying], np.int64)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
 
     def switch(_: object) -> None:
@@ -207,7 +212,8 @@ def entry_of(
     leaves: Sequence[Any],
     captures: Sequence[Any],
     result: Structure,
-    guarded: Guards | None = None,
+    guarded: Guards | None,
+    constants: Constants,
 ) -> Entry | None:
     """The entry for calls similar to a completed one; None if native code cannot make them.
 
@@ -221,15 +227,16 @@ def entry_of(
         The leaves of the arguments, then the inputs that the guards find.
     guarded : Guards, optional
         The checks of closed-over state.
+    constants : Constants
+        The arguments that are not in ``call``.
     """
     state = _state()
     if state is None:
         return None
+    make: Callable[..., Entry] = _python_entry if isinstance(program, PythonProgram) else _entry
     try:
-        if isinstance(program, PythonProgram):
-            return _python_entry(state, program, call, leaves, tuple(captures), result, guarded)
-        return _entry(state, program, call, leaves, tuple(captures), result, guarded)
-    except _Unknown:
+        return make(state, program, call, leaves, tuple(captures), result, guarded, constants)
+    except Unknown:
         return None
 
 
@@ -241,38 +248,39 @@ def _entry(
     captures: tuple[Any, ...],
     result: Structure,
     guarded: Guards | None,
+    constants: Constants,
 ) -> Entry:
     kept: list[Any] = [program, captures, guarded]
     inputs = 0 if guarded is None else guarded.inputs
     values = [*leaves, *captures]
     avals, results = program.in_avals, program.out_avals
     if call.num_leaves + inputs != len(leaves):
-        raise _Unknown
+        raise Unknown
     if len(values) != len(avals) or result.num_leaves != len(results):
-        raise _Unknown
+        raise Unknown
     looks = [
-        partial(_leaf, x, slot, aval)
+        partial(leaf, x, slot, aval)
         for slot, (x, aval) in enumerate(zip(values, avals, strict=True))
     ]
-    nodes = list(_nodes(_roots(call, inputs, len(captures)), looks, kept))
+    every = list(nodes(roots(call, constants, inputs, len(captures)), looks, kept))
     records = [
-        [id(_only(aval)), len(aval.shape), len(avals) + number, *aval.shape]
+        [id(only_dtype(aval)), len(aval.shape), len(avals) + number, *aval.shape]
         for number, aval in enumerate(results)
     ]
     operations = [*_operations(result, 0, kept), [_END, 0, 0]]
     frame = int(program.steps_table[steps.FRAME])
-    total = 3 * len(results) + 2 * len(nodes) + frame + len(operations)
+    total = 3 * len(results) + 2 * len(every) + frame + len(operations)
     allocator = memory.allocator() if program.is_large else None
     kept.append(allocator)
-    records_at = NODES + sum(map(len, nodes))
+    records_at = NODES + sum(map(len, every))
     operations_at = records_at + sum(map(len, records))
     guard = 0 if guarded is None else guarded.program.ctypes.data
     head = [
-        state.ctypes.data, guard, program.steps_table.ctypes.data, total, frame, len(nodes),
+        state.ctypes.data, guard, program.steps_table.ctypes.data, total, frame, len(every),
         len(results), records_at, operations_at, 0 if allocator is None else id(allocator),
         id(captures), id(None), inputs,
     ]  # fmt: skip
-    return (np.array([*head, *chain(*nodes, *records, *operations)], np.int64), *kept)
+    return (np.array([*head, *chain(*every, *records, *operations)], np.int64), *kept)
 
 
 def _python_entry(
@@ -283,11 +291,12 @@ def _python_entry(
     captures: tuple[Any, ...],
     result: Structure,
     guarded: Guards | None,
+    constants: Constants,
 ) -> Entry:
     inputs = 0 if guarded is None else guarded.inputs
     # results are on a device if an argument is
     if call.num_leaves + inputs != len(leaves) or kinds.isdisjoint(map(type, leaves)):
-        raise _Unknown
+        raise Unknown
 
     attempt = program.attempt
     assemble = itemgetter(0) if result.is_leaf() else result.unflatten
@@ -302,129 +311,15 @@ def _python_entry(
 
     nothing: tuple[Any, ...] = ()
     kept: list[Any] = [called, nothing, guarded]
-    looks = [partial(_object, x, slot, kept) for slot, x in enumerate(leaves)]
-    nodes = list(_nodes(_roots(call, inputs, 0), looks, kept))
-    end = NODES + sum(map(len, nodes))
+    looks = [partial(object_leaf, x, slot, kept) for slot, x in enumerate(leaves)]
+    every = list(nodes(roots(call, constants, inputs, 0), looks, kept))
+    end = NODES + sum(map(len, every))
     guard = 0 if guarded is None else guarded.program.ctypes.data
     head = [
-        state.ctypes.data, guard, 0, 2 * len(nodes) + len(leaves) + 1, len(leaves), len(nodes),
+        state.ctypes.data, guard, 0, 2 * len(every) + len(leaves) + 1, len(leaves), len(every),
         0, end, end, id(called), id(nothing), id(None), inputs,
     ]  # fmt: skip
-    return (np.array([*head, *chain(*nodes), _END], np.int64), *kept)
-
-
-def _only(aval: Aval) -> np.dtype[Any]:
-    """The only dtype object of its type: NumPy's own, or one that a package has registered."""
-    dtype = np.dtype(aval.dtype.type)
-    if not dtype.isbuiltin:
-        raise _Unknown
-    return dtype
-
-
-# -- the call -------------------------------------------------------------------------------------
-
-
-def _roots(call: Structure, inputs: int, captured: int) -> list[Structure]:
-    positional, keywords = call.children()
-    given = keywords if keywords.num_children else tree.structure(None)
-    leaf = tree.structure(0)
-    return [positional, given, *[leaf] * inputs, tree.structure((0,) * captured)]
-
-
-def _nodes(
-    roots: Sequence[Structure], leaves: Sequence[Callable[[], list[int]]], kept: list[Any]
-) -> Iterator[list[int]]:
-    waiting: deque[tuple[Structure, int]] = deque()
-
-    def wait_for(each: Sequence[Structure], first: int, order: Iterable[int]) -> None:
-        firsts = list(accumulate((structure.num_leaves for structure in each), initial=first))
-        waiting.extend((each[i], firsts[i]) for i in order)
-
-    wait_for(roots, 0, range(len(roots)))
-    while waiting:
-        structure, first = waiting.popleft()
-        if structure.is_leaf():
-            yield leaves[first]()
-            continue
-        if structure.kind is PyTreeKind.NONE:
-            yield [_SAME, id(None), 0]
-            continue
-        kind = _CONTAINERS.get(structure.kind)
-        if kind is None:
-            raise _Unknown
-        kept.append(structure.type)
-        order: dict[Any, int] = {}
-        if kind == _DICT:
-            order = _in_insertion_order(structure)
-            _check_keys(order, kept)
-        yield [kind, id(structure.type), structure.num_children, *map(id, order)]
-        children = structure.children()
-        wait_for(children, first, order.values() if kind == _DICT else range(len(children)))
-
-
-_CONTAINERS = {
-    PyTreeKind.TUPLE: _TUPLE,
-    PyTreeKind.NAMEDTUPLE: _TUPLE,
-    PyTreeKind.LIST: _LIST,
-    PyTreeKind.DICT: _DICT,
-}
-
-
-def _in_insertion_order(structure: Structure) -> dict[Any, int]:
-    """The number of the child at each key of a dict: children are in the order of sorted keys."""
-    level: Any = structure.one_level()
-    order: dict[Any, int] = level.unflatten(range(structure.num_children))
-    return order
-
-
-def _check_keys(keys: Iterable[Any], kept: list[Any]) -> None:
-    # comparing other keys may run the user's code
-    if not _PLAIN.issuperset(map(type, keys)):
-        raise _Unknown
-    kept.append(list(keys))
-
-
-_PLAIN = {str, int, bool, float, bytes, type(None)}
-
-_NUMBERS = {
-    float: (np.dtype(np.float64), _NUMBER),
-    complex: (np.dtype(np.complex128), _NUMBER),
-    int: (np.dtype(np.int64), _INTEGER),
-    bool: (np.dtype(np.bool_), _TRUTH),
-}
-
-
-def _leaf(value: Any, slot: int, aval: Aval) -> list[int]:
-    dtype, kind = _only(aval), type(value)
-    if kind in _NUMBERS:
-        wanted, number = _NUMBERS[kind]
-        if wanted != dtype or aval.shape:
-            raise _Unknown
-        return [number, id(kind), slot]
-    if (not isinstance(value, np.generic) and kind is not np.ndarray) or value.dtype != dtype:
-        raise _Unknown
-    if value.shape != aval.shape:
-        raise _Unknown
-    record = entry.input_record(aval)
-    # Python numbers are weak, and need another program
-    return [_ARRAY, 0, slot, *record[:2], 0, *record[3:]]
-
-
-def _object(value: Any, slot: int, kept: list[Any]) -> list[int]:
-    """The node of a leaf that is passed to Python."""
-    kind = type(value)
-    if kind in _NUMBERS:
-        return [_OBJECT, id(kind), slot]
-    places = [layouts.slot(kind, name) for name in ("dtype", "shape")] if kind in kinds else [None]
-    if None in places:
-        raise _Unknown
-    kept.append(value.dtype)
-    dtype_at, shape_at = places
-    shape = value.shape
-    return [_ON_DEVICE, id(kind), slot, dtype_at, id(value.dtype), shape_at, len(shape), *shape]
-
-
-# -- the result -----------------------------------------------------------------------------------
+    return (np.array([*head, *chain(*every), _END], np.int64), *kept)
 
 
 def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[list[int]]:
@@ -435,16 +330,24 @@ def _operations(structure: Structure, first: int, kept: list[Any]) -> Iterator[l
     if structure.kind is PyTreeKind.NONE:
         yield [_CONSTANT, 0, id(None)]
         return
-    if structure.kind not in _CONTAINERS:
-        raise _Unknown
+    fields: Fields | None = None
+    if structure.kind is PyTreeKind.CUSTOM:
+        fields, static = fields_and_static(structure)
+    elif structure.kind not in CONTAINERS:
+        raise Unknown
     firsts = accumulate((each.num_leaves for each in structure.children()), initial=first)
     parts = list(zip(structure.children(), firsts, strict=False))
     size = len(parts)
     if structure.kind is PyTreeKind.DICT:
-        order = _in_insertion_order(structure)
+        order = in_insertion_order(structure)
         kept.append(list(order))
         parts = [parts[number] for number in order.values()]
         last = [[_MAKE_DICT, size, 0, *map(id, order)]]
+    elif fields is not None:
+        make, names = partial(object.__new__, fields.kind), (*fields.children, *fields.static)
+        kept += [make, names, static]
+        constants = [[_CONSTANT, 0, id(value)] for value in static]
+        last = [*constants, [_MAKE_FIELDS, len(names), id(make), *map(id, names)]]
     elif structure.kind is PyTreeKind.LIST:
         last = [[_MAKE_LIST, size, 0]]
     elif structure.kind is PyTreeKind.NAMEDTUPLE:

@@ -11,6 +11,7 @@ import ctypes
 import struct
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ def hold() -> bool:
     return all(map(_array_holds, _arrays())) and all(map(_number_holds, _numbers()))
 
 
-CALL, BASES = 128, 336
-"""Offsets in a type: its call slot, and the address of the tuple of its bases."""
+CALL, BASES, VERSION = 128, 336, 384
+"""Offsets in a type: its call slot, the address of the tuple of its bases, and its version."""
 
 
 def call_slot(kind: type) -> ctypes.c_uint64 | None:
@@ -64,15 +65,81 @@ def bases(kind: type) -> int | None:
     return BASES if _word(id(kind) + BASES) == id(kind.__bases__) else None
 
 
+def version(kind: type) -> int:
+    """The version of a class, an unsigned number of 32 bits; 0 if it has none.
+
+    CPython gives each class another version when an attribute of it or of a base class has been
+    assigned or deleted, and when its bases have changed. No two classes have the same one.
+    """
+    return _version(kind) if hold() and _versions_hold() else 0
+
+
+def _version(kind: type) -> int:
+    type.__getattribute__(kind, "__init__")  # a lookup gives it a version
+    return ctypes.c_uint32.from_address(id(kind) + VERSION).value
+
+
+@once
+def _versions_hold() -> bool:
+    class Base:
+        first = 1
+
+    class Other: ...
+
+    class Derived(Base): ...
+
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: setattr(Base, "first", 2),
+        lambda: setattr(Base, "second", 2),
+        lambda: setattr(Derived, "second", 2),
+        lambda: delattr(Derived, "second"),
+        lambda: setattr(Derived, "__bases__", (Base, Other)),
+        lambda: delattr(Base, "second"),
+    )
+    seen = {0, _version(Base), _version(Other)}
+    for change in changes:
+        before = _version(Derived)
+        if before in seen or before != _version(Derived):
+            return False
+        seen.add(before)
+        change()
+    return _version(Derived) not in seen
+
+
+def attribute(kind: type, name: str) -> int | None:
+    """Where native code finds an attribute of instances, as Python does.
+
+    Returns
+    -------
+    int or None
+        The offset of a slot, or 0 for the instance's dictionary. None if the class computes its
+        attributes, or this one.
+    """
+    if _in_class(kind, "__getattribute__") is not object.__getattribute__:
+        return None
+    found = _in_class(kind, name)
+    if type(found) is types.MemberDescriptorType:
+        return slot(kind, name)
+    is_computed = hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
+    return None if is_computed or not kind.__dictoffset__ else 0
+
+
+def _in_class(kind: type, name: str) -> Any:
+    return next((x.__dict__[name] for x in kind.__mro__ if name in x.__dict__), None)
+
+
 def slot(kind: type, name: str) -> int | None:
     """The offset of one of the ``__slots__`` in instances of a class.
 
-    None if it is not unique.
+    None if it is not unique, or if the class has an instance made by C alone.
     """
     member = getattr(kind, name, None)
     if type(member) is not types.MemberDescriptorType:
         return None
-    instance: Any = object.__new__(kind)
+    try:
+        instance: Any = object.__new__(kind)
+    except TypeError:
+        return None
     places = list(range(NUMBER, kind.__basicsize__, 8))
     for _ in range(2):
         content = object()

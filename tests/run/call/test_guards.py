@@ -289,6 +289,52 @@ def in_a_context():
     return lambda x: scale.get() * x, [lambda: scale.set(3.0)]
 
 
+def module_found_by_a_string():
+    name = "functrans_test_of_guards"
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].scale = 2.0
+    other = types.SimpleNamespace(scale=7.0)
+    changes = [
+        lambda: setattr(sys.modules[name], "scale", 3.0),
+        lambda: sys.modules.__setitem__(name, other),
+    ]
+    return lambda x: sys.modules["functrans_test_of_guards"].scale * x, changes
+
+
+def class_that_loses_one_name_and_gains_another():
+    class Base:
+        scale = 2.0
+
+    class Derived(Base):
+        unused = 1.0
+
+    def change():
+        del Derived.unused
+        Derived.scale = 3.0
+
+    return lambda x: Derived.scale * x, [change]
+
+
+def in_the_default_of_a_context():
+    scales = [2.0]
+    scale = contextvars.ContextVar("scale", default=scales)
+    return lambda x: scale.get()[0] * x, [
+        lambda: scales.__setitem__(0, 3.0),
+        lambda: scale.set([5.0]),
+    ]
+
+
+def in_a_weak_dictionary():
+    models = [Model(np.ones(3)), Model(np.ones(3))]
+    some = weakref.WeakValueDictionary(first=models[0])
+    changes = [
+        lambda: setattr(models[0], "power", 3),
+        lambda: some.update(second=models[1]),
+        lambda: models.pop(0),
+    ]
+    return lambda x: sum(model(x) for model in some.values()), changes
+
+
 def behind_a_weak_reference():
     model = Model(np.ones(3))
     reference = weakref.ref(model)
@@ -303,19 +349,23 @@ def thread_local():
 
 
 PLACES = [
+    module_found_by_a_string, class_that_loses_one_name_and_gains_another,
     cell, filled_cell, global_variable, module, attribute, class_attribute, slots,
     dataclass_with_slots, unset_slot, deleted_global, shadowed_builtin, any_global, items,
     items_of_a_subclass, items_in_an_order, elements, defaults, numbers_as_defaults,
     code, function_attribute,
     dtype_and_shape, odd_bytes, fortran_order, in_a_set, in_a_deque, in_a_context,
-    behind_a_weak_reference, thread_local,
+    in_the_default_of_a_context, in_a_weak_dictionary, behind_a_weak_reference, thread_local,
 ]  # fmt: skip
 ASKED = {
+    module_found_by_a_string,  # code that names `sys` may read any global
     items_in_an_order,
     fortran_order,
     in_a_set,
     in_a_deque,
     in_a_context,
+    in_the_default_of_a_context,
+    in_a_weak_dictionary,
     behind_a_weak_reference,
     thread_local,
 }
