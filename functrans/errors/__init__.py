@@ -10,7 +10,7 @@ from functrans.errors.advice import SwallowedErrorWarning as SwallowedErrorWarni
 from functrans.errors.advice import UnseenStateWarning as UnseenStateWarning
 from functrans.errors.base import FunctransError
 from functrans.errors.devices import DeviceError, DeviceMemoryError
-from functrans.errors.structure import DensePatternError, NotConvergedError
+from functrans.errors.structure import DensePatternError, NotConvergedError, StepLimitError
 
 __all__ = [
     "ArgnumsError",
@@ -431,19 +431,6 @@ class SavedProgramError(FunctransError, ValueError):
     Fix::
 
         save(np.sort, "sorted.functrans", x)
-    """
-
-
-class StepLimitError(FunctransError, RuntimeError):
-    """A loop needed more steps than its ``max_steps``.
-
-    Fails::
-
-        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=10)
-
-    Fix::
-
-        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
     """
 
 

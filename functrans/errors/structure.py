@@ -30,3 +30,16 @@ class NotConvergedError(FunctransError, RuntimeError):
         find = lambda x, a: scipy.optimize.root(lambda x: x**2 + a, x)
         implicit(find, equation=lambda x, a: x**2 + a)(np.ones(1), -1.0)
     """
+
+
+class StepLimitError(FunctransError, RuntimeError):
+    """A loop needed more steps than its ``max_steps``.
+
+    Fails::
+
+        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=10)
+
+    Fix::
+
+        lax.while_loop(lambda x: x > 1.0, lambda x: x / 2, 1e9, max_steps=40)
+    """
