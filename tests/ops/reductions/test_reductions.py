@@ -256,3 +256,34 @@ def test_products_of_complex_numbers_are_compiled(shape):
         compiled = jit(lambda z, axis=axis: np.prod(z, axis=axis))
         np.testing.assert_allclose(compiled(z), np.prod(z, axis=axis), rtol=1e-12)
         assert "call NumPy" not in compiled.lower(z).schedule()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1"])
+def test_long_rows_are_searched_in_blocks(dtype):
+    rng = np.random.default_rng(0)
+    extent = 5 * (1 << 14) // np.dtype(dtype).itemsize + 7
+    x = rng.integers(0, 100, size=(2, extent)).astype(dtype)
+    rows = {"ties": x, "ends": np.sort(x), "equal": np.ones_like(x)}
+    if dtype != "u1":
+        rows["nan"] = np.where(x == 50, np.nan, x)
+        rows["infinite"] = np.full_like(x, -np.inf)
+    for name in ("argmax", "argmin"):
+        compiled = jit(lambda x, name=name: ALONG[name](x, axis=1))
+        assert "extremes" in compiled.lower(x).schedule()
+        for case, row in rows.items():
+            found, expected = compiled(row), ALONG[name](row, axis=1)
+            np.testing.assert_array_equal(found, expected, err_msg=f"{name} {case}")
+
+
+def test_rows_that_are_too_few_for_threads_are_searched_along_memory():
+    x = np.random.default_rng(0).integers(0, 100, size=(30, 5000)).astype("f4")
+    compiled = jit(lambda x: np.argmax(x, axis=1))
+    assert "in parallel by" not in compiled.lower(x).schedule()
+    np.testing.assert_array_equal(compiled(x), np.argmax(x, axis=1))
+
+
+def test_extremes_and_sums_of_one_array_share_a_loop():
+    x = np.random.default_rng(0).normal(size=3000)
+    compiled = jit(lambda x: (np.max(x), np.sum(x), np.sum(x > 0)))
+    assert compiled.lower(x).schedule().count("on in0") == 1
+    np.testing.assert_allclose(compiled(x), (np.max(x), np.sum(x), np.sum(x > 0)), rtol=1e-12)
