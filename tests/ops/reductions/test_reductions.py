@@ -287,3 +287,18 @@ def test_extremes_and_sums_of_one_array_share_a_loop():
     compiled = jit(lambda x: (np.max(x), np.sum(x), np.sum(x > 0)))
     assert compiled.lower(x).schedule().count("on in0") == 1
     np.testing.assert_allclose(compiled(x), (np.max(x), np.sum(x), np.sum(x > 0)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1", "?"])
+def test_long_rows_in_order_are_copied(dtype):
+    rng = np.random.default_rng(0)
+    ordered = np.sort(rng.integers(0, 100, size=(2, 2001)).astype(dtype), axis=1)
+    swapped = ordered.copy()
+    swapped[:, [-1, -900]] = swapped[:, [-900, -1]]
+    rows = [ordered, swapped, ordered[:, ::-1].copy(), np.ones_like(ordered)]
+    if dtype == "f8":
+        rows += [np.where(np.arange(2001) == at, np.nan, ordered) for at in (0, 1000, 1999, 2000)]
+    sorts, argsorts = jit(np.sort), jit(np.argsort)
+    for row in rows:
+        np.testing.assert_array_equal(sorts(row), np.sort(row))
+        np.testing.assert_array_equal(argsorts(row), np.argsort(row, kind="stable"))

@@ -17,9 +17,10 @@ from functools import partial
 from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
-from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.scalar import Scalar, convert, maximum, minimum
-from functrans.loop.statements import Assign, Buffer, For, Let, Statement, Store, load, local
+from functrans.loop.nodes import INDEX, ZERO, as_index, fold, index
+from functrans.loop.reductions import lower_folds
+from functrans.loop.scalar import BOOL, Scalar, convert, maximum, minimum, where
+from functrans.loop.statements import Assign, Buffer, For, If, Let, Statement, Store, load, local
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission, Position
 from functrans.ops.compiled.statements import nest, vectorised
@@ -32,6 +33,10 @@ Body = tuple[Statement, ...]
 
 Rows = tuple[Buffer, ...]
 """Memory for keys: a buffer for each word of a key."""
+
+
+BEGINNING = 64
+"""The pairs of neighbours that are compared before all others are. Not measured."""
 
 
 class Sorts(NamedTuple):
@@ -148,11 +153,33 @@ class _Sort(NamedTuple):
         memory = Memory(one, apart), Memory(other, apart)
         body, found = Radix(keys, counts).sort(read, memory, at.target)
         place = index("place", keys.extent)
-        value = keys.result(found.read(place), self.target.dtype)
-        store = Store(self.target, self.position(line, place), value)
-        is_last = self.axis == len(self.target.extents) - 1
-        body += vectorised(place, store, at.target) if is_last else nest((place,), (store,))
+        (store,) = self.to_result(line)(place, found.read(place))
+        if self.axis < len(self.target.extents) - 1:
+            body += nest((place,), (store,))
+        else:
+            body = self.unless_in_order(line, (*body, *vectorised(place, store, at.target)))
         self.call(_shared(line, body), (counts, *one, *other) if is_short else (counts,))
+
+    def unless_in_order(self, line: Position, body: Body) -> Body:
+        """Copy a row of ordered or equal elements, which one fast pass over it finds; else sort."""
+        place = index("place", self.keys.extent)
+
+        def element(place: Scalar) -> Scalar:
+            return load(self.source, self.position(line, place))
+
+        def falls(place: Scalar) -> Scalar:  # or NaN follows
+            return ~(element(place) <= element(place + 1))
+
+        lanes = self.at.target.lanes(self.source.dtype.itemsize)
+        # most other rows are known by their beginning
+        pairs = self.keys.extent - 1
+        early = fold("or", [min(pairs, BEGINNING)], falls)
+        pair = index("pair", pairs)
+        late = Scalar("fold", (falls(pair), where(early, ZERO, pairs)), BOOL, ("or", (pair,)))
+        check, (disordered,) = lower_folds([early | late], lanes, self.at.simplify, self.at.target)
+        value = convert(place, self.target.dtype) if self.keys.numbered else element(place)
+        copy = Store(self.target, self.position(line, place), value)
+        return (*check, If(disordered, body, vectorised(place, copy, self.at.target)))
 
     def call(self, body: Body, stack: Rows) -> None:
         self.at.call(body, work=16 * self.target.count, stack=stack)
