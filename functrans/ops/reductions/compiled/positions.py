@@ -13,11 +13,11 @@ from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
 from functrans.ops.reductions.reduce import first_of
 
-BLOCK_BYTES = 1 << 14
-"""The size of a block: half of a first-level cache. Not measured."""
+SMALLEST, LARGEST = 1 << 11, 1 << 14
+"""The sizes of blocks in bytes: up to half of a first-level cache. Measured: both."""
 
 FEWEST = 4
-"""The fewest blocks of a row, for which two passes over the row take longer. Not measured."""
+"""The fewest blocks of a row, for which two passes over the row take longer. Measured."""
 
 
 def are_long(eqn: Eqn, target: Target) -> bool:
@@ -25,14 +25,19 @@ def are_long(eqn: Eqn, target: Target) -> bool:
     (x,) = eqn.inputs
     is_last = eqn.params["axis"] == x.aval.ndim - 1
     extent: int = x.aval.shape[eqn.params["axis"]]
-    return is_last and extent * x.aval.dtype.itemsize >= FEWEST * BLOCK_BYTES
+    return is_last and extent * x.aval.dtype.itemsize >= FEWEST * SMALLEST
+
+
+def _block(row: int) -> int:
+    """The size of a block for the size of a row: a power of two, about a sixteenth of it."""
+    return min(max(1 << (row >> 4).bit_length(), SMALLEST), LARGEST)
 
 
 def emit(operation: str, at: Emission) -> None:
     """The extremes of blocks by an operation; the first block of the largest; its position."""
     x, out = at.eqn.inputs[0].aval, at.eqn.outputs[0].aval
     extent: int = x.shape[-1]
-    length = BLOCK_BYTES // x.dtype.itemsize
+    length = _block(extent * x.dtype.itemsize) // x.dtype.itemsize
     count = -(-extent // length)
     extremes = at.scratch("extremes", x.dtype, (*out.shape, count))
     blocks = at.scratch("blocks", out.dtype, out.shape)
