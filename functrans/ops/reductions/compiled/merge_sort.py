@@ -84,7 +84,7 @@ def sorts(eqn: Eqn, target: Target) -> bool:
     longest = min(limits.unnumbered, 2 * keys.lanes(target) ** 2)
     if target.vector_bytes >= limits.wide:
         longest = limits.unnumbered // 2 * keys.nbytes
-    return extent <= longest and _are_in_lanes(keys, lines, target)
+    return extent <= longest and _axis_of_lanes(keys, lines, target) is not None
 
 
 def _emit(at: Emission, numbered: bool) -> None:
@@ -111,8 +111,9 @@ class _Sort(NamedTuple):
             body = self.network(line, ZERO, extent, self.to_result(line))
             self.call(_across(line, body, self.keys.lanes(self.at.target)), ())
             return
-        if _are_in_lanes(self.keys, [loop.attribute[2] for loop in line], self.at.target):
-            self.in_lanes(line)
+        across = _axis_of_lanes(self.keys, [i.attribute[2] for i in line], self.at.target)
+        if across is not None:
+            self.in_lanes(line, across)
             return
         if extent > self.at.target[Sorts].merged * digits_of(self.keys):
             self.by_digits(line)
@@ -128,12 +129,13 @@ class _Sort(NamedTuple):
             here, there, width = there, here, 2 * width
         self.call(_shared(line, body), (*here, *there))
 
-    def in_lanes(self, line: Position) -> None:
+    def in_lanes(self, line: Position, across: int) -> None:
         """Sort lines of medium length, as many at once as a vector has lanes."""
-        *outer, inner = line
+        outer, inner = (*line[:across], *line[across + 1 :]), line[across]
         lines, lanes = inner.attribute[2], self.keys.lanes(self.at.target)
         block, lane = index("block", -(-lines // lanes)), index("lane", lanes)
-        own, whole = (*outer, self.at.simplify(block * lanes + lane)), lines % lanes == 0
+        number, whole = self.at.simplify(block * lanes + lane), lines % lanes == 0
+        own = (*line[:across], number, *line[across + 1 :])
         stop = as_index(lanes) if whole else minimum(lines - block * lanes, lanes)
         rows = self.rows("lines", self.keys.extent, lanes)
 
@@ -219,11 +221,18 @@ class _Sort(NamedTuple):
         return _across((run,), body, self.keys.lanes(self.at.target)) + last
 
 
-def _are_in_lanes(keys: Keys, lines: Sequence[int], target: Target) -> bool:
-    """Whether a network sorts lines: there are enough to fill a vector at least by half."""
-    enough, limits = bool(lines) and 2 * lines[-1] >= keys.lanes(target), target[Sorts]
+def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | None:
+    """The axis of lines that a network sorts side by side; None if it does not.
+
+    It is the last one if that fills a vector, else the longest, which is to fill one by half.
+    """
+    lanes, limits = keys.lanes(target), target[Sorts]
     is_wide = target.vector_bytes >= limits.wide and digits_of(keys) >= 4
-    return enough and keys.extent <= limits.in_lanes * (2 if is_wide else 1)
+    if not lines or keys.extent > limits.in_lanes * (2 if is_wide else 1):
+        return None
+    last = len(lines) - 1
+    best = last if lines[last] >= lanes else max(range(last, -1, -1), key=lines.__getitem__)
+    return best if 2 * lines[best] >= lanes else None
 
 
 def _across(loops: Position, body: Body, lanes: int) -> Body:
