@@ -232,6 +232,15 @@ def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
     assert "call NumPy" in compiled.lower(np.ones((30, 300), "f4")).schedule()
 
 
+@pytest.mark.parametrize("shape", [(50, 40, 3), (20, 2, 300), (2, 30, 9, 4)])
+def test_lines_are_sorted_along_any_of_several_axes(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    for axis in range(len(shape)):
+        found = jit(lambda x, axis=axis: (np.sort(x, axis=axis), np.argsort(x, axis=axis)))(x)
+        np.testing.assert_array_equal(found[0], np.sort(x, axis=axis))
+        np.testing.assert_array_equal(found[1], np.argsort(x, axis=axis, kind="stable"))
+
+
 @pytest.mark.parametrize("extent", [20, 2000, 9000])
 def test_a_loop_sorts_without_leaving_it(extent):
     def step(state, x):
