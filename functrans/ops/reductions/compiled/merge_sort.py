@@ -161,7 +161,8 @@ class _Sort(NamedTuple):
         memory = Memory(one, apart), Memory(other, apart)
         body, found = Radix(keys, counts).sort(read, memory, at.target)
         place = index("place", keys.extent)
-        (store,) = self.to_result(line)(place, found.read(place))
+        value = keys.result(found.read(place), self.target.dtype)
+        store = Store(self.target, self.position(line, place), value)
         if self.axis < len(self.target.extents) - 1:
             body += nest((place,), (store,))
         else:

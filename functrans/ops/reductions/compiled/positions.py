@@ -5,6 +5,8 @@ Only the block with the extreme is read twice, and not the whole row from a slow
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from functrans.ir.graph import Eqn
 from functrans.loop.nodes import ZERO, fold
 from functrans.loop.scalar import Scalar, maximum, minimum
@@ -13,11 +15,20 @@ from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Element, Emission
 from functrans.ops.reductions.reduce import first_of
 
-SMALLEST, LARGEST = 1 << 11, 1 << 14
-"""The sizes of blocks in bytes: up to half of a first-level cache. Measured: both."""
 
-FEWEST = 4
-"""The fewest blocks of a row, for which two passes over the row take longer. Measured."""
+class Blocks(NamedTuple):
+    """The blocks of long rows. All are measured."""
+
+    smallest: int = 1 << 11
+    """The fewest bytes of a block."""
+    largest: int = 1 << 14
+    """The most bytes of a block, half of a first-level cache."""
+    fewest: int = 4
+    """The fewest blocks of a row, for which two passes over the whole row take longer."""
+
+    def size(self, row: int) -> int:
+        """The bytes of a block for those of a row: a power of two, about a sixteenth of them."""
+        return min(max(1 << (row >> 4).bit_length(), self.smallest), self.largest)
 
 
 def are_long(eqn: Eqn, target: Target) -> bool:
@@ -25,19 +36,15 @@ def are_long(eqn: Eqn, target: Target) -> bool:
     (x,) = eqn.inputs
     is_last = eqn.params["axis"] == x.aval.ndim - 1
     extent: int = x.aval.shape[eqn.params["axis"]]
-    return is_last and extent * x.aval.dtype.itemsize >= FEWEST * SMALLEST
-
-
-def _block(row: int) -> int:
-    """The size of a block for the size of a row: a power of two, about a sixteenth of it."""
-    return min(max(1 << (row >> 4).bit_length(), SMALLEST), LARGEST)
+    limits = target[Blocks]
+    return is_last and extent * x.aval.dtype.itemsize >= limits.fewest * limits.smallest
 
 
 def emit(operation: str, at: Emission) -> None:
     """The extremes of blocks by an operation; the first block of the largest; its position."""
     x, out = at.eqn.inputs[0].aval, at.eqn.outputs[0].aval
     extent: int = x.shape[-1]
-    length = _block(extent * x.dtype.itemsize) // x.dtype.itemsize
+    length = at.target[Blocks].size(extent * x.dtype.itemsize) // x.dtype.itemsize
     count = -(-extent // length)
     extremes = at.scratch("extremes", x.dtype, (*out.shape, count))
     blocks = at.scratch("blocks", out.dtype, out.shape)
