@@ -49,26 +49,27 @@ def emit(operation: str, at: Emission) -> None:
     extremes = at.scratch("extremes", x.dtype, (*out.shape, count))
     blocks = at.scratch("blocks", out.dtype, out.shape)
 
-    def extreme(line: tuple[Scalar, ...], block: Scalar) -> Scalar:
-        start = first_in(block)
-        return fold(operation, [length], lambda k: at.element(0, (*line, start + k)))
-
     def first_in(block: Scalar) -> Scalar:
         # the last block begins earlier instead of ending earlier
         return minimum(block * length, extent - length)
 
-    *line, block = loops = at.loops((*out.shape, count))
-    at.compute(extremes, loops, range(len(loops)), [Element(loops, extreme((*line,), block))])
+    loops = at.loops((*out.shape, count))
+    start = first_in(loops[-1])
+    extreme = fold(operation, [length], lambda k: at.element(0, (*loops[:-1], start + k)))
+    at.compute(extremes, loops, range(len(loops)), [Element(loops, extreme)])
 
     line = at.loops(out.shape)
-    of_blocks = lambda b: load(extremes, (*line, b))  # noqa: E731
-    found = first_of(fold(operation, [count], of_blocks), of_blocks, count)
-    at.compute(blocks, line, range(len(line)), [Element(line, found)])
 
-    line = at.loops(out.shape)
-    block = minimum(maximum(load(blocks, line), ZERO), count - 1)
-    start = first_in(block)
+    def extreme_of(block: Scalar) -> Scalar:
+        return load(extremes, (*line, block))
+
+    first = first_of(fold(operation, [count], extreme_of), extreme_of, count)
+    at.compute(blocks, line, range(len(line)), [Element(line, first)])
+
+    own = at.loops(out.shape)
+    block = minimum(maximum(load(blocks, own), ZERO), count - 1)
+    begin = first_in(block)
     within = first_of(
-        load(extremes, (*line, block)), lambda k: at.element(0, (*line, start + k)), length
+        load(extremes, (*own, block)), lambda k: at.element(0, (*own, begin + k)), length
     )
-    at.compute(at.result(), line, range(len(line)), [Element(line, start + within)])
+    at.compute(at.result(), own, range(len(own)), [Element(own, begin + within)])
