@@ -27,6 +27,9 @@ __all__ = [
     "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
+MOST_RUNS = 8
+"""The most runs of neighbours that `delete` and `insert` read as slices."""
+
 # -- joining ---------------------------------------------------------------------------------------
 
 
@@ -284,7 +287,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         refuse("np.delete at a traced position", "the position must be known")
     if not isinstance(where, slice) and where.size == 0:
         where = where.astype(INDEX)
-    return take_along_one(x, np.delete(np.arange(x.shape[axis]), where), axis)
+    return _in_runs([x], np.delete(np.arange(x.shape[axis]), where), axis)
 
 
 @answers(np.insert)
@@ -314,4 +317,19 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     values = structural.broadcast_to(values, shape=wanted)
     # indices of inserted values are counted from the end of the array
     positions = np.insert(np.arange(extent), where, extent + np.arange(count))
-    return take_along_one(ops.concatenate([x, values], axis=axis), positions, axis)
+    return _in_runs([x, values], positions, axis)
+
+
+def _in_runs(arrays: Sequence[Any], positions: Any, axis: int) -> Any:
+    """Gather slices of joined arrays; of a few runs of neighbours, as slices that are joined."""
+    starts = np.cumsum([0, *(x.shape[axis] for x in arrays)])
+    part = np.searchsorted(starts, positions, side="right") - 1
+    breaks = np.flatnonzero((np.diff(positions) != 1) | np.diff(part)) + 1
+    if not 0 < positions.size or len(breaks) >= MOST_RUNS:
+        x = ops.concatenate(arrays, axis=axis) if len(arrays) > 1 else arrays[0]
+        return take_along_one(x, positions, axis)
+    runs = [
+        read_along(arrays[part[i]], axis, int(positions[i] - starts[part[i]]), int(j - i))
+        for i, j in pairwise([0, *breaks, positions.size])
+    ]
+    return ops.concatenate(runs, axis=axis) if len(runs) > 1 else runs[0]

@@ -161,7 +161,7 @@ class Memory:
             return self._load_backwards(node, vector)
         if node in vector.together and self.mask is None:
             return self._load_transposed(node, vector.together[node], vector)
-        if stride is not None and 1 < stride <= LARGEST_SHUFFLED_STRIDE and self.mask is None:
+        if stride is not None and 1 < stride <= LARGEST_SHUFFLED_STRIDE:
             shuffled = self._load_shuffled(node, vector, stride)
             if shuffled is not None:
                 return shuffled
@@ -172,23 +172,26 @@ class Memory:
     def _load_vector(self, node: Scalar, vector: Vector) -> Value:
         source: Buffer = node.attribute
         pointer = self.pointer(source, self.offset(source, node.args, base=True))
-        kind = memory_type(source.dtype, vector.lanes)
-        align = source.dtype.itemsize
-        if self.mask is None:
-            loaded = self.writer.define(f"load {kind}, ptr {pointer}, align {align}")
-        else:
-            name = f"llvm.masked.load.{suffix(in_memory(source.dtype), vector.lanes)}.p0"
-            loaded = self.writer.call(
-                name,
-                kind,
-                [
-                    ("ptr", pointer),
-                    ("i32", str(align)),
-                    (register_type(BOOL, vector.lanes), self.mask),
-                    (kind, "zeroinitializer"),
-                ],
-            )
+        loaded = self._load_wide(source, pointer, 1, vector.lanes)
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _load_wide(self, source: Buffer, pointer: str, count: int, lanes: int) -> str:
+        """Load ``count`` adjacent elements for each lane; none for those that are masked out."""
+        total, align = count * lanes, source.dtype.itemsize
+        kind, masks = memory_type(source.dtype, total), register_type(BOOL, lanes)
+        if self.mask is None:
+            return self.writer.define(f"load {kind}, ptr {pointer}, align {align}")
+        mask = self.mask
+        if count > 1:
+            mask = chosen(self.writer, (mask, mask), masks, [n // count for n in range(total)])
+        arguments = [
+            ("ptr", pointer),
+            ("i32", str(align)),
+            (register_type(BOOL, total), mask),
+            (kind, "zeroinitializer"),
+        ]
+        name = f"llvm.masked.load.{suffix(in_memory(source.dtype), total)}.p0"
+        return self.writer.call(name, kind, arguments)
 
     def _load_backwards(self, node: Scalar, vector: Vector) -> Value:
         """Load the vector that ends at the first lane's element, and reverse it."""
@@ -250,7 +253,7 @@ class Memory:
         if place != stride or axis == 0 or vector.factors.of(node.args[axis - 1]) != 1:
             return None
         rows = node.args[:axis]
-        key = (source, rows, self.epoch if source in self.changing else None)
+        key = (source, rows, self.mask, self.epoch if source in self.changing else None)
         total = stride * vector.lanes
         kind = memory_type(source.dtype, total)
         wide = next((f.wide_loads[key] for f in reversed(self.frames) if key in f.wide_loads), None)
@@ -258,7 +261,7 @@ class Memory:
             zero = Scalar("const", (), INDEX, 0)
             start = rows + (zero,) * (len(node.args) - axis)
             pointer = self.pointer(source, self.offset(source, start, base=True))
-            wide = self.writer.define(f"load {kind}, ptr {pointer}, align {source.dtype.itemsize}")
+            wide = self._load_wide(source, pointer, stride, vector.lanes)
             self.frames[-1].wide_loads[key] = wide
         lanes = ", ".join(f"i32 {column + stride * lane}" for lane in range(vector.lanes))
         picked = self.writer.define(

@@ -197,6 +197,7 @@ class _Parametriser:
 
 
 def _extents(body: Sequence[Statement]) -> list[int]:
-    """The known numbers of iterations of loops."""
-    stops = (each.stop for each in walk(body) if isinstance(each, For))
-    return list(dict.fromkeys(int(stop.attribute) for stop in stops if stop.op == "const"))
+    """The known numbers of iterations of loops, also of those that are cut into blocks."""
+    stops = [each.stop for each in walk(body) if isinstance(each, For)]
+    known = (end for stop in stops for end in (stop.args if stop.op == "min" else (stop,)))
+    return list(dict.fromkeys(int(end.attribute) for end in known if end.op == "const"))

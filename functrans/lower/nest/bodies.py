@@ -233,18 +233,10 @@ class NestBuilder:
     def _pieces_of_nest(self, nest: Loop) -> Iterator[tuple[Statement, ...]]:
         """The outermost loop in independent pieces of its range."""
         if nest.index is None:
-            yield tuple(self._block(nest))
+            yield tuple(self._children(nest, 1, False))
             return
         for start, stop in self._pieces(nest, outermost=True):
             yield tuple(self._piece(nest, start, stop, outermost=True))
-
-    def _block(self, loop: Loop) -> Iterator[Statement]:
-        for child in loop.children:
-            if isinstance(child, Emitted):
-                yield from child.statements
-            else:
-                assert isinstance(child, Elements)
-                yield from self._roots([child])
 
     def _loop(self, loop: Loop, outermost: bool) -> Iterator[Statement]:
         for start, stop in self._pieces(loop, outermost):
@@ -368,6 +360,8 @@ class NestBuilder:
             together = []
             if isinstance(child, Loop):
                 yield from self._loop(child, outermost)
+            elif isinstance(child, Emitted):
+                yield from child.statements
         yield from self._roots(together, lanes)
 
     def _may_join(self, before: Sequence[Elements], root: Elements, lanes: int) -> bool:
@@ -380,7 +374,8 @@ class NestBuilder:
         if lanes > 1 or len(before) == MOST_TOGETHER or not (root.folds and before[0].folds):
             return False
         made = {each.target for each in before}
-        return before[0].target.dtype == root.target.dtype and made.isdisjoint(
+        first, own = (self._vector_length([x for _, x in r.elements], r) for r in (before[0], root))
+        return first == own and made.isdisjoint(
             node.attribute for node in root.nodes if node.op == "load"
         )
 

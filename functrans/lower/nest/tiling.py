@@ -18,6 +18,7 @@ from math import gcd
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
+from functrans.loop.linear_places import divides, linear_place
 from functrans.loop.nodes import INDEX, ZERO, as_index, block_range, index
 from functrans.loop.scalar import Scalar, const
 from functrans.loop.simplify import Simplifier
@@ -87,7 +88,7 @@ def _distant_loads(vector: For, target: Target) -> tuple[list[Scalar], bool]:
     """The strided loads of the vector loop, and whether they exceed a cache."""
     inner, count = Coefficients(vector.index), _extent(vector)
     loads = (x for x in scalars(vector.body) if x.op == "load")
-    steps = {x: inner.of_element(x.attribute, x.args) or 0 for x in loads}
+    steps = {x: _stride(inner, x) or 0 for x in loads}
     distant = [x for x, step in steps.items() if abs(step) > 1]
     return distant, not all(_is_cached(x, steps[x], count, target) for x in distant)
 
@@ -97,9 +98,17 @@ def _contiguous_loop(outer: Sequence[For], distant: Sequence[Scalar]) -> For | N
     votes: Counter[For] = Counter()
     for each in outer:
         own = Coefficients(each.index)
-        votes[each] = sum(own.of_element(x.attribute, x.args) in (1, -1) for x in distant)
+        votes[each] = sum(_stride(own, x) in (1, -1) for x in distant)
     best, most = votes.most_common(1)[0]
     return best if most else None
+
+
+def _stride(own: Coefficients, element: Scalar) -> int | None:
+    """The stride of a load in memory, also through a reshape; None if it is not constant."""
+    one, position = element.attribute, element.args
+    if divides(position) and all(extent.op == "const" for extent in one.shape):
+        return own.of(linear_place(one, position, Simplifier()))
+    return own.of_element(one, position)
 
 
 def _is_cached(element: Scalar, step: int, count: int, target: Target) -> bool:

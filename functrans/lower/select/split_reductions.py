@@ -61,8 +61,15 @@ def _is_busy(root: Root, target: Target) -> bool:
     return iterations(root) >= fewest
 
 
+def _blocks(root: Root, target: Target) -> int:
+    """The number of blocks; 1 if a long reduction depends on another, and would not be split."""
+    blocks = target[Reductions].blocks
+    rest = [fold for fold in root.folds if not _is_splittable(fold, root.folds, blocks)]
+    return 1 if any(trip_count(fold) >= blocks for fold in rest) else blocks
+
+
 ON_CORES = Splitting(
-    blocks=lambda _, target: target[Reductions].blocks,
+    blocks=_blocks,
     is_busy=lambda root, _, target: _is_busy(root, target),
     blocks_first=False,
 )

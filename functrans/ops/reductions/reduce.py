@@ -27,7 +27,7 @@ from functrans.ops.arrays.structural import (
     reduce_sum,
     reshape,
 )
-from functrans.ops.compiled.emission import Emit, elements
+from functrans.ops.compiled.emission import Emit, always, elements
 from functrans.ops.compiled.places import Index, whole
 from functrans.ops.define import primitive
 from functrans.ops.elementwise.choice import masked
@@ -187,7 +187,9 @@ def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
     return scalar.convert(fold("min", [extent], candidate), INDEX)
 
 
-_emit_position = lazy("functrans.ops.reductions.compiled.grid.positions:emit")
+_emit_position = lazy("functrans.ops.reductions.compiled.positions:emit")
+_are_long = lazy("functrans.ops.reductions.compiled.positions:are_long")
+_emit_on_grid = lazy("functrans.ops.reductions.compiled.grid.positions:emit")
 _are_few = lazy("functrans.ops.reductions.compiled.grid.positions:are_few")
 
 
@@ -203,7 +205,8 @@ def _position(name: str, numpy: Any, operation: str) -> Primitive:
         jvp=ZERO_DERIVATIVE,
         batch=batch,
         pull=_pull_position(operation),
-        emit_on_grid=Emit(partial(_emit_position, operation), _are_few, elements),
+        emit=Emit(partial(_emit_position, operation), _are_long, elements, by_elements=always),
+        emit_on_grid=Emit(partial(_emit_on_grid, operation), _are_few, elements),
         samples=cases(
             ((3,), {"axis": 0}), ((2, 3), {"axis": 1}), ((2, 3, 4), {"axis": 1}),
             ((integers(-2, 2), (5, 2)), {"axis": 0}),

@@ -72,6 +72,13 @@ def test_no_index_moves_along_what_has_no_elements():
     assert "gather" not in found
 
 
+def test_the_rest_of_pairs_is_a_masked_vector():
+    pairs = buffer("pairs", F8, (N, const(2, INDEX)))
+    value = load(pairs, (K, ZERO)) * load(pairs, (K, const(1, INDEX)))
+    found = vector_loop(value, repeatable=False, buffers=(X, Y, pairs))
+    assert "llvm.masked.load.v16f64" in found and "gather" not in found
+
+
 def test_places_from_data_are_gathered():
     found = vector_loop(load(X, (bounded(load(P, (K,)), N),)), buffers=(X, Y, P))
     assert "call <8 x double> @llvm.masked.gather.v8f64" in found

@@ -76,3 +76,21 @@ def test_rows_of_a_transpose_are_read_as_vectors():
     few = lanes + lanes // 2
     for function in (lambda x: np.tanh(x).T, lambda x: x[:, :few].T * 2):
         assert f"load <{lanes} x double>" in jit(function).lower(x).llvm()
+
+
+@pytest.mark.parametrize("turned", [np.rot90, lambda x: x.T[::-1], lambda x: np.rot90(x, -1)])
+def test_rows_of_a_matrix_that_is_turned_are_read_as_vectors(turned):
+    """Blocks of a long loop end at its extent, near which offsets are known as neighbours."""
+    x, lanes = RNG.standard_normal((400, 300)), host.target().lanes(8)
+    function = lambda x: turned(x) * 2  # noqa: E731
+    compiled = jit(function)
+    np.testing.assert_array_equal(compiled(x), function(x))
+    assert f"load <{lanes} x double>" in compiled.lower(x).llvm()
+
+
+def test_rows_of_a_transpose_through_a_reshape_are_read_as_vectors():
+    x, lanes = RNG.standard_normal((30, 50, 17)), host.target().lanes(8)
+    function = lambda x: x.reshape(30, -1).T * 2  # noqa: E731
+    compiled = jit(function)
+    np.testing.assert_array_equal(compiled(x), function(x))
+    assert f"load <{lanes} x double>" in compiled.lower(x).llvm()

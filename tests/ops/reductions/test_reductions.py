@@ -229,7 +229,16 @@ def test_many_lines_of_medium_length_are_sorted_without_a_step_back_to_python():
     compiled = jit(lambda x: np.sort(x, axis=1))
     assert "call NumPy" not in compiled.lower(x).schedule()
     np.testing.assert_array_equal(compiled(x), np.sort(x, axis=1))
-    assert "call NumPy" in compiled.lower(np.ones((30, 300))).schedule()
+    assert "call NumPy" in compiled.lower(np.ones((30, 300), "f4")).schedule()
+
+
+@pytest.mark.parametrize("shape", [(50, 40, 3), (20, 2, 300), (2, 30, 9, 4)])
+def test_lines_are_sorted_along_any_of_several_axes(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    for axis in range(len(shape)):
+        found = jit(lambda x, axis=axis: (np.sort(x, axis=axis), np.argsort(x, axis=axis)))(x)
+        np.testing.assert_array_equal(found[0], np.sort(x, axis=axis))
+        np.testing.assert_array_equal(found[1], np.argsort(x, axis=axis, kind="stable"))
 
 
 @pytest.mark.parametrize("extent", [20, 2000, 9000])
@@ -256,3 +265,49 @@ def test_products_of_complex_numbers_are_compiled(shape):
         compiled = jit(lambda z, axis=axis: np.prod(z, axis=axis))
         np.testing.assert_allclose(compiled(z), np.prod(z, axis=axis), rtol=1e-12)
         assert "call NumPy" not in compiled.lower(z).schedule()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1"])
+def test_long_rows_are_searched_in_blocks(dtype):
+    rng = np.random.default_rng(0)
+    extent = 5 * (1 << 14) // np.dtype(dtype).itemsize + 7
+    x = rng.integers(0, 100, size=(2, extent)).astype(dtype)
+    rows = {"ties": x, "ends": np.sort(x), "equal": np.ones_like(x)}
+    if dtype != "u1":
+        rows["nan"] = np.where(x == 50, np.nan, x)
+        rows["infinite"] = np.full_like(x, -np.inf)
+    for name in ("argmax", "argmin"):
+        compiled = jit(lambda x, name=name: ALONG[name](x, axis=1))
+        assert "extremes" in compiled.lower(x).schedule()
+        for case, row in rows.items():
+            found, expected = compiled(row), ALONG[name](row, axis=1)
+            np.testing.assert_array_equal(found, expected, err_msg=f"{name} {case}")
+
+
+def test_rows_that_are_too_few_for_threads_are_searched_along_memory():
+    x = np.random.default_rng(0).integers(0, 100, size=(30, 5000)).astype("f4")
+    compiled = jit(lambda x: np.argmax(x, axis=1))
+    assert "in parallel by" not in compiled.lower(x).schedule()
+    np.testing.assert_array_equal(compiled(x), np.argmax(x, axis=1))
+
+
+def test_extremes_and_sums_of_one_array_share_a_loop():
+    x = np.random.default_rng(0).normal(size=3000)
+    compiled = jit(lambda x: (np.max(x), np.sum(x), np.sum(x > 0)))
+    assert compiled.lower(x).schedule().count("on in0") == 1
+    np.testing.assert_allclose(compiled(x), (np.max(x), np.sum(x), np.sum(x > 0)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1", "?"])
+def test_long_rows_in_order_are_copied(dtype):
+    rng = np.random.default_rng(0)
+    ordered = np.sort(rng.integers(0, 100, size=(2, 2001)).astype(dtype), axis=1)
+    swapped = ordered.copy()
+    swapped[:, [-1, -900]] = swapped[:, [-900, -1]]
+    rows = [ordered, swapped, ordered[:, ::-1].copy(), np.ones_like(ordered)]
+    if dtype == "f8":
+        rows += [np.where(np.arange(2001) == at, np.nan, ordered) for at in (0, 1000, 1999, 2000)]
+    sorts, argsorts = jit(np.sort), jit(np.argsort)
+    for row in rows:
+        np.testing.assert_array_equal(sorts(row), np.sort(row))
+        np.testing.assert_array_equal(argsorts(row), np.argsort(row, kind="stable"))
