@@ -38,10 +38,6 @@ class Storing(NamedTuple):
     memory then, which processors fetch ahead."""
     narrow: int = 256
     """The most bytes of a narrow value."""
-    small: int = 16
-    """The most elements of a value that is written out, with a statement for each."""
-    most_small: int = 512
-    """The most such elements that are stored in a step: each takes time to compile."""
 
 
 def store_intermediates(graph: Graph, target: Target) -> Graph:
@@ -93,8 +89,7 @@ def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
     sizes = [*map(_bytes, kept)]
     is_narrow = max(sizes, default=0) <= limits.narrow
     most = limits.largest_narrow if is_narrow else limits.largest
-    small = sum(var.aval.size for var in new if var.aval.size <= limits.small)
-    if not new or sum(sizes) * length > most or small > limits.most_small:
+    if not new or sum(sizes) * length > most:
         return graph
     names = _shared(given, writer) | {row.inner: stacks[row.outer] for row in read}
     _append(writer, prune(Graph((), early, new)).eqns, names)

@@ -61,12 +61,14 @@ class Apart(NamedTuple):
     """Scans over a few lanes, whose vectors take each step together, with the carry in memory.
 
     With the loop over lanes outside, each vector waits for its own previous step, and one after the
-    other takes all steps; the last two overlap. Measured: both (functions of 8 to 64 elements).
+    other takes all steps; the last two overlap. Measured: all (functions of 8 to 33 elements).
     """
 
-    longest: int = 32
+    longest: int = 31
     """The most lanes."""
-    least_work: int = 12
+    most_parts: int = 3
+    """The most loops: one of full vectors, and one vector for each power of two in the rest."""
+    least_work: int = 14
     """The operations for a lane from which on that is profitable."""
 
 
@@ -240,7 +242,9 @@ class _Loop:
             return False
         limits, extent = self.at.target[Apart], loop.index.attribute[2]
         is_long_enough: bool = self.body.work >= limits.least_work * extent
-        return is_long_enough and bool(1 < loop.lanes < extent <= limits.longest)
+        if not is_long_enough or not 1 < loop.lanes < extent <= limits.longest:
+            return False
+        return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
 
     def _in_parts(self, loop: For) -> tuple[Statement, ...]:
         """A loop as vectors that do not overlap: the last of fewer and fewer lanes."""
