@@ -240,8 +240,9 @@ class _Loop:
         """Whether the vectors of lanes take each step together, and do not overlap."""
         if self.at.target.lanes_are_threads:
             return False
-        limits, extent = self.at.target[Apart], loop.index.attribute[2]
-        is_long_enough: bool = self.body.work >= limits.least_work * extent
+        limits = self.at.target[Apart]
+        extent: int = loop.index.attribute[2]
+        is_long_enough = self.body.work >= limits.least_work * extent
         if not is_long_enough or not 1 < loop.lanes < extent <= limits.longest:
             return False
         return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
