@@ -22,7 +22,7 @@ from functrans.lower.select.materialise import Materialisation
 from functrans.lower.select.recomputation import Recomputation
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.arrays.shape import Joins
-from functrans.ops.control.compiled.loops import Carries
+from functrans.ops.control.compiled.loops import Apart, Carries
 from functrans.ops.convolution.compiled.plan import Convolutions
 from functrans.ops.fft.compiled.ways import Transforms
 from functrans.ops.linalg.compiled.blas import Products
@@ -46,7 +46,7 @@ from functrans.run.code import host
 RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
-        Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
+        Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
         Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving, InvariantPacking, Joins,
         Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Sinking, Sorts,

@@ -62,10 +62,12 @@ LOW = {
     "interleaving": {"fewest_matrices": (1, 2), "most_bytes_of_two": (0, 1 << 15)},
     "invariant_packing": {"least_steps": (1, 8), "least_bytes": (0, 1 << 15)},
     "distribution": {"least_work": (0, 100, 1 << 20), "most_nested": (1, 4)},
+    "apart": {"longest": (0, 31), "most_parts": (8, 3), "least_work": (0, 14)},
     "unrolling": {
         "longest": (3, 16),
         "one_vector": (2, 8),
         "much_work": (4, 48),
+        "work_of_step": (1000, 1, 4),
         "largest_interleaved": (2, 8),
         "largest_body": (50, 16_000),
         "sums": (1, 7),

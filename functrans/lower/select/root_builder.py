@@ -26,10 +26,10 @@ from functrans.lower.select.unrolling import (
     Loops,
     Unrolling,
     axes_to_unroll,
-    branches_on,
     folded_along_rows,
+    work_along_axes,
 )
-from functrans.ops.compiled.elements import Index
+from functrans.ops.compiled.elements import Index, branches_on
 from functrans.ops.compiled.emission import Inner
 from functrans.ops.compiled.regrouping import regrouped
 
@@ -73,6 +73,8 @@ class RootBuilder:
         self.target = target
         self.buffers: dict[Var, Buffer] = dict(zip(graph.inputs, inputs, strict=True))
         self.folded = folded_along_rows(graph, target)
+        is_step = not whole and not target.lanes_are_threads
+        self._work = work_along_axes(graph, target) if is_step else {}
         self._producers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         self._results = set(graph.outputs)
         self._numbers = {eqn: number for number, eqn in enumerate(graph.eqns)}
@@ -185,7 +187,9 @@ class RootBuilder:
         unrolled += tuple(i for i, n in enumerate(shape) if n == 1 and i not in unrolled)
         if len(unrolled) == len(shape) and shape[-1] >= limits.one_vector:
             # all axes are short: vectors are profitable nevertheless if an element takes much work
-            if node_count(nodes) >= limits.much_work and not branches_on(nodes, trial[-1]):
+            is_much = node_count(nodes) >= limits.much_work
+            is_much = is_much or self._work.get(shape[-1], 0) >= limits.work_of_step
+            if is_much and not branches_on(nodes, trial[-1]):
                 return (len(shape) - 1,)
         elif len(shape) - 1 in unrolled and shape[-1] > limits.largest_interleaved:
             if shape not in self.folded and not self._is_made_by_elements(nodes, trial):

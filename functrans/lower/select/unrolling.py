@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
 from functrans.ir.graph import Graph
 from functrans.ir.types import Shape
-from functrans.loop.nodes import INDEX, index
+from functrans.loop.nodes import index
 from functrans.loop.scalar import Scalar
 from functrans.loop.target import Target
 from functrans.ops.compiled.elements import pattern
@@ -27,6 +28,11 @@ class Unrolling(NamedTuple):
     """The number of elements that fill a vector."""
     much_work: int = 48
     """The operations for an element from which on vectors are profitable: about an exponential."""
+    work_of_step: int = 4
+    """The same of all values of a loop's step whose last axis has the same extent: if some are
+    vectors and others single elements, each reads what the other has just stored."""
+    slow: int = 8
+    """The operations as which a division or a root counts there."""
     largest_interleaved: int = 8
     """The length of the last axis up to which vectors are along the one before it."""
     largest_body: int = 16_000
@@ -94,16 +100,23 @@ def axes_to_unroll(
     return tuple(sorted(last)), tuple(sorted(front))
 
 
-def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
-    """Whether an expression contains conditions, divisions or tables that depend on an index."""
-    depends: set[Scalar] = set()
-    for node in nodes:
-        if node is index or not depends.isdisjoint(node.args):
-            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem", "lookup"):
-                return True
-            if node.dtype == INDEX and node.op != "load":
-                depends.add(node)
-    return False
+def work_along_axes(graph: Graph, target: Target) -> dict[int, int]:
+    """The operations of a graph for an element of its values, by the extent of their last axis.
+
+    Without extents of which some elements are computed differently: vectors would have to be put
+    together from single elements.
+    """
+    limits = target[Unrolling]
+    work: Counter[int] = Counter()
+    joined: set[int] = set()
+    for eqn in graph.eqns:
+        shape = eqn.outputs[0].aval.shape
+        if shape and emitted(eqn, target) is None:
+            own = pattern(eqn)
+            work[shape[-1]] += limits.slow if own.slow else own.work
+            if own.branches:
+                joined.add(shape[-1])
+    return {extent: total for extent, total in work.items() if extent not in joined}
 
 
 def folded_along_rows(graph: Graph, target: Target) -> set[Shape]:

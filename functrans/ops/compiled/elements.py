@@ -138,6 +138,8 @@ class Pattern(NamedTuple):
         operand.
     fails : bool
         Whether the call fails for some values, so that it must not be applied to other elements.
+    branches : bool
+        Whether elements along the last axis are computed differently, as those of a join are.
     """
 
     cost: int
@@ -148,6 +150,7 @@ class Pattern(NamedTuple):
     slow: bool = False
     folds_rows: bool = False
     fails: bool = False
+    branches: bool = False
 
 
 def pattern(eqn: Eqn) -> Pattern:
@@ -195,7 +198,21 @@ def _pattern(primitive: Primitive, avals: tuple[Aval, ...], params: Any, results
         avals[0].shape, [position for _, position in reads], bound
     )
     fails = any(node.op == "required" for node in nodes)
-    return Pattern(cost, steps, counts, by_data, operations(values), slow, folds_rows, fails)
+    branches = bool(shape) and branches_on(nodes, position[-1])
+    work = operations(values)
+    return Pattern(cost, steps, counts, by_data, work, slow, folds_rows, fails, branches)
+
+
+def branches_on(nodes: Sequence[Scalar], index: Scalar) -> bool:
+    """Whether an expression contains conditions, divisions or tables that depend on an index."""
+    depends: set[Scalar] = set()
+    for node in nodes:
+        if node is index or not depends.isdisjoint(node.args):
+            if node.op in ("guard", "eq", "ne", "lt", "le", "idiv", "irem", "lookup"):
+                return True
+            if node.dtype == INDEX and node.op != "load":
+                depends.add(node)
+    return False
 
 
 def _folds_rows(shape: Shape, reads: Sequence[Index], bound: Set[Scalar]) -> bool:

@@ -26,18 +26,18 @@ from functrans.optimise.rewrite import bits
 class Storing(NamedTuple):
     """When values are stored rather than recomputed.
 
-    Measured: `operations`, `largest`, `most_small` (chains of elementwise functions, an LSTM with
-    diagonal weights).
+    Measured: all (chains of elementwise functions, an LSTM with diagonal weights).
     """
 
     operations: int = 32
     """As many operations take about as long as to store and read an element."""
-    largest: int = 1 << 21
+    largest: int = 6 << 20
     """The most bytes of all that a loop reads of another: more leaves the caches."""
-    small: int = 16
-    """The most elements of a value that is written out, with a statement for each."""
-    most_small: int = 512
-    """The most such elements that are stored in a step: each takes time to compile."""
+    largest_narrow: int = 16 << 20
+    """The same where no value is wider than `narrow`: rows of successive steps are neighbours in
+    memory then, which processors fetch ahead."""
+    narrow: int = 256
+    """The most bytes of a narrow value."""
 
 
 def store_intermediates(graph: Graph, target: Target) -> Graph:
@@ -86,9 +86,10 @@ def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
 
     kept, _ = choose(early, needed, at_hand, work)
     new = [var for var in kept if var in made]
-    size = sum(map(_bytes, kept))
-    small = sum(var.aval.size for var in new if var.aval.size <= limits.small)
-    if not new or size * length > limits.largest or small > limits.most_small:
+    sizes = [*map(_bytes, kept)]
+    is_narrow = max(sizes, default=0) <= limits.narrow
+    most = limits.largest_narrow if is_narrow else limits.largest
+    if not new or sum(sizes) * length > most:
         return graph
     names = _shared(given, writer) | {row.inner: stacks[row.outer] for row in read}
     _append(writer, prune(Graph((), early, new)).eqns, names)

@@ -5,7 +5,8 @@ import pytest
 from functrans.loop.nodes import INDEX, guard, index
 from functrans.loop.scalar import const, idiv, postorder
 from functrans.loop.statements import buffer, load
-from functrans.lower.select.unrolling import Loops, axes_to_unroll, branches_on, folded_along_rows
+from functrans.lower.select.unrolling import Loops, axes_to_unroll, folded_along_rows
+from functrans.ops.compiled.elements import branches_on
 from tests.ir.written import graph
 from tests.lower.by_hand import done_by
 

@@ -39,6 +39,46 @@ def test_short_vectors_with_much_work_do_too(size):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [8, 10, 14, 16, 24])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_values_of_a_step_with_some_work_are_vectors(size, dtype):
+    """Also its copies, which would be single elements of what has been stored as a vector."""
+    x = RNG.uniform(1, 2, size).astype(dtype)
+
+    def loss(x):
+        def step(c, _):
+            return c / (1 + c * c) + np.sqrt(c) / 2, c
+
+        last, stacked = lax.scan(step, x, None, length=20)
+        return np.sum(last) + np.sum(stacked * x)
+
+    steps = jit(loss).lower(x).schedule().split("for t in")[1]
+    assert "[t, 0]" not in steps and re.search(r"by \d+", steps)
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(jit(loss)(x), loss(x), rtol=rtol)
+    np.testing.assert_allclose(jit(grad(loss))(x), grad(loss)(x), rtol=rtol)
+
+
+def test_joined_values_of_a_step_stay_numbers():
+    """Vectors would have to be put together from their elements."""
+    x = RNG.standard_normal(12)
+    rolled = lambda c: (np.roll(c, 1) - np.roll(c, -2)) * np.roll(c, 3) - c + 8  # noqa: E731
+    function = lambda x: lax.fori_loop(0, 9, lambda _, c: c + rolled(c) / 100, x)  # noqa: E731
+    assert "by " not in jit(function).lower(x).schedule().split("for t in")[1]
+    np.testing.assert_allclose(jit(function)(x), function(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [9, 10, 14, 17, 20, 28])
+def test_vectors_of_few_lanes_take_each_step_together(size):
+    """None overlaps, and none waits until another has taken all steps."""
+    x = RNG.standard_normal(size)
+    function = lambda x: lax.scan(lambda c, _: (np.tanh(c), c), x, None, 20)  # noqa: E731
+    text = jit(function).lower(x).schedule()
+    assert VECTORS.search(text.split("for t in")[1])
+    for one, other in zip(jit(function)(x), function(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_short_vectors_with_little_work_stay_numbers():
     step = lambda c, _: (c * 0.9 + 1, None)  # noqa: E731
     x = RNG.standard_normal(12)

@@ -83,8 +83,15 @@ def test_the_backward_pass_computes_no_exponential_again():
 
 def test_stacks_that_leave_the_caches_are_not_stored():
     graph = optimise(jit(value_and_grad(chain)).lower(XS, W, S).graph())
-    few = CPU.having(Storing(largest=7 * 3 * 8))
+    few = CPU.having(Storing(largest=7 * 3 * 8, narrow=0))
     assert exponentials(store_intermediates(graph, few)) == exponentials(graph)
+
+
+def test_more_narrow_values_are_stored():
+    graph = optimise(jit(value_and_grad(chain)).lower(XS, W, S).graph())
+    for narrow, stored in ((3 * 8 - 1, False), (3 * 8, True)):
+        target = CPU.having(Storing(largest=0, narrow=narrow))
+        assert (exponentials(store_intermediates(graph, target))[1] == 0) is stored
 
 
 def test_loops_with_products_are_left():

@@ -36,6 +36,7 @@ from functrans.loop.statements import (
     local,
 )
 from functrans.loop.statements import While as WhileLoop
+from functrans.loop.substitution import substituted
 from functrans.loop.terms import from_terms
 from functrans.loop.walk import passes_messages, scalars, stored, walk
 from functrans.ops.compiled.emission import Emission, Inner
@@ -54,6 +55,21 @@ class Carries(NamedTuple):
     longest_step: int = 1 << 20
     """The most operations of a step with locals: a longer one may become kernels, which need the
     carry in memory (`functrans.lower.kernel.distribution`)."""
+
+
+class Apart(NamedTuple):
+    """Scans over a few lanes, whose vectors take each step together, with the carry in memory.
+
+    With the loop over lanes outside, each vector waits for its own previous step, and one after the
+    other takes all steps; the last two overlap. Measured: all (functions of 8 to 33 elements).
+    """
+
+    longest: int = 31
+    """The most lanes."""
+    most_parts: int = 3
+    """The most loops: one of full vectors, and one vector for each power of two in the rest."""
+    least_work: int = 14
+    """The operations for a lane from which on that is profitable."""
 
 
 ONE = const(1, INDEX)
@@ -141,7 +157,9 @@ class _Loop:
                 given = maximum(minimum(given, self.loop.length), 0)
             self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
-        if lanes is not None:
+        if lanes is not None and self._are_apart(lanes):
+            self.body = replace(self.body, statements=self._in_parts(lanes))
+        elif lanes is not None:
             self._call(self._interchanged(lanes), [self.body], work)
             return
         self._allocate_carry([self.body])
@@ -217,6 +235,32 @@ class _Loop:
             ):
                 return None
         return loop
+
+    def _are_apart(self, loop: For) -> bool:
+        """Whether the vectors of lanes take each step together, and do not overlap."""
+        if self.at.target.lanes_are_threads:
+            return False
+        limits = self.at.target[Apart]
+        extent: int = loop.index.attribute[2]
+        is_long_enough = self.body.work >= limits.least_work * extent
+        if not is_long_enough or not 1 < loop.lanes < extent <= limits.longest:
+            return False
+        return 0 < (extent % loop.lanes).bit_count() < limits.most_parts
+
+    def _in_parts(self, loop: For) -> tuple[Statement, ...]:
+        """A loop as vectors that do not overlap: the last of fewer and fewer lanes."""
+        extent, lanes, start = loop.index.attribute[2], loop.lanes, 0
+        made: list[Statement] = []
+        while start < extent:
+            lanes = min(lanes, 1 << (extent - start).bit_length() - 1)
+            count = (extent - start) // lanes * lanes
+            own = index(loop.index.attribute[0], count)
+            values = {loop.index: from_terms({own: 1} if count > 1 else {}, start)}
+            body = substituted(loop.body, values, self.simplify)
+            one = For(own, ZERO, const(count, INDEX), body, lanes, repeatable=True, whole=True)
+            made += [one] if count > 1 else body
+            start += count
+        return tuple(made)
 
     def _interchanged(self, loop: For) -> tuple[Statement, ...]:
         """The loop over lanes, with the loop over steps inside."""
