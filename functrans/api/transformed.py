@@ -128,7 +128,7 @@ def transform(
         try:
             options = dict(zip(names, args, strict=False)) | kwargs
             if function is None:
-                inspect.signature(build).bind(function, *args, **kwargs)  # raises, as a call would
+                _check_options(build, options)
                 return functools.partial(public, **options)
             return Transformed(public, function, options, build(function, *args, **kwargs))
         except BaseException as error:
@@ -136,6 +136,14 @@ def transform(
             raise
 
     return cast(Transform[Options], public)
+
+
+def _check_options(build: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Raise, as a call would, if a transform has no such options."""
+    try:
+        inspect.signature(build).bind(None, **options)
+    except TypeError as error:
+        raise TypeError(f"{build.__name__}() {error}") from None
 
 
 def shown(function: Callable[..., Any]) -> str:
