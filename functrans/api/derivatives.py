@@ -11,7 +11,6 @@ from functrans.api.arguments import (
     Argnums,
     aval_of_leaf,
     check_callable,
-    decorated,
     name_of,
 )
 from functrans.api.linear_maps import Pullback
@@ -22,16 +21,16 @@ from functrans.api.problem import (
     matching,
 )
 from functrans.api.selection import Argnames, Which
-from functrans.api.transformed import P, R, Transformed, checked
+from functrans.api.transformed import P, R, Transformed, checked, transform
 from functrans.errors import DtypeError, NonScalarOutputError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.tracebacks import boundary
 from functrans.tree.compare import described
 
 
-@overload
+@transform
 def grad(
-    function: Callable[P, Any],
+    function: Callable[..., Any],
     /,
     argnums: Argnums | None = None,
     has_aux: bool = False,
@@ -39,31 +38,7 @@ def grad(
     *,
     argnames: Argnames = (),
     allow_int: bool = False,
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def grad(
-    *,
-    argnums: Argnums | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    argnames: Argnames = (),
-    allow_int: bool = False,
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def grad(
-    function: Callable[..., Any] | None = None,
-    /,
-    argnums: Argnums | None = None,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    *,
-    argnames: Argnames = (),
-    allow_int: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The gradient of a function that returns a scalar.
 
     Parameters
@@ -116,12 +91,6 @@ def grad(
     >>> grad(lambda z: np.abs(z) ** 2)(1.0 + 2.0j), grad(lambda z: z**2, holomorphic=True)(1j)
     (np.complex128(2-4j), np.complex128(2j))
     """
-    options: dict[str, Any] = {
-        "argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "argnames": argnames,
-        "allow_int": allow_int,
-    }  # fmt: skip
-    if function is None:
-        return decorated(grad, **options)
     check_callable(function, "grad")
     which = Which(function, argnums, argnames, allow_int)
 
@@ -132,7 +101,7 @@ def grad(
         result = derivative[0] if which.is_one else derivative
         return (result, aux) if has_aux else result
 
-    return Transformed(grad, function, options, gradient)
+    return gradient
 
 
 @overload
@@ -159,9 +128,9 @@ def value_and_grad(
 ) -> Callable[[Callable[P, R]], Transformed[P, tuple[R, Any]]]: ...
 
 
-@boundary
+@transform
 def value_and_grad(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any],
     /,
     argnums: Argnums | None = None,
     has_aux: bool = False,
@@ -189,12 +158,6 @@ def value_and_grad(
     >>> value_and_grad(lambda w, x: np.sum(w * x), argnums=0)(2.0, np.array([1.0, 3.0]))
     (np.float64(8.0), np.float64(4.0))
     """
-    options: dict[str, Any] = {
-        "argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "argnames": argnames,
-        "allow_int": allow_int,
-    }  # fmt: skip
-    if function is None:
-        return decorated(value_and_grad, **options)
     check_callable(function, "value_and_grad")
     which = Which(function, argnums, argnames, allow_int)
 
@@ -205,7 +168,7 @@ def value_and_grad(
         result = derivative[0] if which.is_one else derivative
         return ((value, aux) if has_aux else value), result
 
-    return Transformed(value_and_grad, function, options, value_and_gradient)
+    return value_and_gradient
 
 
 def _value_and_gradient(

@@ -11,7 +11,6 @@ from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
     check_callable,
-    decorated,
     name_of,
     normalized_argnums,
     wrap,
@@ -27,10 +26,9 @@ from functrans.api.problem import (
     forward_problem,
     matching,
 )
-from functrans.api.transformed import P, Transformed
+from functrans.api.transformed import Transformed, transform
 from functrans.lazily import lazy
 from functrans.ops.calls.custom import is_reverse_only
-from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 _sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
@@ -42,39 +40,16 @@ def by_either(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     return blocks_of(point, problem, chunk_size)
 
 
-@overload
+@transform
 def hessian(
-    function: Callable[P, Any],
+    function: Callable[..., Any],
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
     sparse: Any = False,
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def hessian(
-    *,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-    sparse: Any = False,
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def hessian(
-    function: Callable[..., Any] | None = None,
-    /,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-    sparse: Any = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The second derivative of a function: ``jacfwd(jacrev(function))``.
 
     If the first derivative contains a function of `custom_vjp`, which has no forward mode, it is
@@ -110,26 +85,11 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    options: dict[str, Any] = {
-        "argnums": argnums,
-        "has_aux": has_aux,
-        "chunk_size": chunk_size,
-        "holomorphic": holomorphic,
-        "sparse": sparse,
-    }
-    if function is None:
-        return decorated(hessian, **options)
     check_callable(function, "hessian")
     if sparse is not False:
-        return Transformed(
-            hessian,
-            function,
-            options,
-            _sparse_hessian(function, argnums, has_aux, chunk_size, sparse),
-        )
+        return _sparse_hessian(function, argnums, has_aux, chunk_size, sparse)
     first = jacobian_by(function, argnums, has_aux, None, holomorphic, "hessian", by_rows)
-    second = jacobian_by(first, argnums, has_aux, chunk_size, holomorphic, "hessian", by_either)
-    return Transformed(hessian, function, options, second)
+    return jacobian_by(first, argnums, has_aux, chunk_size, holomorphic, "hessian", by_either)
 
 
 def _sparse_hessian(
@@ -171,10 +131,8 @@ def hvp(
 ) -> Callable[[Callable[..., Any]], Transformed[..., Any]]: ...
 
 
-@boundary
-def hvp(
-    function: Callable[..., Any] | None = None, /, argnums: int = 0, has_aux: bool = False
-) -> Any:
+@transform
+def hvp(function: Callable[..., Any], /, argnums: int = 0, has_aux: bool = False) -> Any:
     """The Hessian-vector product, computed without the Hessian.
 
     It is the derivative of the gradient along the vector; or, if the gradient contains a function
@@ -204,8 +162,6 @@ def hvp(
     >>> hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
     array([ 6., 12.])
     """
-    if function is None:
-        return decorated(hvp, argnums=argnums, has_aux=has_aux)
     check_callable(function, "hvp")
     gradient = grad(function, argnums, has_aux=has_aux)
 
@@ -236,4 +192,4 @@ def hvp(
             found = filled_tangents(problem, results, point, given)
         return (found, problem.unpack(outputs)[1]) if has_aux else found
 
-    return Transformed(hvp, function, {"argnums": argnums, "has_aux": has_aux}, product)
+    return product

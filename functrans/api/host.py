@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,18 +12,16 @@ from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
     check_callable,
-    decorated,
     leaf_of_call,
     name_of,
 )
 from functrans.api.originals import original
-from functrans.api.transformed import P, Transformed
+from functrans.api.transformed import transform
 from functrans.errors import TreeMismatchError
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.types import Aval
 from functrans.ops.calls.external import Elements, external
 from functrans.trace.source import warn_user
-from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 from functrans.tree.compare import Structure, difference
 
@@ -53,26 +51,10 @@ class _Host:
         return leaves
 
 
-@overload
+@transform
 def callback(
-    function: Callable[P, Any], /, out_types: Any, *, vmap: Batching = "sequential"
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def callback(
-    *, out_types: Any, vmap: Batching = "sequential"
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def callback(
-    function: Callable[..., Any] | None = None,
-    /,
-    out_types: Any = None,
-    *,
-    vmap: Batching = "sequential",
-) -> Any:
+    function: Callable[..., Any], /, out_types: Any, *, vmap: Batching = "sequential"
+) -> Callable[..., Any]:
     """Call a function that cannot be traced from traced functions.
 
     The function may do anything that Python can: call a SciPy solver or another library, or read a
@@ -126,8 +108,6 @@ def callback(
     >>> print(f"{jit(root)(2.0):.6f} {grad(root)(2.0):.6f}")
     1.000000 0.250000
     """
-    if function is None:
-        return decorated(callback, out_types=out_types, vmap=vmap)
     check_callable(function, "callback")
     if vmap not in ("sequential", "batched"):
         raise ValueError(f"callback(vmap=...) must be 'sequential' or 'batched', not {vmap!r}")
@@ -144,7 +124,7 @@ def callback(
         wanted = tuple(Aval(tuple(x.shape), x.dtype) for x in types)
         return results.unflatten(external(*leaves, elements=elements, results=wanted, lanes=()))
 
-    return Transformed(callback, function, {"out_types": out_types, "vmap": vmap}, call)
+    return call
 
 
 def warn_of_unused(graph: Graph) -> None:

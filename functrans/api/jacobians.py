@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 from math import prod
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from functrans.api.arguments import (
     aval_of_leaf,
     check_argnums,
     check_callable,
-    decorated,
     name_of,
     wrap,
 )
@@ -27,47 +26,25 @@ from functrans.api.problem import (
     Problem,
     problem_of,
 )
-from functrans.api.transformed import P, Transformed
+from functrans.api.transformed import P, Transformed, transform
 from functrans.errors import DtypeError
 from functrans.ir.types import is_complex, is_inexact
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import reshape, zeros
 from functrans.ops.calls.custom import is_reverse_only
 from functrans.run.call.ownership import own
-from functrans.tracebacks import boundary
 from functrans.transform.jacobian import forward_block, reverse_block
 
 
-@overload
+@transform
 def jacfwd(
-    function: Callable[P, Any],
+    function: Callable[..., Any],
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def jacfwd(
-    *,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def jacfwd(
-    function: Callable[..., Any] | None = None,
-    /,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The Jacobian of a function, one input direction at a time (forward mode).
 
     It is the better choice if there are fewer inputs than outputs.
@@ -100,48 +77,18 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    options: dict[str, Any] = {
-        "argnums": argnums,
-        "has_aux": has_aux,
-        "chunk_size": chunk_size,
-        "holomorphic": holomorphic,
-    }
-    if function is None:
-        return decorated(jacfwd, **options)
-    call = jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", by_columns)
-    return Transformed(jacfwd, function, options, call)
+    return jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacfwd", by_columns)
 
 
-@overload
+@transform
 def jacrev(
-    function: Callable[P, Any],
+    function: Callable[..., Any],
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
     holomorphic: bool = False,
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def jacrev(
-    *,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def jacrev(
-    function: Callable[..., Any] | None = None,
-    /,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    holomorphic: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The Jacobian of a function, one output element at a time (reverse mode).
 
     It is the better choice if there are fewer outputs than inputs.
@@ -164,16 +111,7 @@ def jacrev(
     array([[4., 1.],
            [3., 2.]])
     """
-    options: dict[str, Any] = {
-        "argnums": argnums,
-        "has_aux": has_aux,
-        "chunk_size": chunk_size,
-        "holomorphic": holomorphic,
-    }
-    if function is None:
-        return decorated(jacrev, **options)
-    call = jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", by_rows)
-    return Transformed(jacrev, function, options, call)
+    return jacobian_by(function, argnums, has_aux, chunk_size, holomorphic, "jacrev", by_rows)
 
 
 _sparse_blocks = lazy("functrans.api.sparse:sparse_blocks")
@@ -314,36 +252,15 @@ def _block(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return zeros(shape, dtype) if block is None else reshape(block, shape=shape)
 
 
-@overload
+@transform
 def jacobian(
-    function: Callable[P, Any],
+    function: Callable[..., Any],
     /,
     argnums: Argnums = 0,
     has_aux: bool = False,
     chunk_size: int | None = None,
     sparse: Any = False,
-) -> Transformed[P, Any]: ...
-
-
-@overload
-def jacobian(
-    *,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    sparse: Any = False,
-) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
-
-
-@boundary
-def jacobian(
-    function: Callable[..., Any] | None = None,
-    /,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    sparse: Any = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The Jacobian of a function, dense or sparse, in the cheaper mode.
 
     A dense one is that of `jacfwd` where there are fewer inputs than outputs, and else that of
@@ -391,17 +308,8 @@ def jacobian(
     array([[-1.,  4.,  0.],
            [ 0., -1.,  6.]])
     """
-    options: dict[str, Any] = {
-        "argnums": argnums,
-        "has_aux": has_aux,
-        "chunk_size": chunk_size,
-        "sparse": sparse,
-    }
-    if function is None:
-        return decorated(jacobian, **options)
     blocks_of = _by_fewer if sparse is False else _sparse_blocks(sparse, lambda problem: False)
-    call = jacobian_by(function, argnums, has_aux, chunk_size, False, "jacobian", blocks_of)
-    return Transformed(jacobian, function, options, call)
+    return jacobian_by(function, argnums, has_aux, chunk_size, False, "jacobian", blocks_of)
 
 
 def _by_fewer(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
@@ -410,7 +318,7 @@ def _by_fewer(point: Point, problem: Problem, chunk_size: int | None) -> Blocks:
     return (by_columns if forward else by_rows)(point, problem, chunk_size)
 
 
-@boundary
+@transform
 def sparsity(function: Callable[P, Any], /, argnums: Argnums = 0) -> Callable[P, Any]:
     """The sparsity pattern of a function's Jacobian: which result may depend on which argument.
 

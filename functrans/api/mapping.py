@@ -12,7 +12,6 @@ from functrans.api.arguments import (
     as_array,
     aval_of_leaf,
     check_callable,
-    decorated,
     leaf_of_call,
     name_of,
     value_of_leaf,
@@ -21,7 +20,7 @@ from functrans.api.flat import called
 from functrans.api.linearization import run
 from functrans.api.progress import Bar, titled
 from functrans.api.randomness import watched
-from functrans.api.transformed import P, R, Transformed
+from functrans.api.transformed import P, R, Transformed, transform
 from functrans.errors import AxesError, AxisSizeError, TreeMismatchError
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import current
@@ -31,7 +30,6 @@ from functrans.run.call.ownership import own
 from functrans.trace.absent import UNKNOWN
 from functrans.trace.axes import Axis, check_name, declaring, entered, scope
 from functrans.trace.stage import stage
-from functrans.tracebacks import boundary
 from functrans.transform.batch import batch_graph
 from functrans.tree import core as tree
 
@@ -70,9 +68,9 @@ def vmap(
 ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
-@boundary
+@transform
 def vmap(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any],
     /,
     in_axes: Any = 0,
     out_axes: Any = 0,
@@ -134,12 +132,6 @@ def vmap(
     array([[ 6., 12.],
            [ 0.,  2.]])
     """
-    options = {
-        "in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size, "chunk_size": chunk_size,
-        "progress": progress, "axis_name": axis_name,
-    }  # fmt: skip
-    if function is None:
-        return decorated(vmap, **options)
     check_callable(function, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -163,7 +155,7 @@ def vmap(
         call = _Call(function, args, kwargs, in_axes, axis_size, axis_name)
         return call.mapped(out_axes, chunk_size, progress)
 
-    return Transformed(vmap, function, options, mapped)
+    return mapped
 
 
 def _check_axes(axes: Any, what: str) -> None:

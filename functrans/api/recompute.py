@@ -9,9 +9,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from functrans.api.arguments import check_callable, decorated, name_of
+from functrans.api.arguments import check_callable, name_of
 from functrans.api.inner import Inner
-from functrans.api.transformed import P, R, Transformed
+from functrans.api.transformed import P, R, Transformed, transform
 from functrans.caches import cached
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
@@ -21,7 +21,6 @@ from functrans.ops.calls.call import checkpoint_p
 from functrans.ops.elementwise.stop import named
 from functrans.ops.elementwise.stop import stop_gradient as stop_gradient_p
 from functrans.trace.tracer import Tracer
-from functrans.tracebacks import boundary
 from functrans.tree import core as tree
 
 
@@ -84,9 +83,9 @@ def checkpoint(
 ) -> Callable[[Callable[P, R]], Transformed[P, R]]: ...
 
 
-@boundary
+@transform
 def checkpoint(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any],
     /,
     policy: Policy = "nothing",
     *,
@@ -118,8 +117,6 @@ def checkpoint(
     >>> grad(checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == grad(lambda x: np.sin(np.sin(x)))(1.0)
     np.True_
     """
-    if function is None:
-        return decorated(checkpoint, policy=policy, budget=budget)
     check_callable(function, "checkpoint")
     keep: Callable[[Eqn], bool] | Budget
     if budget is not None:
@@ -154,8 +151,7 @@ def checkpoint(
         staged = inner.stage()
         return inner.bind(checkpoint_p, staged, {"graph": staged.graph, "keep": keep})
 
-    options = {"policy": policy} if budget is None else {"budget": budget}
-    return Transformed(checkpoint, function, options, checkpointed)
+    return checkpointed
 
 
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

@@ -16,19 +16,18 @@ from functrans.api.arguments import (
 )
 from functrans.api.linearization import is_traced_here, run_derivative
 from functrans.api.problem import Problem, problem_of
-from functrans.api.transformed import P, Transformed
+from functrans.api.transformed import transform
 from functrans.errors import DtypeError, ShapeError
 from functrans.ir.types import is_float
 from functrans.ops.arrays.structural import reduce_sum, reshape
 from functrans.ops.calls.effect import without_effects
 from functrans.run.call.ownership import own
-from functrans.tracebacks import boundary
 from functrans.transform.jacobian import forward_block
 from functrans.transform.laplacian import laplacian_graph
 
 
-@boundary
-def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transformed[P, Any]:
+@transform
+def laplacian(function: Callable[..., Any], /, argnums: Argnums = 0) -> Callable[..., Any]:
     """The Laplacian of a function: the sum of its second derivatives with respect to each element.
 
     One forward pass computes the value, first derivatives and Laplacian of every intermediate value
@@ -73,11 +72,11 @@ def laplacian(function: Callable[P, Any], /, argnums: Argnums = 0) -> Transforme
         results = run_derivative(laplacian_graph(graph, point.moving), point.inputs)
         return problem.out_structure.unflatten(own(results[: len(problem.outs)], point.inputs))
 
-    return Transformed(laplacian, function, {"argnums": argnums}, sums)
+    return sums
 
 
-@boundary
-def divergence(function: Callable[P, Any], /, argnums: int = 0) -> Transformed[P, Any]:
+@transform
+def divergence(function: Callable[..., Any], /, argnums: int = 0) -> Callable[..., Any]:
     """The divergence of a vector field: the sum of the diagonal elements of its Jacobian.
 
     Parameters
@@ -126,7 +125,7 @@ def divergence(function: Callable[P, Any], /, argnums: int = 0) -> Transformed[P
             found = found + reduce_sum(np.diagonal(square), axes=(0,))
         return own([found], point.inputs)[0]
 
-    return Transformed(divergence, function, {"argnums": argnums}, total)
+    return total
 
 
 def _check_floats(problem: Problem) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from functrans import config
 from functrans.api.arguments import name_of, wrap
@@ -16,6 +18,7 @@ checked = lazy("functrans.api.values:checked")
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
+Options = ParamSpec("Options")
 R = TypeVar("R", covariant=True)
 
 
@@ -95,6 +98,52 @@ class Transformed(Generic[P, R]):
             for name, value in self._options.items()
             if not (type(value) is type(defaults.get(name)) and value == defaults[name])
         }
+
+
+class Transform(Protocol[Options]):
+    """A transform of a function; with options only, it returns a decorator."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Any], /, *args: Options.args, **kwargs: Options.kwargs
+    ) -> Transformed[P, Any]: ...
+
+    @overload
+    def __call__(
+        self, function: None = None, /, *args: Options.args, **kwargs: Options.kwargs
+    ) -> Callable[[Callable[P, Any]], Transformed[P, Any]]: ...
+
+
+def transform(
+    build: Callable[Concatenate[Callable[..., Any], Options], Callable[..., Any]],
+) -> Transform[Options]:
+    """Make a transform of a function ``build(function, ...)`` that returns what is to be called."""
+    code = build.__code__
+    names = code.co_varnames[1 : code.co_argcount]
+
+    @functools.wraps(build)
+    def public(function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            options = dict(zip(names, args, strict=False)) | kwargs
+            if function is None:
+                _check_options(build, options)
+                return functools.partial(public, **options)
+            return Transformed(public, function, options, build(function, *args, **kwargs))
+        except BaseException as error:
+            hide(error)
+            raise
+
+    return cast(Transform[Options], public)
+
+
+def _check_options(build: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Raise, as a call would, if a transform has no such options."""
+    try:
+        inspect.signature(build).bind(None, **options)
+    except TypeError as error:
+        raise TypeError(f"{build.__name__}() {error}") from None
 
 
 def shown(function: Callable[..., Any]) -> str:

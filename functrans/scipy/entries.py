@@ -51,6 +51,8 @@ _answer_for_rotations = lazy("functrans.scipy.source.rotations:answer_for_rotati
 
 def of_scipys(module: str, name: str) -> Any:
     """A SciPy function that our namespace lacks; traced, if it is one of `FROM_SOURCE`."""
+    if name.startswith("__"):
+        raise AttributeError(name)
     found = getattr(import_module(f"scipy.{module}"), name)
     if name not in FROM_SOURCE[module].split():
         return found

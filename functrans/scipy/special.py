@@ -237,74 +237,31 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 # -- Bessel functions ------------------------------------------------------------------------------
 
 
-def _nth_derivative(function: Any, sign: int) -> Any:
-    """The n-th derivative of ``f_v``, where ``f_v' = (f_(v-1) + sign f_(v+1)) / 2``."""
+def _nth_derivative(name: str, function: Any, sign: int, factor: int = 1) -> Any:
+    """The n-th derivative of ``f_v``, where ``factor f_v' = (f_(v-1) + sign f_(v+1)) / 2``."""
 
     def derivative(v: Any, z: Any, n: int = 1) -> Any:
         total: Any = 0.0
         for k in range(n + 1):
             total = total + sign**k * math.comb(n, k) * function(v - n + 2 * k, z)
-        return total / 2**n
+        return factor**n * total / 2**n
 
-    return derivative
-
-
-_jv, _yv, _iv, _kv = (
-    _nth_derivative(function, sign)
-    for function, sign in ((_bessel.jv, -1), (_bessel.yv, -1), (_bessel.iv, 1), (_bessel.kv, 1))
-)
-
-
-@answers("scipy.special:jvp")
-def jvp(v: Any, z: Any, n: int = 1) -> Any:
-    """The n-th derivative of the Bessel function ``jv`` in ``z``.
+    derivative.__name__ = derivative.__qualname__ = name
+    derivative.__doc__ = f"""The n-th derivative of the Bessel function ``{name[:-1]}`` in ``z``.
 
     Examples
     --------
     >>> from functrans.scipy import special
-    >>> float(special.jvp(0, 0.0))
-    0.0
+    >>> special.{name}(0, 1.0, 0) == special.{name[:-1]}(0, 1.0)
+    np.True_
     """
-    return _jv(v, z, n)
+    return answers(f"scipy.special:{name}")(derivative)
 
 
-@answers("scipy.special:yvp")
-def yvp(v: Any, z: Any, n: int = 1) -> Any:
-    """The n-th derivative of the Bessel function ``yv`` in ``z``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.yvp(0, 1.0).round(12))
-    0.781212821300
-    """
-    return _yv(v, z, n)
-
-
-@answers("scipy.special:ivp")
-def ivp(v: Any, z: Any, n: int = 1) -> Any:
-    """The n-th derivative of the modified Bessel function ``iv`` in ``z``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.ivp(0, 0.0))
-    0.0
-    """
-    return _iv(v, z, n)
-
-
-@answers("scipy.special:kvp")
-def kvp(v: Any, z: Any, n: int = 1) -> Any:
-    """The n-th derivative of the modified Bessel function ``kv`` in ``z``.
-
-    Examples
-    --------
-    >>> from functrans.scipy import special
-    >>> float(special.kvp(0, 1.0).round(12))
-    -0.601907230197
-    """
-    return (-1) ** n * _kv(v, z, n)
+jvp = _nth_derivative("jvp", _bessel.jv, -1)
+yvp = _nth_derivative("yvp", _bessel.yv, -1)
+ivp = _nth_derivative("ivp", _bessel.iv, 1)
+kvp = _nth_derivative("kvp", _bessel.kv, 1, factor=-1)
 
 
 def _spherical(name: str, kind: str) -> Any:

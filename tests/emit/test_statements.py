@@ -182,6 +182,21 @@ def test_unlikely_values_of_all_lanes(run, lanes, first):
 
 
 @BOTH
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_an_unlikely_value_of_constants(run, lanes):
+    """It is a function without parameters, of one lane."""
+    x, y, i = buffer("x", F8, (N,)), buffer("y", F8, (N,)), index()
+    rare, expected = const(3.0, F8), 3.0
+    for number in range(1, 30):
+        rare, expected = rare * 0.5 + number, expected * 0.5 + number
+    v = load(x, (i,))
+    body = Store(y, (i,), unlikely(v > 2.0, rare, v))
+    a, b = x_and_y(100)
+    run(Kernel((x, y), 1, (For(i, ZERO, N, (body,), lanes=lanes),)), [a, b], [100])
+    np.testing.assert_allclose(b, np.where(a > 2, expected, a), rtol=1e-14)
+
+
+@BOTH
 def test_locals_while_and_if(run):
     y = buffer("y", F8, (const(2, INDEX),))
     value, steps = local(F8), local(F8)

@@ -344,7 +344,7 @@ class Expressions(Memory):
     def _call_of(self, form: Scalar, arguments: Sequence[Scalar], base: bool, kind: str) -> Value:
         """A call of the module's function for a form."""
         values = [self.value(x, base) for x in arguments]
-        lanes = max(value.lanes for value in values)
+        lanes = max((value.lanes for value in values), default=1)
         values = [
             self.operations.spread(value, x.dtype, lanes)
             for value, x in zip(values, arguments, strict=True)

@@ -30,8 +30,6 @@ _scipy = _lazy("scipy:ndimage")
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     return _of_scipys("ndimage", name)
 
 

@@ -79,6 +79,4 @@ globals().update(
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     return _of_scipys("optimize", name)

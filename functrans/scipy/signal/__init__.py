@@ -24,8 +24,6 @@ _scipy = _lazy("scipy:signal")
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     return _of_scipys("signal", name)
 
 

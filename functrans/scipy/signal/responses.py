@@ -1,4 +1,4 @@
-"""Frequency responses of filters, the chirp z-transform, and chirps."""
+"""The chirp z-transform, and chirps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import UnsupportedNumPyError
-from functrans.ir.types import real_dtype
 from functrans.lazily import lazy
 from functrans.numpy import fft
-from functrans.numpy.arrays import array, astype, axis_of, common_dtype, inexact
-from functrans.numpy.series import BASES, value
+from functrans.numpy.arrays import array, axis_of, inexact
 from functrans.numpy.shapes import moveaxis
 from functrans.ops.arrays.shape import holds_tracer, read_along
 from functrans.ops.elementwise.choice import select
@@ -20,7 +18,7 @@ from functrans.ops.elementwise.compare import equal
 from functrans.scipy.define import answers
 from functrans.trace.source import located, user_source
 
-__all__ = ["chirp", "czt", "freqz"]
+__all__ = ["chirp", "czt"]
 
 next_fast_len = lazy("scipy.fft:next_fast_len")
 _METHODS = {
@@ -119,59 +117,6 @@ _TURNS = {
     "logarithmic": _logarithmic,
     "hyperbolic": _hyperbolic,
 }
-
-
-@answers("scipy.signal:freqz")
-def freqz(
-    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None,
-    fs: Any = 2 * np.pi, include_nyquist: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
-    """The frequency response of a digital filter.
-
-    Parameters
-    ----------
-    b, a : array
-        Vectors: the coefficients of the numerator and of the denominator.
-    worN : int or array, optional
-        The number of frequencies, or the frequencies.
-    whole, fs, include_nyquist
-        As SciPy's.
-    plot : None
-
-    Returns
-    -------
-    frequencies, response : array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy import signal
-    >>> grad(lambda b: np.sum(np.abs(signal.freqz(b, worN=2)[1]) ** 2))(np.array([1.0, 0.0]))
-    array([4., 2.])
-    """
-    b, a = (inexact(x) if i else array(x) for i, x in enumerate((b, a)))
-    b, a = (np.atleast_1d(x) for x in (b, a))
-    if b.ndim > 1 or a.ndim > 1 or plot is not None:
-        raise UnsupportedNumPyError(
-            "scipy.signal.freqz of several filters at once, or with plot=, is not supported on "
-            f"traced values{located(user_source())}: vmap it over vectors, and plot what it gives"
-        )
-    dtype = common_dtype(b, a)
-    count = 512 if worN is None else worN
-    if isinstance(count, (int, np.integer)):
-        count = operator.index(count)
-        if count < 0:
-            raise ValueError(f"worN must be nonnegative, got {count}")
-        end = include_nyquist and not whole
-        w = np.linspace(0, (2 if whole else 1) * np.pi, count, endpoint=end)
-        w = w.astype(real_dtype(dtype))
-    else:
-        w = np.atleast_1d(astype(array(worN), dtype))
-        w = 2 * np.pi * w / fs
-    back = np.exp(-1j * w)
-    above, below = (value(BASES["polynomial"], back, c) for c in (b, a))
-    return w * (fs / (2 * np.pi)), above / below
 
 
 @answers("scipy.signal:czt")

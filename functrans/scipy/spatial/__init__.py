@@ -9,6 +9,4 @@ __all__ = ["distance"]
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     return _of_scipys("spatial", name)

@@ -33,8 +33,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     return of_scipys("spatial.distance", name)
 
 

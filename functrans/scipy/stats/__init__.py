@@ -60,8 +60,6 @@ _stats = lazy("scipy:stats")
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
     found = _of_scipys("stats", name)
     is_distribution = hasattr(found, "logpdf") or hasattr(found, "logpmf")
     return _Untraced(name, found) if is_distribution and not isinstance(found, type) else found

@@ -63,6 +63,7 @@ _SIGNAL = [
     *(("signal.normalize", (B, A), i) for i in (0, 1)),
     *(("signal.freqs", (B, A, W), i) for i in (0, 1, 2)),
     *(("signal.freqs_zpk", (ZEROS, POLES, 0.7, W), i) for i in (0, 2)),
+    *(("signal.freqz", (B, A, W), i) for i in (0, 1, 2)),
     *(("signal.freqz_zpk", (ZEROS, POLES, 0.7, W), i) for i in (0, 2)),
     *((f"signal.{name}", (SECTION, W), 1) for name in ("freqz_sos", "sosfreqz")),
     ("signal.group_delay", ((B, A), W), 1),

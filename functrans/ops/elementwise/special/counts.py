@@ -22,7 +22,13 @@ from functrans.ops.elementwise.special.distributions import (
     upper_gamma_by_order,
 )
 from functrans.ops.elementwise.special.incomplete import beta_density, gamma_density
-from functrans.ops.elementwise.special.scipy import ordered, special
+from functrans.ops.elementwise.special.scipy import (
+    by_slopes,
+    negative,
+    ordered,
+    solved_for,
+    special,
+)
 from functrans.ops.samples import reals, whole
 
 COUNT = not_differentiable("a number of events is an integer")
@@ -31,16 +37,15 @@ _P = reals(0.1, 0.9)
 
 # -- Poisson ---------------------------------------------------------------------------------------
 
-pdtr: Primitive = special(
-    "pdtr", [whole(0, 6), reals(0.5, 5)],
-    jvp=[COUNT, lambda k, m, out, dm: dm * -gamma_density(floor(k) + 1, m)],
-)  # fmt: skip
 
+def _poisson_by_m(k: Any, m: Any) -> Any:
+    return -gamma_density(floor(k) + 1, m)
+
+
+pdtr: Primitive = special("pdtr", [whole(0, 6), reals(0.5, 5)], by_slopes(COUNT, _poisson_by_m))
 pdtrc: Primitive = special(
-    "pdtrc", [whole(0, 6), reals(0.5, 5)],
-    jvp=[COUNT, lambda k, m, out, dm: dm * gamma_density(floor(k) + 1, m)],
-)  # fmt: skip
-
+    "pdtrc", [whole(0, 6), reals(0.5, 5)], by_slopes(COUNT, negative(_poisson_by_m))
+)
 pdtri: Primitive = ordered(
     "pdtri", [whole(0, 6), _P],
     jvp=[COUNT, lambda k, p, m, dp: dp * (-1 / gamma_density(trunc(k) + 1, m))],
@@ -74,31 +79,14 @@ def _binomial_density(k: Any, n: Any, p: Any) -> Any:
 
 
 bdtr: Primitive = ordered(
-    "bdtr", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * -_binomial_density(k, n, p),
-    ],
-    counts=(1,),
-)  # fmt: skip
-
+    "bdtr", _BINOMIAL, by_slopes(COUNT, COUNT, negative(_binomial_density)), counts=(1,)
+)
 bdtrc: Primitive = ordered(
-    "bdtrc", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, p, out, dp: dp * _binomial_density(k, n, p),
-    ],
-    counts=(1,),
-)  # fmt: skip
-
+    "bdtrc", _BINOMIAL, by_slopes(COUNT, COUNT, _binomial_density), counts=(1,)
+)
 bdtri: Primitive = ordered(
-    "bdtri", _BINOMIAL,
-    jvp=[
-        COUNT, COUNT,
-        lambda k, n, y, p, dy: dy * (-1 / _binomial_density(k, n, p)),
-    ],
-    counts=(1,),
-)  # fmt: skip
+    "bdtri", _BINOMIAL, solved_for(2, COUNT, COUNT, negative(_binomial_density)), counts=(1,)
+)
 
 
 def _binomial_by_k(k: Any, n: Any, p: Any) -> Any:
@@ -120,36 +108,28 @@ bdtrik: Primitive = special(
 
 bdtrin: Primitive = special(
     "bdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
-    jvp=[
-        lambda k, y, p, n, dk: (
-            dk * (-_binomial_by_k(k, n, p) / beta_by_a(n - k, k + 1, 1 - p))
-        ),
-        lambda k, y, p, n, dy: dy / beta_by_a(n - k, k + 1, 1 - p),
-        lambda k, y, p, n, dp: (
-            dp * (beta_density(n - k, k + 1, 1 - p) / beta_by_a(n - k, k + 1, 1 - p))
-        ),
-    ],
+    solved_for(
+        1, _binomial_by_k,
+        lambda k, n, p: beta_by_a(n - k, k + 1, 1 - p),
+        lambda k, n, p: -beta_density(n - k, k + 1, 1 - p),
+    ),
 )  # fmt: skip
 
 _NEGATIVE_BINOMIAL = [whole(0, 5), whole(1, 5), _P]
 
-nbdtr: Primitive = ordered(
-    "nbdtr", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * beta_density(trunc(n), trunc(k) + 1, p)],
-    counts=(0, 1),
-)  # fmt: skip
 
+def _negative_binomial_by_p(k: Any, n: Any, p: Any) -> Any:
+    return beta_density(trunc(n), trunc(k) + 1, p)
+
+
+_BY_P = COUNT, COUNT, _negative_binomial_by_p
+
+nbdtr: Primitive = ordered("nbdtr", _NEGATIVE_BINOMIAL, by_slopes(*_BY_P), counts=(0, 1))
 nbdtrc: Primitive = ordered(
-    "nbdtrc", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, p, out, dp: dp * -beta_density(trunc(n), trunc(k) + 1, p)],
+    "nbdtrc", _NEGATIVE_BINOMIAL, by_slopes(COUNT, COUNT, negative(_negative_binomial_by_p)),
     counts=(0, 1),
 )  # fmt: skip
-
-nbdtri: Primitive = ordered(
-    "nbdtri", _NEGATIVE_BINOMIAL,
-    jvp=[COUNT, COUNT, lambda k, n, y, p, dy: dy / beta_density(trunc(n), trunc(k) + 1, p)],
-    counts=(0, 1),
-)  # fmt: skip
+nbdtri: Primitive = ordered("nbdtri", _NEGATIVE_BINOMIAL, solved_for(2, *_BY_P), counts=(0, 1))
 
 nbdtrik: Primitive = special(
     "nbdtrik", [reals(0.4, 0.8), reals(2, 4), reals(0.3, 0.5)],
@@ -166,9 +146,8 @@ nbdtrik: Primitive = special(
 
 nbdtrin: Primitive = special(
     "nbdtrin", [whole(2, 5), reals(0.4, 0.8), reals(0.3, 0.5)],
-    jvp=[
-        lambda k, y, p, n, dk: dk * (-beta_by_b(n, k + 1, p) / beta_by_a(n, k + 1, p)),
-        lambda k, y, p, n, dy: dy / beta_by_a(n, k + 1, p),
-        lambda k, y, p, n, dp: dp * (-beta_density(n, k + 1, p) / beta_by_a(n, k + 1, p)),
-    ],
+    solved_for(
+        1, lambda k, n, p: beta_by_b(n, k + 1, p), lambda k, n, p: beta_by_a(n, k + 1, p),
+        lambda k, n, p: beta_density(n, k + 1, p),
+    ),
 )  # fmt: skip

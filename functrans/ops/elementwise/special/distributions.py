@@ -1,8 +1,8 @@
 """Distribution functions of `scipy.special` and their inverses.
 
 Each is an incomplete gamma or beta function. An inverse is differentiated through the equation that
-it solves: by the probability, the slope is 1 over that of the distribution function; by any other
-operand, minus the quotient of the two slopes.
+it solves (`solved_for`): by the probability, the slope is 1 over that of the distribution function;
+by any other operand, minus the quotient of the two slopes.
 
 References
 ----------
@@ -31,7 +31,15 @@ from functrans.ops.elementwise.special.incomplete import (
     gammainc_n,
     gammaincc_n,
 )
-from functrans.ops.elementwise.special.scipy import NO_CLOSED_FORM, composed, ordered, special
+from functrans.ops.elementwise.special.scipy import (
+    NO_CLOSED_FORM,
+    by_slopes,
+    composed,
+    negative,
+    ordered,
+    solved_for,
+    special,
+)
 from functrans.ops.samples import reals, whole
 
 ONLY_VALUES = not_differentiable(
@@ -52,58 +60,36 @@ def upper_gamma_by_order(a: Any, x: Any) -> Any:
     return gammaincc_n(a, x, n=1)
 
 
-chdtr: Primitive = special(
-    "chdtr", [_POSITIVE, _POSITIVE],
-    jvp=[
-        lambda v, x, out, dv: dv * (0.5 * _gamma(0.5 * v, 0.5 * x)),
-        lambda v, x, out, dx: dx * (0.5 * gamma_density(0.5 * v, 0.5 * x)),
-    ],
-)  # fmt: skip
+_CHI_SQUARED = (
+    lambda v, x: 0.5 * _gamma(0.5 * v, 0.5 * x),
+    lambda v, x: 0.5 * gamma_density(0.5 * v, 0.5 * x),
+)
+_UPPER_CHI_SQUARED = (
+    lambda v, x: 0.5 * upper_gamma_by_order(0.5 * v, 0.5 * x),
+    lambda v, x: -0.5 * gamma_density(0.5 * v, 0.5 * x),
+)
 
-chdtrc: Primitive = special(
-    "chdtrc", [_POSITIVE, _POSITIVE],
-    jvp=[
-        lambda v, x, out, dv: dv * (0.5 * upper_gamma_by_order(0.5 * v, 0.5 * x)),
-        lambda v, x, out, dx: dx * (-0.5 * gamma_density(0.5 * v, 0.5 * x)),
-    ],
-)  # fmt: skip
+chdtr: Primitive = special("chdtr", [_POSITIVE, _POSITIVE], by_slopes(*_CHI_SQUARED))
+chdtrc: Primitive = special("chdtrc", [_POSITIVE, _POSITIVE], by_slopes(*_UPPER_CHI_SQUARED))
+chdtri: Primitive = special("chdtri", [_POSITIVE, _P], solved_for(1, *_UPPER_CHI_SQUARED))
+chdtriv: Primitive = special("chdtriv", [_P, _POSITIVE], solved_for(0, *_CHI_SQUARED))
 
-chdtri: Primitive = special(
-    "chdtri", [_POSITIVE, _P],
-    jvp=[
-        lambda v, p, x, dv: (
-            dv * (upper_gamma_by_order(0.5 * v, 0.5 * x) / gamma_density(0.5 * v, 0.5 * x))
-        ),
-        lambda v, p, x, dp: dp * (-2 / gamma_density(0.5 * v, 0.5 * x)),
-    ],
-)  # fmt: skip
+_GAMMA = (
+    lambda a, b, x: x * gamma_density(b, a * x),
+    lambda a, b, x: _gamma(b, a * x),
+    lambda a, b, x: a * gamma_density(b, a * x),
+)
+_UPPER_GAMMA = (
+    lambda a, b, x: -x * gamma_density(b, a * x),
+    lambda a, b, x: upper_gamma_by_order(b, a * x),
+    lambda a, b, x: -a * gamma_density(b, a * x),
+)
 
-chdtriv: Primitive = special(
-    "chdtriv", [_P, _POSITIVE],
-    jvp=[
-        lambda p, x, v, dp: dp * (2 / _gamma(0.5 * v, 0.5 * x)),
-        lambda p, x, v, dx: dx * (-gamma_density(0.5 * v, 0.5 * x) / _gamma(0.5 * v, 0.5 * x)),
-    ],
-)  # fmt: skip
+gdtr: Primitive = special("gdtr", [_POSITIVE] * 3, by_slopes(*_GAMMA))
+gdtrc: Primitive = special("gdtrc", [_POSITIVE] * 3, by_slopes(*_UPPER_GAMMA))
+gdtrib: Primitive = special("gdtrib", [_POSITIVE, _P, _POSITIVE], solved_for(1, *_GAMMA))
 
-gdtr: Primitive = special(
-    "gdtr", [_POSITIVE, _POSITIVE, _POSITIVE],
-    jvp=[
-        lambda a, b, x, out, da: da * (x * gamma_density(b, a * x)),
-        lambda a, b, x, out, db: db * _gamma(b, a * x),
-        lambda a, b, x, out, dx: dx * (a * gamma_density(b, a * x)),
-    ],
-)  # fmt: skip
-
-gdtrc: Primitive = special(
-    "gdtrc", [_POSITIVE, _POSITIVE, _POSITIVE],
-    jvp=[
-        lambda a, b, x, out, da: da * (-x * gamma_density(b, a * x)),
-        lambda a, b, x, out, db: db * upper_gamma_by_order(b, a * x),
-        lambda a, b, x, out, dx: dx * (-a * gamma_density(b, a * x)),
-    ],
-)  # fmt: skip
-
+# a and x occur as their product: one divided by the other, also where the density is 0
 gdtrix: Primitive = special(
     "gdtrix", [_POSITIVE, _POSITIVE, _P],
     jvp=[
@@ -122,15 +108,6 @@ gdtria: Primitive = special(
     ],
 )  # fmt: skip
 
-gdtrib: Primitive = special(
-    "gdtrib", [_POSITIVE, _P, _POSITIVE],
-    jvp=[
-        lambda a, p, x, b, da: da * (-x * gamma_density(b, a * x) / _gamma(b, a * x)),
-        lambda a, p, x, b, dp: dp / _gamma(b, a * x),
-        lambda a, p, x, b, dx: dx * (-a * gamma_density(b, a * x) / _gamma(b, a * x)),
-    ],
-)  # fmt: skip
-
 # -- beta ------------------------------------------------------------------------------------------
 
 
@@ -142,23 +119,10 @@ def beta_by_b(a: Any, b: Any, x: Any) -> Any:
     return betainc_n(a, b, x, n=0, m=1)
 
 
-btdtria: Primitive = special(
-    "btdtria", [_P, _POSITIVE, _P],
-    jvp=[
-        lambda p, b, x, a, dp: dp / beta_by_a(a, b, x),
-        lambda p, b, x, a, db: db * (-beta_by_b(a, b, x) / beta_by_a(a, b, x)),
-        lambda p, b, x, a, dx: dx * (-beta_density(a, b, x) / beta_by_a(a, b, x)),
-    ],
-)  # fmt: skip
+_BETA = beta_by_a, beta_by_b, beta_density
 
-btdtrib: Primitive = special(
-    "btdtrib", [_POSITIVE, _P, _P],
-    jvp=[
-        lambda a, p, x, b, da: da * (-beta_by_a(a, b, x) / beta_by_b(a, b, x)),
-        lambda a, p, x, b, dp: dp / beta_by_b(a, b, x),
-        lambda a, p, x, b, dx: dx * (-beta_density(a, b, x) / beta_by_b(a, b, x)),
-    ],
-)  # fmt: skip
+btdtria: Primitive = special("btdtria", [_P, _POSITIVE, _P], solved_for(0, *_BETA))
+btdtrib: Primitive = special("btdtrib", [_POSITIVE, _P, _P], solved_for(1, *_BETA))
 
 # -- F and Student's t, in the odds of the beta function's argument --------------------------------
 
@@ -195,34 +159,11 @@ def _f_by_d(n: Any, d: Any, x: Any) -> Any:
 
 
 _F = [reals(1, 5), reals(1, 5), reals(0.5, 3)]
+_F_SLOPES = _f_by_n, _f_by_d, _f_by_x
 
-fdtr: Primitive = special(
-    "fdtr", _F,
-    jvp=[
-        lambda n, d, x, out, dn: dn * _f_by_n(n, d, x),
-        lambda n, d, x, out, dd: dd * _f_by_d(n, d, x),
-        lambda n, d, x, out, dx: dx * _f_by_x(n, d, x),
-    ],
-)  # fmt: skip
-
-fdtrc: Primitive = special(
-    "fdtrc", _F,
-    jvp=[
-        lambda n, d, x, out, dn: dn * -_f_by_n(n, d, x),
-        lambda n, d, x, out, dd: dd * -_f_by_d(n, d, x),
-        lambda n, d, x, out, dx: dx * -_f_by_x(n, d, x),
-    ],
-)  # fmt: skip
-
-fdtri: Primitive = special(
-    "fdtri", [reals(1, 5), reals(1, 5), _P],
-    jvp=[
-        lambda n, d, p, x, dn: dn * (-_f_by_n(n, d, x) / _f_by_x(n, d, x)),
-        lambda n, d, p, x, dd: dd * (-_f_by_d(n, d, x) / _f_by_x(n, d, x)),
-        lambda n, d, p, x, dp: dp / _f_by_x(n, d, x),
-    ],
-)  # fmt: skip
-
+fdtr: Primitive = special("fdtr", _F, by_slopes(*_F_SLOPES))
+fdtrc: Primitive = special("fdtrc", _F, by_slopes(*map(negative, _F_SLOPES)))
+fdtri: Primitive = special("fdtri", [*_F[:2], _P], solved_for(2, *_F_SLOPES))
 fdtridfd: Primitive = special("fdtridfd", [reals(1, 5), reals(0.5, 0.6), reals(1, 2)], ONLY_VALUES)
 
 
@@ -240,29 +181,13 @@ def _student_by_df(df: Any, t: Any) -> Any:
     return sign(t) * (0.5 * slope) - 0.5 * (front / df)
 
 
-stdtr: Primitive = special(
-    "stdtr", [reals(1, 5), reals(-3, 3)],
-    jvp=[
-        lambda df, t, out, ddf: ddf * _student_by_df(df, t),
-        lambda df, t, out, dt: dt * student_density(df, t),
-    ],
-)  # fmt: skip
+_STUDENT = _student_by_df, student_density
 
-stdtrit: Primitive = special(
-    "stdtrit", [reals(1, 5), _P],
-    jvp=[
-        lambda df, p, t, ddf: ddf * (-_student_by_df(df, t) / student_density(df, t)),
-        lambda df, p, t, dp: dp / student_density(df, t),
-    ],
-)  # fmt: skip
-
+stdtr: Primitive = special("stdtr", [reals(1, 5), reals(-3, 3)], by_slopes(*_STUDENT))
+stdtrit: Primitive = special("stdtrit", [reals(1, 5), _P], solved_for(1, *_STUDENT))
 stdtridf: Primitive = special(
-    "stdtridf", [reals(0.8, 0.84), reals(1.1, 1.3)],
-    jvp=[
-        lambda p, t, df, dp: dp / _student_by_df(df, t),
-        lambda p, t, df, dt: dt * (-student_density(df, t) / _student_by_df(df, t)),
-    ],
-)  # fmt: skip
+    "stdtridf", [reals(0.8, 0.84), reals(1.1, 1.3)], solved_for(0, *_STUDENT)
+)
 
 # -- normal ----------------------------------------------------------------------------------------
 
@@ -303,25 +228,16 @@ def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
 
 _NONCENTRAL = [_POSITIVE, reals(1, 5), _POSITIVE]
 
-chndtr: Primitive = special(
-    "chndtr", _NONCENTRAL,
-    jvp=[
-        lambda x, df, nc, out, dx: dx * noncentral_density(x, df, nc),
-        NO_CLOSED_FORM,
-        lambda x, df, nc, out, dnc: dnc * -noncentral_density(x, df + 2, nc),
-    ],
-)  # fmt: skip
+_NONCENTRAL_SLOPES = (
+    noncentral_density,
+    NO_CLOSED_FORM,
+    lambda x, df, nc: -noncentral_density(x, df + 2, nc),
+)
 
+chndtr: Primitive = special("chndtr", _NONCENTRAL, by_slopes(*_NONCENTRAL_SLOPES))
 chndtrix: Primitive = special(
-    "chndtrix", [_P, reals(1, 5), _POSITIVE],
-    jvp=[
-        lambda p, df, nc, x, dp: dp / noncentral_density(x, df, nc),
-        NO_CLOSED_FORM,
-        lambda p, df, nc, x, dnc: (
-            dnc * (noncentral_density(x, df + 2, nc) / noncentral_density(x, df, nc))
-        ),
-    ],
-)  # fmt: skip
+    "chndtrix", [_P, *_NONCENTRAL[1:]], solved_for(0, *_NONCENTRAL_SLOPES)
+)
 
 # -- others ----------------------------------------------------------------------------------------
 

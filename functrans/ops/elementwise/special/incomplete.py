@@ -25,7 +25,14 @@ from functrans.ops.elementwise.special.gamma import (
     polygamma,
 )
 from functrans.ops.elementwise.special.incomplete_series import beta_derivative, gamma_derivative
-from functrans.ops.elementwise.special.scipy import computed, ratio, special
+from functrans.ops.elementwise.special.scipy import (
+    by_slopes,
+    computed,
+    negative,
+    ratio,
+    solved_for,
+    special,
+)
 from functrans.ops.samples import reals
 
 _lower_gamma = lazy("functrans.ops.elementwise.compiled.incomplete_gamma:gammainc")
@@ -87,38 +94,25 @@ gammaincc_n: Primitive = computed(
     samples=_ORDER_AND_POINT, params={"n": 1},
 )  # fmt: skip
 
-gammainc: Primitive = special(
-    "gammainc", _ORDER_AND_POINT, emit=by_loops(_lower_gamma),
-    jvp=[
-        lambda a, x, out, da: da * gammainc_n(a, x, n=1),
-        lambda a, x, out, dx: dx * gamma_density(a, x),
-    ],
-)  # fmt: skip
+_LOWER_GAMMA = (lambda a, x: gammainc_n(a, x, n=1)), gamma_density
+_UPPER_GAMMA = (lambda a, x: gammaincc_n(a, x, n=1)), negative(gamma_density)
 
+gammainc: Primitive = special(
+    "gammainc", _ORDER_AND_POINT, by_slopes(*_LOWER_GAMMA), emit=by_loops(_lower_gamma)
+)
 gammaincc: Primitive = special(
-    "gammaincc", _ORDER_AND_POINT, emit=by_loops(_upper_gamma),
-    jvp=[
-        lambda a, x, out, da: da * gammaincc_n(a, x, n=1),
-        lambda a, x, out, dx: -dx * gamma_density(a, x),
-    ],
-)  # fmt: skip
+    "gammaincc", _ORDER_AND_POINT, by_slopes(*_UPPER_GAMMA), emit=by_loops(_upper_gamma)
+)
 
 _ORDER_AND_PROBABILITY = [reals(0.5, 5), reals(0.1, 0.9)]
 
 gammaincinv: Primitive = special(
-    "gammaincinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_lower_gamma),
-    jvp=[
-        lambda a, p, out, da: da * -ratio(gammainc_n(a, out, n=1), gamma_density(a, out)),
-        lambda a, p, out, dp: dp / gamma_density(a, out),
-    ],
+    "gammaincinv", _ORDER_AND_PROBABILITY, solved_for(1, *_LOWER_GAMMA, quotient=ratio),
+    emit=by_loops(_inverse_of_lower_gamma),
 )  # fmt: skip
-
 gammainccinv: Primitive = special(
-    "gammainccinv", _ORDER_AND_PROBABILITY, emit=by_loops(_inverse_of_upper_gamma),
-    jvp=[
-        lambda a, p, out, da: da * ratio(gammaincc_n(a, out, n=1), gamma_density(a, out)),
-        lambda a, p, out, dp: -dp / gamma_density(a, out),
-    ],
+    "gammainccinv", _ORDER_AND_PROBABILITY, solved_for(1, *_UPPER_GAMMA, quotient=ratio),
+    emit=by_loops(_inverse_of_upper_gamma),
 )  # fmt: skip
 
 # -- beta ------------------------------------------------------------------------------------------
@@ -184,46 +178,28 @@ betaincc_n: Primitive = computed(
     samples=_SHAPES_AND_POINT, params={"n": 1, "m": 0},
 )  # fmt: skip
 
+_LOWER_BETA = (
+    lambda a, b, x: betainc_n(a, b, x, n=1, m=0),
+    lambda a, b, x: betainc_n(a, b, x, n=0, m=1),
+    beta_density,
+)
+_UPPER_BETA = (
+    lambda a, b, x: betaincc_n(a, b, x, n=1, m=0),
+    lambda a, b, x: betaincc_n(a, b, x, n=0, m=1),
+    negative(beta_density),
+)
+
 betainc: Primitive = special(
-    "betainc", _SHAPES_AND_POINT, emit=by_loops(_lower_beta),
-    jvp=[
-        lambda a, b, x, out, da: da * betainc_n(a, b, x, n=1, m=0),
-        lambda a, b, x, out, db: db * betainc_n(a, b, x, n=0, m=1),
-        lambda a, b, x, out, dx: dx * beta_density(a, b, x),
-    ],
-)  # fmt: skip
-
+    "betainc", _SHAPES_AND_POINT, by_slopes(*_LOWER_BETA), emit=by_loops(_lower_beta)
+)
 betaincc: Primitive = special(
-    "betaincc", _SHAPES_AND_POINT, emit=by_loops(_upper_beta),
-    jvp=[
-        lambda a, b, x, out, da: da * betaincc_n(a, b, x, n=1, m=0),
-        lambda a, b, x, out, db: db * betaincc_n(a, b, x, n=0, m=1),
-        lambda a, b, x, out, dx: -dx * beta_density(a, b, x),
-    ],
-)  # fmt: skip
-
+    "betaincc", _SHAPES_AND_POINT, by_slopes(*_UPPER_BETA), emit=by_loops(_upper_beta)
+)
 betaincinv: Primitive = special(
-    "betaincinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_lower_beta),
-    jvp=[
-        lambda a, b, p, out, da: (
-            -da * ratio(betainc_n(a, b, out, n=1, m=0), beta_density(a, b, out))
-        ),
-        lambda a, b, p, out, db: (
-            -db * ratio(betainc_n(a, b, out, n=0, m=1), beta_density(a, b, out))
-        ),
-        lambda a, b, p, out, dp: dp / beta_density(a, b, out),
-    ],
+    "betaincinv", _SHAPES_AND_POINT, solved_for(2, *_LOWER_BETA, quotient=ratio),
+    emit=by_loops(_inverse_of_lower_beta),
 )  # fmt: skip
-
 betainccinv: Primitive = special(
-    "betainccinv", _SHAPES_AND_POINT, emit=by_loops(_inverse_of_upper_beta),
-    jvp=[
-        lambda a, b, p, out, da: (
-            da * ratio(betaincc_n(a, b, out, n=1, m=0), beta_density(a, b, out))
-        ),
-        lambda a, b, p, out, db: (
-            db * ratio(betaincc_n(a, b, out, n=0, m=1), beta_density(a, b, out))
-        ),
-        lambda a, b, p, out, dp: -dp / beta_density(a, b, out),
-    ],
+    "betainccinv", _SHAPES_AND_POINT, solved_for(2, *_UPPER_BETA, quotient=ratio),
+    emit=by_loops(_inverse_of_upper_beta),
 )  # fmt: skip

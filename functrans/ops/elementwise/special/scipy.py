@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import truediv
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,60 @@ def special(
     """A ufunc of `scipy.special` (of another name, if one is said), whose dtypes are its own."""
     of = lazy(f"scipy.special:{ufunc or name}")
     return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
+
+
+def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
+    """The rules of a function, from its slopes in each operand."""
+
+    def rule(slope: Rule | NotDifferentiable) -> OperandRule:
+        if isinstance(slope, NotDifferentiable):
+            return slope
+
+        def derivative(*given: Any) -> Any:
+            *operands, _, change = given
+            return change * slope(*operands)
+
+        return derivative
+
+    return list(map(rule, slopes))
+
+
+def solved_for(
+    place: int, *slopes: Rule | NotDifferentiable, quotient: Rule = truediv
+) -> list[OperandRule]:
+    """The rules of a function's inverse in an operand, whose place its value takes.
+
+    Parameters
+    ----------
+    place : int
+        The number of the operand.
+    *slopes : callable or NotDifferentiable
+        The slopes of the function in each operand.
+    quotient : callable
+        How the other slopes are divided by that in the operand.
+    """
+    steep: Any = slopes[place]
+
+    def rule(number: int) -> OperandRule:
+        slope = slopes[number]
+        if isinstance(slope, NotDifferentiable):
+            return slope
+
+        def derivative(*given: Any) -> Any:
+            *operands, solution, change = given
+            operands[place] = solution
+            if number == place:
+                return change / steep(*operands)
+            return change * quotient(-slope(*operands), steep(*operands))
+
+        return derivative
+
+    return list(map(rule, range(len(slopes))))
+
+
+def negative(slope: Rule) -> Rule:
+    """The slope of a complement."""
+    return lambda *operands: -slope(*operands)
 
 
 def part(
