@@ -319,6 +319,7 @@ def test_what_has_no_derivative_is_stored_as_it_is():
 # -- afterwards ------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::functrans.errors.SwallowedErrorWarning")
 def test_then_it_is_a_tracer_to_everybody():
     def function(x):
         a = np.zeros(3)

@@ -158,6 +158,7 @@ def test_numba_compiles_what_it_knows():
     assert grad(lambda x: x[0] * compiled(3))(X)[0] == 3.0
 
 
+@pytest.mark.filterwarnings("ignore::functrans.errors.SwallowedErrorWarning")
 def test_installed_packages_see_numpy_unchanged():
     def function(x):
         root = scipy.optimize.brentq(lambda t: float(np.array([t**2 - 2.0])[0]), 0.0, 2.0)

@@ -116,6 +116,7 @@ def test_conversions_of_what_stands_for_many_values(convert, error):
         traced(lambda x: convert(x) and None, np.float64(2.0))
 
 
+@pytest.mark.filterwarnings("ignore::functrans.errors.SwallowedErrorWarning")
 def test_conversions_of_what_has_a_value():
     def function(x):
         assert x > 1 and bool(x)
@@ -130,6 +131,7 @@ def test_conversions_of_what_has_a_value():
     traced(function, np.float64(2.5), known=True)
 
 
+@pytest.mark.filterwarnings("ignore::functrans.errors.SwallowedErrorWarning")
 def test_a_tracer_is_like_an_array():
     def function(x):
         assert (x.shape, x.dtype, x.ndim, x.size, x.itemsize, x.nbytes, len(x)) == (
