@@ -100,13 +100,22 @@ class RootBuilder:
         self.all = kept_for_calls(self.all)
         makers = makers_of(self.all)
         for number, atom in enumerate(atoms):
-            home = self.buffers.get(atom) if isinstance(atom, Var) else None
+            home = self._home(atom)
             if home is not None and home in makers and home not in self.outputs:
                 maker = makers[home]
                 self.all[maker] = in_memory(self.all[maker])
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
+
+    def _home(self, atom: Atom) -> Buffer | None:
+        """The buffer of a value, or in a program of one with the same elements in memory."""
+        while self.whole and atom not in self.buffers and isinstance(atom, Var):
+            eqn = self._producers.get(atom)
+            if eqn is None or eqn.primitive.regroups is None:
+                return None
+            (atom,) = eqn.inputs
+        return self.buffers.get(atom) if isinstance(atom, Var) else None
 
     def regrouped(self, atom: Atom) -> Atom:
         """A value with the same elements in memory, but with axes that suit loops better."""
