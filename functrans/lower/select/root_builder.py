@@ -109,10 +109,11 @@ class RootBuilder:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
 
     def _home(self, atom: Atom) -> Buffer | None:
-        """The buffer of a value, or in a program of one with the same elements in memory."""
-        while self.whole and atom not in self.buffers and isinstance(atom, Var):
+        """The buffer of a value, or in a program for cores of one with the same elements."""
+        is_program = self.whole and not self.target.lanes_are_threads
+        while is_program and atom not in self.buffers and isinstance(atom, Var):
             eqn = self._producers.get(atom)
-            if eqn is None or eqn.primitive.regroups is None:
+            if eqn is None or eqn.primitive.regroups is None or not eqn.inputs[0].aval.shape:
                 return None
             (atom,) = eqn.inputs
         return self.buffers.get(atom) if isinstance(atom, Var) else None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import grad, jit, lax, linear_transpose, vjp, vmap
+from functrans import config, grad, jit, lax, linear_transpose, vjp, vmap
 from tests.ops.convolution import by_loops
 
 rng = np.random.default_rng(0)
@@ -129,6 +129,24 @@ def test_a_reshaped_result_is_not_copied(order):
     (nest,) = jit(apply).lower(x, k).cost().nests
     assert "times" in nest.form
     np.testing.assert_allclose(jit(apply)(x, k), apply(x, k), atol=1e-10)
+
+
+@pytest.mark.parametrize("backend", ["native", "numba"])
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_a_value_and_its_reshapes_as_results(backend, donated, monkeypatch):
+    """One is where the value is stored, which may be a donated argument; the others are copies."""
+    monkeypatch.setattr(config, "backend", backend)
+
+    def apply(x):
+        y = np.cumsum(x, 0)
+        return np.reshape(y, (5, 24)), y, np.reshape(y, (2, 3, 4, 5))
+
+    x = rng.normal(size=(24, 5))
+    for few in (apply, lambda x: apply(x)[:1]):
+        results = jit(few, donate_argnums=donated)(x.copy())
+        for found, expected in zip(results, few(x), strict=True):
+            np.testing.assert_allclose(found, expected, strict=True)
+        assert not any(np.shares_memory(results[0], other) for other in results[1:])
 
 
 @pytest.mark.parametrize(
