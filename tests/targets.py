@@ -23,7 +23,7 @@ from functrans.lower.select.recomputation import Recomputation
 from functrans.lower.select.unrolling import Unrolling
 from functrans.ops.arrays.shape import Joins
 from functrans.ops.control.compiled.loops import Apart, Carries
-from functrans.ops.convolution.compiled.plan import Convolutions
+from functrans.ops.convolution.compiled.limits import Convolutions
 from functrans.ops.fft.compiled.ways import Transforms
 from functrans.ops.linalg.compiled.blas import Products
 from functrans.ops.linalg.compiled.elimination import Elimination

@@ -25,15 +25,23 @@ def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> st
     # an output that is stored in an input is the same array
     names: dict[Buffer, str] = dict(zip((*plan.inputs, *plan.outputs), parameters, strict=True))
     lines = ["flag = np.zeros(1, np.int64)"]
+    for number, one in enumerate(plan.outputs):
+        if one.shape:
+            # the value that is stored may be the one before a reshape
+            names[one] = f"stored{number}"
+            lines.append(f"{names[one]} = out{number}.reshape({_shape(one)})")
     for step in plan.schedule:
         for one in step.buffers:
             if one not in names:
                 names[one] = f"t{len(names) - len(parameters)}"
-                shape = written_tuple(str(int(n.attribute)) for n in one.shape)
-                lines.append(f"{names[one]} = np.empty({shape}, np.{in_memory(one.dtype)})")
+                lines.append(f"{names[one]} = np.empty({_shape(one)}, np.{in_memory(one.dtype)})")
         lines += _written(step, kernels, names)
     head = f"def {name}({', '.join(parameters)}):"
     return "\n    ".join([head, *lines, "return flag[0]"]) + "\n"
+
+
+def _shape(one: Buffer) -> str:
+    return written_tuple(str(int(n.attribute)) for n in one.shape)
 
 
 def _written(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import linear
 from functrans.loop.scalar import Scalar, postorder
 from functrans.loop.simplify import Simplifier
@@ -26,3 +27,11 @@ def linear_place(target: Buffer, indices: tuple[Scalar, ...], simplify: Simplifi
     """The linear position of an element of an array with known extents, in elements."""
     extents = [int(extent.attribute) for extent in target.shape]
     return from_terms(*without_divisions(simplify.terms(linear(indices, extents)), simplify))
+
+
+def stride_of(load: Scalar, loop: Coefficients) -> int | None:
+    """The stride in memory of an element that is loaded, also through a reshape, along a loop."""
+    stride = loop.of_element(load.attribute, load.args)
+    if stride is None and divides(load.args):
+        stride = loop.of(linear_place(load.attribute, load.args, Simplifier()))
+    return stride

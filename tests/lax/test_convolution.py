@@ -211,10 +211,11 @@ def test_the_ways_to_compile_a_convolution(way, dims, options, features, size):
     assert way_of(x, k, dims, **options) == way
 
 
-def test_few_channels_with_long_strides_are_a_product():
-    """Tiles would copy channels side by side, and read few of the copied elements."""
+@pytest.mark.parametrize("stride", [5, 7])
+def test_few_channels_with_long_strides(stride):
+    """Positions are vectors up to 36 phases, and features beyond that."""
     x, k = layer(NCHW, size=(30, 33), features=(3, 16))
-    assert way_of(x, k, NCHW, strides=(5, 5)) == "products"
+    assert way_of(x, k, NCHW, strides=(stride, stride)) == "tiles"
 
 
 @pytest.mark.dear

@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
+from functrans.loop.linear_places import stride_of
 from functrans.loop.target import Target
 from functrans.lower.product.packing import gaps, is_dense
 from functrans.lower.select.root import Contraction, extent_of
@@ -269,7 +270,7 @@ def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> boo
     assert counter is not None
     if not is_dense(right, root.sides[2][-1]):
         return False
-    stride = Coefficients(counter).of_element(right.attribute, right.args)
+    stride = stride_of(right, Coefficients(counter))
     if stride is None or stride * root.target.dtype.itemsize % limits.page == 0:
         return tiles == 1 or (tiles <= limits.fewest_tiles and not _is_larger(root, target.cache))
     is_small = not _is_larger(root, limits.largest_in_place)

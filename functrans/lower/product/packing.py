@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from functrans.loop.affine import Coefficients
+from functrans.loop.linear_places import stride_of
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
 from functrans.loop.relocation import Position
 from functrans.loop.scalar import Scalar, const, minimum, postorder
@@ -81,14 +82,14 @@ def gaps(factor: Scalar, loop: Scalar) -> int:
     """The number of strided loads of an expression along a loop."""
     own = Coefficients(loop)
     loads = (node for node in postorder([factor]) if node.op == "load")
-    return sum(own.of_element(x.attribute, x.args) not in (-1, 0, 1) for x in loads)
+    return sum(stride_of(x, own) not in (-1, 0, 1) for x in loads)
 
 
 def is_dense(factor: Scalar, loop: Scalar) -> bool:
     """Whether elements are plain loads that are contiguous along a loop."""
     if factor.op != "load":
         return False
-    return Coefficients(loop).of_element(factor.attribute, factor.args) == 1
+    return stride_of(factor, Coefficients(loop)) == 1
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from functrans.ir.types import is_float
 from functrans.loop.nodes import UNROLLED
 from functrans.loop.target import Target
 from functrans.lower.select.recomputation import index_arithmetic
-from functrans.ops.arrays.slicing import embed_p
+from functrans.ops.arrays.slicing import embed_p, slice_p
 from functrans.ops.arrays.structural import broadcast_to_p, transpose_p
 from functrans.ops.compiled.elements import Pattern, pattern
 from functrans.ops.compiled.emission import asks_for_elements, in_memory
+from functrans.ops.linalg.contraction import dot_general
 from functrans.optimise.machine.contraction_layout import is_summed_with_larger
 from functrans.optimise.machine.gathered_rows import reads_rows
 
@@ -70,6 +71,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
     constants: set[Atom] = set()
     slow: set[Atom] = set()
     addresses = index_arithmetic(graph) - outputs.keys()
+    scattered: set[Atom] = set()
     for eqn in graph.eqns:
         own = patterns[eqn]
         if own.slow or not slow.isdisjoint(eqn.inputs):
@@ -97,6 +99,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 depth > limits.deepest
                 or (size > limits.largest_expression and (used or outputs[var]))
                 or _is_in_better_order(eqn, used, target)
+                or (_is_gathered(eqn, scattered, used) and not target.lanes_are_threads)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
@@ -109,6 +112,10 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                     costs[kept] = sizes[kept] = depths[kept] = 0
             else:
                 costs[var], sizes[var], depths[var] = cost, size, depth
+                if eqn.primitive in (slice_p, transpose_p) or (
+                    eqn.primitive.regroups is not None and not scattered.isdisjoint(eqn.inputs)
+                ):
+                    scattered.add(var)
     return chosen
 
 
@@ -148,6 +155,17 @@ def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -
         reads_rows(user, out, target) or is_summed_with_larger(user, out, target)
         for user, _ in uses
     )
+
+
+def _is_gathered(eqn: Eqn, scattered: Set[Atom], uses: list[tuple[Eqn, int]]) -> bool:
+    """Whether a contraction reads elements that are far apart along an axis.
+
+    This is the case if several axes of a slice or a transposed array are taken as one: the place of
+    each element would be computed by divisions.
+    """
+    if eqn.primitive.regroups is None or scattered.isdisjoint(eqn.inputs):
+        return False
+    return any(user.primitive is dot_general for user, _ in uses)
 
 
 def _is_broadcast(

@@ -10,9 +10,8 @@ from math import prod
 from functrans.caches import cached_property
 from functrans.loop.affine import Coefficients
 from functrans.loop.functions import node_count
-from functrans.loop.linear_places import divides, linear_place
+from functrans.loop.linear_places import stride_of
 from functrans.loop.scalar import Scalar, postorder
-from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, Statement
 from functrans.loop.target import Target
 from functrans.lower.select.unrolling import Unrolling
@@ -184,7 +183,12 @@ class Elements(Root):
         if not self.loops or extent_of(self.loops[-1]) < target[Unrolling].one_vector:
             return True
         across, along = self._strided_loads(target.lanes_are_threads)
-        return self._has_ragged_folds or along < across
+        return self._has_ragged_folds or (along < across and self._folds_fill_vectors(target))
+
+    def _folds_fill_vectors(self, target: Target) -> bool:
+        """Whether the innermost loops of folds over several axes are longer than half a vector."""
+        inner = [fold.attribute[1][-1].attribute[2] for fold in self.folds]
+        return any(n is None or 2 * n > target[Unrolling].one_vector for n in inner)
 
     def has_strided_folds(self, target: Target) -> bool:
         """Whether folds are strided while the innermost loop is contiguous: sums of columns."""
@@ -212,16 +216,12 @@ class Elements(Root):
             return (0, 0), (0, 0)
         own = Coefficients(self.loops[-1])
         loads, elements = [0, 0], [0, 0]
-        simplify = Simplifier()
         for fold in self.folds:
             inner = Coefficients(fold.attribute[1][-1])
             for node in postorder(fold.args[:1]):
                 if node.op == "load":
                     for i, factors in enumerate((own, inner)):
-                        stride = factors.of_element(node.attribute, node.args)
-                        if stride is None and divides(node.args):
-                            place = linear_place(node.attribute, node.args, simplify)
-                            stride = factors.of(place)
+                        stride = stride_of(node, factors)
                         if stride not in (0, 1):
                             loads[i] += self._cost_of_stride(stride)
                             elements[i] += _count(node)

@@ -102,13 +102,23 @@ class RootBuilder:
         self.all = kept_for_calls(self.all)
         makers = makers_of(self.all)
         for number, atom in enumerate(atoms):
-            home = self.buffers.get(atom) if isinstance(atom, Var) else None
+            home = self._home(atom)
             if home is not None and home in makers and home not in self.outputs:
                 maker = makers[home]
                 self.all[maker] = in_memory(self.all[maker])
                 self.outputs.append(home)
             else:
                 self.outputs.append(self.add(atom, f"out{number}", output=True))
+
+    def _home(self, atom: Atom) -> Buffer | None:
+        """The buffer of a value, or in a program for cores of one with the same elements."""
+        is_program = self.whole and not self.target.lanes_are_threads
+        while is_program and atom not in self.buffers and isinstance(atom, Var):
+            eqn = self._producers.get(atom)
+            if eqn is None or eqn.primitive.regroups is None or not eqn.inputs[0].aval.shape:
+                return None
+            (atom,) = eqn.inputs
+        return self.buffers.get(atom) if isinstance(atom, Var) else None
 
     def regrouped(self, atom: Atom) -> Atom:
         """A value with the same elements in memory, but with axes that suit loops better."""

@@ -25,8 +25,11 @@ from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
 from functrans.ops.arrays.structural import reshape
 from functrans.ops.compiled.emission import Emit
+from functrans.ops.convolution.products import are_apart, are_spread, gathered, spread
 from functrans.ops.convolution.windows import (
+    Labels,
     Window,
+    Windows,
     element_seen,
     from_elements,
     from_taps,
@@ -37,13 +40,8 @@ from functrans.ops.convolution.windows import (
     where_all,
 )
 from functrans.ops.define import primitive
-from functrans.ops.linalg.contraction import contract_labelled, numpy_labelled
+from functrans.ops.linalg.contraction import numpy_labelled
 from functrans.ops.samples import cases, integers
-
-Labels = tuple[int, ...]
-
-Windows = tuple[tuple[int, Window], ...]
-"""The windows by label, each with base 1."""
 
 MOST_PHASES = 9
 """The most phases of positions that are computed separately, if elements lie apart."""
@@ -179,8 +177,10 @@ def convolve(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
     that see it.
     """
     own, other, out = labels
-    if not windows:
-        return contract_labelled(x, own, y, other, out)
+    if are_apart(x, own, windows):
+        return gathered(x, y, labels, windows)
+    if are_spread(windows):
+        return spread(x, y, labels, windows)
     apart = {label: window for label, window in windows if window.base != 1}
     if not apart:
         return convolution(x, y, **params_of(labels, windows))

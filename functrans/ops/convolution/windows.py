@@ -83,6 +83,12 @@ class Window(NamedTuple):
         return first, max(min(high // self.base + 1, extent), first)
 
 
+Labels = tuple[int, ...]
+
+Windows = tuple[tuple[int, Window], ...]
+"""Windows by the label of their axis."""
+
+
 def sees_margins(windows: Sequence[Window], extents: Sequence[int]) -> bool:
     """Whether any window sees padding."""
     return not all(map(Window.inside, windows, extents))

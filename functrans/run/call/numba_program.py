@@ -69,8 +69,11 @@ class NumbaProgram(ArrayProgram):
 
     def _step_by_step(self, *arrays: Any) -> int:
         plan, flag = self._plan, np.zeros(1, np.int64)
-        # an output that overwrites an input is the same array
-        places = dict(zip((*plan.inputs, *plan.outputs), arrays, strict=True))
+        # an output that overwrites an input is the same array; one may be stored before a reshape
+        places = {
+            one: x.reshape([int(n.attribute) for n in one.shape])
+            for one, x in zip((*plan.inputs, *plan.outputs), arrays, strict=True)
+        }
         for one in plan.offsets:
             places[one] = np.empty([int(n.attribute) for n in one.shape], in_memory(one.dtype))
         for step, turns in called(plan.schedule, lambda one: bool(places[one][()])):

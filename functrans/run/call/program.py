@@ -272,7 +272,9 @@ class Overwriting(ArrayProgram):
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
                 x = given[number] = converted(number, x, self.in_avals[number]).copy()
-            results[output] = x
+            # the result may be a reshape of what is stored there
+            shape = self._outputs[output][0]
+            results[output] = x if x.shape == shape else x.reshape(shape)
         missing = [output for output, x in enumerate(results) if x is None]
         kinds = [self._outputs[output] for output in missing]
         fresh = memory.results(kinds) if self.is_large else [np.empty(*kind) for kind in kinds]

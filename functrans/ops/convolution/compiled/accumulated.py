@@ -30,7 +30,7 @@ from functrans.ops.convolution.compiled.copies import (
     cleared,
     inside,
 )
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions
+from functrans.ops.convolution.compiled.limits import Axis, Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
@@ -42,8 +42,7 @@ from functrans.ops.convolution.compiled.shares import (
     share,
 )
 from functrans.ops.convolution.compiled.tiles import Tile, in_tiles, region
-from functrans.ops.convolution.convolution import Labels
-from functrans.ops.convolution.windows import Window, from_taps
+from functrans.ops.convolution.windows import Labels, Window, from_taps
 
 
 def emit(at: Emission, of: Accumulation) -> None:

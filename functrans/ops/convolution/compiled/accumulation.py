@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
-from functrans.ops.convolution.compiled.plan import Axis, Convolutions, fits, sums_are_long
+from functrans.ops.convolution.compiled.limits import Axis, Convolutions, fits
 from functrans.ops.convolution.compiled.tiles import (
     height_of,
     images_of,
@@ -96,13 +96,10 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
     own, other, out = (eqn.params[key] for key in ("x_labels", "y_labels", "out"))
     windows = dict(eqn.params["windows"])
     found = roles(own, other, out, eqn.params["windows"])
-    one_each = max(len(found.rows), len(found.columns)) <= 1
-    if not sums_are_long(eqn, target) or not one_each or not windows:
-        return None
     sizes = extents(x, y, eqn.params)
     none = 1 + max(sizes)
     row, column = (
-        Axis(labels[0], sizes[labels[0]]) if labels else Axis(none + n, 1)
+        Axis(labels[-1], sizes[labels[-1]]) if labels else Axis(none + n, 1)
         for n, labels in enumerate((found.rows, found.columns))
     )
     dtype = eqn.outputs[0].aval.dtype
@@ -119,24 +116,22 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         and last.dilation == 1
         and last.taps >= limits.filled * registers
     )
-    narrow = column.extent < limits.filled * registers or not found.rows
-    if narrow and not along_taps:
+    is_narrow = column.extent < limits.fewest_columns or not found.rows
+    if is_narrow and not along_taps:
         return None
     width = height_of(last.places, limits.most_sums_in_registers)
     if along_taps:
         lanes = registers
         height = height_of(column.extent, registers_of_sums(target) // width)
-    if eqn.outputs[0].aval.size * limits.fewest_sums > limits.largest_parts:
-        return None
     room = target.cache // limits.part_of_cache // dtype.itemsize
     seen = [from_taps(windows[label]) for label in order]
     given = [Window(window.places, 1) for window in seen]
-    lengths = length_of(seen, row.extent, room), length_of(given, column.extent, room)
-    length = min(lengths, key=lambda n: n or 0)
-    if length is None:
-        return None
+    length = min(length_of(seen, row.extent, room), length_of(given, column.extent, room))
     return Accumulation(
-        tuple(Axis(label, sizes[label]) for label in found.groups),
+        tuple(
+            Axis(label, sizes[label])
+            for label in (*found.groups, *found.rows[:-1], *found.columns[:-1])
+        ),
         tuple(Axis(label, sizes[label]) for label in found.summed),
         tuple(Axis(label, windows[label].taps) for label in order),
         length,
@@ -163,10 +158,10 @@ def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int
         return 1
     x, y = (operand.aval.shape for operand in eqn.inputs)
     sizes = extents(x, y, eqn.params)
-    seen = sizes[found.rows[0]] * prod(
+    seen = sizes[found.rows[-1]] * prod(
         region(from_taps(windows[label]), windows[label].taps)[1] for label in order
     )
-    if len(found.summed) == 1 and not found.groups:
+    if len(found.summed) == len(found.rows) == len(found.columns) == 1 and not found.groups:
         given = sizes[found.columns[0]] * prod(windows[label].taps for label in order)
         if (seen + given) * sizes[found.summed[0]] <= aval.size:
             return sizes[found.summed[0]]
@@ -176,5 +171,6 @@ def _images(eqn: Eqn, found: Roles, order: Sequence[int], target: Target) -> int
 def parts_of(of: Accumulation, limits: Convolutions) -> int:
     """The number of parts of the sums: as many as fit, a power of two if not all."""
     fitting = limits.largest_parts // prod(axis.extent for axis in of.results)
+    fitting = max(fitting, limits.fewest_sums)
     most = min(limits.most_sums, of.number)
     return most if fitting >= most else 1 << (fitting.bit_length() - 1)

@@ -18,7 +18,7 @@ from functrans.loop.statements import Buffer, For, Store, load
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.convolution import Labels
+from functrans.ops.convolution.windows import Labels
 
 SIDE_BY_SIDE = 16
 """The number of neighbours in the copy, not contiguous in the source, that are copied together."""

@@ -20,7 +20,7 @@ from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
 from functrans.ops.convolution.compiled.copies import Copy, all_of, cleared, inside
-from functrans.ops.convolution.compiled.plan import Convolutions
+from functrans.ops.convolution.compiled.limits import Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
     each_image,
@@ -31,8 +31,7 @@ from functrans.ops.convolution.compiled.shares import (
     share,
 )
 from functrans.ops.convolution.compiled.tiles import Tile, Tiles, in_tiles, region
-from functrans.ops.convolution.convolution import Labels
-from functrans.ops.convolution.windows import Window
+from functrans.ops.convolution.windows import Labels, Window
 
 
 def emit(at: Emission, tiles: Tiles) -> None:

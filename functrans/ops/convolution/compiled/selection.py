@@ -1,4 +1,4 @@
-"""Instruction selection for convolutions: in registers, by BLAS, or by elements."""
+"""Instruction selection for convolutions: in registers, or by elements."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 from functrans.ir.graph import Eqn
 from functrans.loop.target import Target
 from functrans.ops.compiled.emission import Emission
-from functrans.ops.convolution.compiled import accumulated, blocks, direct, margins
+from functrans.ops.convolution.compiled import accumulated, direct, margins
 from functrans.ops.convolution.compiled.accumulation import accumulation
-from functrans.ops.convolution.compiled.plan import plan
 from functrans.ops.convolution.compiled.tiles import tiles
 
 _WAYS: tuple[tuple[Callable[[Eqn, Target], Any], Callable[[Emission, Any], None]], ...] = (
     (tiles, direct.emit),
     (accumulation, accumulated.emit),
-    (plan, blocks.emit),
 )
 """The forms of a convolution, and their rules; the first applicable one is used."""
 

@@ -8,7 +8,7 @@ from functrans.loop.nodes import INDEX, ZERO, block_range, index
 from functrans.loop.scalar import Scalar, const, idiv, irem
 from functrans.loop.statements import For
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.plan import Axis
+from functrans.ops.convolution.compiled.limits import Axis
 
 At = dict[int, Scalar]
 """Indices by labels."""

@@ -20,7 +20,7 @@ from functrans.loop.scalar import Scalar, const
 from functrans.loop.statements import For
 from functrans.loop.target import Target
 from functrans.loop.walk import Body
-from functrans.ops.convolution.compiled.plan import (
+from functrans.ops.convolution.compiled.limits import (
     Axis,
     Convolutions,
     counts,
@@ -138,17 +138,17 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         channels,
         2 * target.cache // limits.part_of_cache // dtype.itemsize,
     )
-    if length is None:
-        return None
     # neighbours of a tile are chosen first
     across_lines = len(places) > 1 or sizes[last] % length == 0
     along_lines = _have_phases(windows.values(), target)
     if out[-1] == column:
-        few = sizes[column] < limits.well_filled * registers and sizes[last] >= registers
+        few = sizes[column] < limits.well_filled * registers and (
+            sizes[last] >= registers or sizes[last] > 2 * sizes[column]
+        )
         along_features = across_lines and not (few and along_lines)
     elif out[-1] == last:
         suits = _suits_features(sizes[column], channels, windows[last], dtype, target)
-        along_features = across_lines and suits
+        along_features = across_lines and (suits or not along_lines)
     else:
         return None
     if not along_features and not along_lines:
@@ -282,8 +282,8 @@ def region(window: Window, places: int) -> tuple[int, int]:
     return low, high - low + 1
 
 
-def length_of(windows: list[Window], channels: int, room: int) -> int | None:
-    """The greatest length of a block along the first axis, if that is sufficient."""
+def length_of(windows: list[Window], channels: int, room: int) -> int:
+    """The greatest length of a block along the first axis for which there is room, or 1."""
     first, *rest = windows
     fixed = channels * int(
         np.prod([region(window, window.places)[1] for window in rest], dtype=np.int64)
@@ -291,8 +291,6 @@ def length_of(windows: list[Window], channels: int, room: int) -> int | None:
     length = first.places
     while length > 1 and fixed * region(first, length)[1] > room:
         length = -(-length // 2)
-    if fixed * region(first, length)[1] > room:
-        return None
     pieces = -(-first.places // length)
     return -(-first.places // pieces)
 

@@ -23,15 +23,11 @@ from functrans.ops.arrays.structural import (
     transpose_p,
 )
 from functrans.ops.convolution.compiled.selection import is_large
-from functrans.ops.convolution.convolution import (
-    Labels,
-    Windows,
-    convolution,
-    convolve,
-    params_of,
-)
+from functrans.ops.convolution.convolution import convolution, convolve, params_of
 from functrans.ops.convolution.windows import (
+    Labels,
     Window,
+    Windows,
     from_elements,
     from_taps,
     overlap_add_p,
