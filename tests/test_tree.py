@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functrans import tree
+from functrans import grad, jit, tree
 from functrans.errors import (
     DtypeError,
     RegistrationError,
@@ -82,6 +82,27 @@ def test_leaves_of_a_dict_come_by_sorted_key_and_it_keeps_its_own_order():
 def test_an_ordered_dict_keeps_its_order():
     assert tree.leaves(OrderedDict(b=1, a=2)) == [1, 2]
     assert tree.structure(OrderedDict(b=1, a=2)) != tree.structure(OrderedDict(a=1, b=2))
+
+
+def test_an_ordered_dict_whose_keys_have_moved():
+    def weighted(values):
+        inner = values["z"][1].values()
+        return sum((i + 1) * x for i, x in enumerate([*inner, *values["w"].values()]))
+
+    values = OrderedDict(w=OrderedDict(a=1.0, b=2.0), z=[(), OrderedDict(c=3.0, d=4.0)])
+    compiled = jit(weighted)
+    for moved in (values, values["w"], values["z"][1], values):
+        moved.move_to_end(next(iter(moved)))
+        assert compiled(values) == weighted(values)
+        slopes = grad(weighted)(values)
+        assert list(slopes) == list(values)
+        assert list(slopes["w"]) == list(values["w"])
+    moved = OrderedDict(a=1, b=2)
+    moved.move_to_end("a")
+    assert tree.leaves(moved) == [2, 1]
+    assert tree.structure(moved) == tree.structure(OrderedDict(b=0, a=0))
+    assert tree.leaves([moved], is_leaf=lambda x: isinstance(x, OrderedDict)) == [moved]
+    assert tree.map(lambda x, y: x - y, moved, OrderedDict(a=1, b=2)) == OrderedDict(b=0, a=0)
 
 
 def test_every_builtin_container():

@@ -4,8 +4,7 @@ Tuples, lists, dicts (also OrderedDict and defaultdict), deques, namedtuples and
 containers; everything else is a leaf until its class is registered. None is an empty container:
 it has no leaves. A dict's leaves come in the order of its sorted keys, so that two dicts with the
 same keys have the same structure however they were filled; an OrderedDict keeps its own order,
-and OrderedDicts with different orders have different structures. (That is the order of insertion:
-optree does not see ``move_to_end``; pass ``OrderedDict(x)``.)
+and OrderedDicts with different orders have different structures.
 
 This is a thin layer over `optree`, which is written in C++. Classes are registered in the namespace
 `NAMESPACE` of its registry, not in the global one: another library that uses `optree` must not

@@ -1,10 +1,13 @@
 """Flattening pytrees, rebuilding them, and applying functions to their leaves."""
 
+import builtins
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import optree
 
+from functrans.caches import cached
 from functrans.errors import TreeMismatchError
 from functrans.lazily import is_imported
 from functrans.tree.compare import Structure, difference, printed
@@ -56,6 +59,27 @@ def _make_late_ones() -> None:
                 make()
 
 
+@cached(1024)
+def _has_ordered_dicts(structure: Structure) -> bool:
+    children = structure.children()
+    return structure.type is OrderedDict or any(builtins.map(_has_ordered_dicts, children))
+
+
+def _in_their_order(tree: Any, is_leaf: Callable[[Any], bool] | None) -> Any:
+    """The tree with copies of its OrderedDicts, whose ``move_to_end`` optree does not see."""
+
+    def is_end(node: Any) -> bool:
+        return type(node) is OrderedDict or (is_leaf is not None and is_leaf(node))
+
+    def copied(x: Any) -> Any:
+        if type(x) is not OrderedDict or (is_leaf is not None and is_leaf(x)):
+            return x
+        return OrderedDict((key, _in_their_order(value, is_leaf)) for key, value in x.items())
+
+    found, structure = _flatten(tree, is_end, False, NAMESPACE)
+    return structure.unflatten(builtins.map(copied, found))
+
+
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """Split a pytree into its leaves and its structure.
 
@@ -84,7 +108,13 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     """
     if late:
         _make_late_ones()
-    return _flatten(tree, is_leaf, False, NAMESPACE)
+    found = _flatten(tree, is_leaf, False, NAMESPACE)
+    structure = found[1]
+    # a leaf, or a container of leaves alone, is quickly told
+    is_flat = structure.num_nodes <= structure.num_leaves + 1 and structure.type is not OrderedDict
+    if is_flat or not _has_ordered_dicts(structure):
+        return found
+    return _flatten(_in_their_order(tree, is_leaf), is_leaf, False, NAMESPACE)
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
