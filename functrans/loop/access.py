@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrans.loop.domain import aligned, broadcast
+from functrans.loop.scalar import Scalar
 from functrans.loop.statements import Buffer, For
 
 Array = np.ndarray[Any, Any]
@@ -85,6 +86,8 @@ class Access:
         Whether exactly these elements are accessed; otherwise, one of them, depending on data.
     atomic : str or None
         The operation of an atomic store; stores of the same operation may race.
+    indices : tuple of Scalar
+        The indices of the element, if the access is of one.
     """
 
     buffer: Buffer
@@ -95,6 +98,7 @@ class Access:
     writes: bool
     certain: bool = True
     atomic: str | None = None
+    indices: tuple[Scalar, ...] = ()
 
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.
@@ -155,8 +159,11 @@ class IndependentLoop(NamedTuple):
     ----------
     extents : tuple of int
         The extents of the enclosing loops, and its own.
+    fixed : frozenset of Scalar
+        The indices of the enclosing loops and the locals from outside, which all iterations share.
     """
 
     loop: For
     extents: tuple[int, ...]
     accesses: list[Access]
+    fixed: frozenset[Scalar]

@@ -201,7 +201,8 @@ class Accesses:
         if loop.parallel or loop.lanes > 1:
             if carries_a_local(loop):
                 raise Fault("an iteration of an independent loop leaves a local for the next")
-            self.independent.append(IndependentLoop(loop, extents, self.found[first:]))
+            fixed = frozenset(self.values.bound)
+            self.independent.append(IndependentLoop(loop, extents, self.found[first:], fixed))
 
     @contextmanager
     def _loop(self, index: Scalar, start: Scalar, stop: Scalar, span: int) -> Iterator[int]:
@@ -430,7 +431,7 @@ class Accesses:
         if one in self.kernel.private:
             self._check_own(one, indices[0], mask)
         certain = not any(isinstance(self.values(i), Unknown) for i in indices)
-        self._add(one, elements, mask, writes, certain, atomic)
+        self._add(one, elements, mask, writes, certain, atomic, tuple(indices))
 
     def _check_own(self, one: Buffer, number: Scalar, mask: Array | None) -> None:
         """Check that a thread of a team touches only its own part of private memory."""
@@ -479,11 +480,13 @@ class Accesses:
         writes: bool,
         certain: bool = True,
         atomic: str | None = None,
+        indices: tuple[Scalar, ...] = (),
     ) -> None:
         if one in self.owners:
             self._own(one, elements, mask)
         start, spans = self.clock + writes, tuple(self.spans)
-        self.found.append(Access(one, elements, mask, start, spans, writes, certain, atomic))
+        access = Access(one, elements, mask, start, spans, writes, certain, atomic, indices)
+        self.found.append(access)
 
     def _own(self, one: Buffer, elements: Array, mask: Array | None) -> None:
         """Record that threads touch elements of a row that is private to each."""

@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 
 from functrans.loop.access import NEVER, Access, Array, IndependentLoop
+from functrans.loop.affine import Coefficients
 from functrans.loop.collect import Accesses
 from functrans.loop.domain import LARGEST, Fault, TooLarge
+from functrans.loop.scalar import postorder
 from functrans.loop.statements import Buffer
-from functrans.loop.walk import passes_messages
+from functrans.loop.walk import passes_messages, stored
 
 
 def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:
@@ -113,7 +115,32 @@ def _check_independent(given: IndependentLoop, private: Sequence[Buffer]) -> Non
         _check_apart(given, one, own)
 
 
+def _moves(given: IndependentLoop, own: Sequence[Access]) -> bool:
+    """Whether accesses are of one element, whose position moves with each iteration.
+
+    It does if the index along an axis is a multiple of the loop's index and a number that is the
+    same in all iterations, which need not be known.
+    """
+    loop = given.loop
+    if loop.repeatable or len({access.indices for access in own}) != 1:
+        return False
+    changing, factors = stored(loop.body), Coefficients(loop.index)
+    fixed = given.fixed | {loop.index}
+    return any(
+        factors.of(position) not in (None, 0)
+        and all(
+            node in fixed
+            if node.op in ("index", "local")
+            else node.op != "load" or node.attribute not in changing
+            for node in postorder([position])
+        )
+        for position in own[0].indices
+    )
+
+
 def _check_apart(given: IndependentLoop, one: Buffer, own: Sequence[Access]) -> None:
+    if not all(access.certain for access in own) and _moves(given, own):
+        return
     axis = len(given.extents) - 1
     outer = [d for d in range(axis) if any(_depends(access, d) for access in own)]
     size = 1 + max(int(access.elements.max(initial=0)) for access in own)

@@ -165,6 +165,44 @@ def test_a_write_to_a_place_from_data_may_be_anywhere():
         run([loop(K, [scatter], lanes=2)], [Y, where_], [Y, where_])
 
 
+def test_a_window_at_a_place_from_data_moves_with_each_iteration():
+    """Where it starts need not be known, if all iterations have the same start."""
+    starts, wide = buffer("starts", np.int64, (10,)), buffer("wide", F8, (30,))
+    start = bounded(load(starts, (ZERO,)), 10)
+    value = load(X, (K,))
+    reads = [X, starts]
+
+    def check(store, *others, **marks):
+        run([loop(K, [store, *others], **(marks or {"lanes": 2}))], [X, wide, starts], reads)
+
+    for position in (start + K, start - K + 9, start + 2 * K):
+        check(Store(wide, (position,), value))
+        check(Store(wide, (position,), value), parallel=True)
+    held = local(INDEX, "start")
+    store = Store(wide, (held + K,), value)
+    body = [Let((held,), (start,)), loop(K, [store], lanes=2)]
+    run(body, [X, wide, starts], reads)
+    with pytest.raises(Fault, match="over i write element"):  # its own start in each iteration
+        check(Store(wide, (bounded(load(starts, (K,)), 10) + K,), value))
+    with pytest.raises(Fault, match="over i write element"):
+        check(Let((held,), (bounded(load(starts, (K,)), 10),)), store)
+    with pytest.raises(Fault, match="over i write element"):  # iterations of the inner loop meet
+        check(loop(J, [Store(wide, (start + K + J,), value)]))
+    with pytest.raises(Fault, match="over i"):  # two windows
+        check(Store(wide, (start + K,), value), Store(wide, (start + K + 1,), value))
+    with pytest.raises(Fault, match="over i"):  # the next element of what is written
+        run(
+            [loop(K, [Store(wide, (start + K,), load(wide, (start + K + 1,)))], lanes=2)],
+            [X, wide, starts],
+            [*reads, wide],
+        )
+    with pytest.raises(Fault, match="over i"):  # iterations that are done twice
+        check(Store(wide, (start + K,), value, "add"), lanes=4, repeatable=True)
+    moving = Store(starts, (ZERO,), load(starts, (ONE,)))
+    with pytest.raises(Fault, match="over i"):  # the start changes
+        check(Store(wide, (start + K,), value), moving)
+
+
 def test_iterations_that_meet():
     plus_one = Store(Y, (irem(K + 1, 10),), load(Y, (K,)))
     for marks in ({"parallel": True}, {"lanes": 2}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functrans.ir.types import Aval
+from functrans.loop.affine import Coefficients
 from functrans.loop.nodes import index
 from functrans.loop.reductions import lower_folds
 from functrans.loop.scalar import Scalar
@@ -68,7 +69,10 @@ def emit(combine: str | None, at: Emission) -> None:
     loops = own.loops
     before, store = store_of(own, combine, loops)
     ndim = len(own.shape)
-    if _inside(own):  # loop over parts of the array; in each, updates keep their order
+    if _is_window(own, store, loops[ndim - 1]) and not before:
+        order = (*loops[ndim:], *loops[: ndim - 1])
+        statements = nest(order, vectorised(loops[ndim - 1], store, at.target))
+    elif _inside(own):  # loop over parts of the array; in each, updates keep their order
         statements = nest((*loops[ndim:], *loops[:ndim]), (*before, store))
     elif before or own.updates.size == 0 or ndim == len(loops):
         statements = nest(loops, (*before, store))
@@ -92,6 +96,13 @@ def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, P
     values = [at.element(1, loops), *map(at.simplify, own.position(loops))]
     before, (value, *position) = lower_folds(values, 1, at.simplify, at.target)
     return before, value, tuple(position)
+
+
+def _is_window(own: Scatter, store: Store, along: Scalar) -> bool:
+    """Whether updates along the last axis of the index arrays are of adjacent elements."""
+    factors = Coefficients(along)
+    *rest, last = map(factors.of, store.indices)
+    return own.updates.size > 0 and last in (1, -1) and not any(rest)
 
 
 def _inside(own: Scatter) -> bool:
