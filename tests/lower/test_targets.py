@@ -221,7 +221,10 @@ def test_plans_compute_what_numpy_does(machine):
         with np.errstate(all="ignore"):
             found, status = evaluate_plan(plan_for(machine, name), each.operands, shuffled(number))
         assert status == 0, name
-        close(found, wanted(name))
+        expected = wanted(name)
+        # a result may be a reshape of what is stored
+        shaped = [x.reshape(np.shape(y)) for x, y in zip(found, expected, strict=True)]
+        close(shaped, expected)
 
 
 def lanes(machine):

@@ -279,6 +279,9 @@ class Product(Storage):
             for row, total in rows_of_tile
         ]
         vectors = self._vectors(block, panel, lane, (fold, *stores))
+        if self.stores_along_rows:
+            of_tile = loop_of(panel, panels, (*lets, vectors))
+            return (*before, *loop_of(tile, tiles[1], of_tile, tiles[0]))
         of_panel = loop_of(tile, tiles[1], (*lets, vectors), tiles[0])
         return (*before, *loop_of(panel, panels, of_panel))
 

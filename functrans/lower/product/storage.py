@@ -105,6 +105,16 @@ class Storage:
         return self.has_few_registers and is_read_again and self.blocks.panels > 1
 
     @property
+    def stores_along_rows(self) -> bool:
+        """Whether a tile's rows are stored from one end of a block to the other.
+
+        The panels of the block are together in the nearest cache, since sums have few terms.
+        """
+        nbytes = self.size.terms * self.blocks.panels * self.blocks.width * self.dtype.itemsize
+        is_near = self.blocks.packs and nbytes <= self.limits.panel_bytes
+        return is_near and self.is_direct and not self.fetches_panels
+
+    @property
     def packs_left(self) -> bool:
         """Whether the whole left operand is packed first: blocks side by side read it again."""
         is_read_again = self.size.columns > self.blocks.panels * self.blocks.width
