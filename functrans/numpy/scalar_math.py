@@ -37,7 +37,7 @@ def _number(x: Any) -> Any:
 
 def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
     of_math = getattr(math, name)
-    operands = 2 if name in ("atan2", "copysign", "fmod", "hypot", "nextafter", "pow") else 1
+    operands = getattr(getattr(np, ufunc, None), "nin", 1)  # those of SciPy take one
 
     def substitute(*args: Any) -> Any:
         if name == "log" and len(args) == 2:

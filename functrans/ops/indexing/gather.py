@@ -136,6 +136,8 @@ scatter_samples = cases(
     ((4,), (3,), np.array([0, 3, 1]), {"axes": (0,), "unique": True}),
     ((4,), (3,), np.array([0, -1, 0]), {"axes": (0,), "unique": False}),
     ((3, 4), (3,), np.array(2), {"axes": (1,), "unique": True}),
+    ((3, 4), (4,), np.array(2), {"axes": (0,), "unique": True}),
+    ((4,), (), np.array(-1), {"axes": (0,), "unique": True}),
     ((3, 4), (2, 2, 3), np.array([[0, 1], [3, 1]]), {"axes": (1,), "unique": False}),
     ((3, 4), (2, 3), np.array([[0], [2]]), np.array([1, 1, 3]), {"axes": (0, 1), "unique": False}),
 )

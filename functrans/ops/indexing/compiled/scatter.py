@@ -69,7 +69,7 @@ def emit(combine: str | None, at: Emission) -> None:
     loops = own.loops
     before, store = store_of(own, combine, loops)
     ndim = len(own.shape)
-    if _is_window(own, store, loops[ndim - 1]) and not before:
+    if _is_window(own, store, loops[:ndim]) and not before:
         order = (*loops[ndim:], *loops[: ndim - 1])
         statements = nest(order, vectorised(loops[ndim - 1], store, at.target))
     elif _inside(own):  # loop over parts of the array; in each, updates keep their order
@@ -98,9 +98,11 @@ def update_of(own: Scatter, loops: Position) -> tuple[list[Statement], Scalar, P
     return before, value, tuple(position)
 
 
-def _is_window(own: Scatter, store: Store, along: Scalar) -> bool:
+def _is_window(own: Scatter, store: Store, loops: Position) -> bool:
     """Whether updates along the last axis of the index arrays are of adjacent elements."""
-    factors = Coefficients(along)
+    if not loops:
+        return False
+    factors = Coefficients(loops[-1])
     *rest, last = map(factors.of, store.indices)
     return own.updates.size > 0 and last in (1, -1) and not any(rest)
 
