@@ -141,13 +141,6 @@ def _extent_along(shape: Sequence[int], axis: int) -> int:
     return shape[axis] if axis < len(shape) else 1
 
 
-def masked_by(values: Array, mask: Array) -> Array:
-    """The values for which the mask is true."""
-    values, mask = broadcast(values, mask)
-    chosen: Array = values[mask]
-    return chosen
-
-
 def along(axis: int, values: Array, ndim: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 

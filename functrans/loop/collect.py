@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrans.loop import panels
-from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along, masked_by
+from functrans.loop.access import Access, Array, IndependentLoop, Region, Scenario, along
 from functrans.loop.dealing import check_rounds, own_elements
 from functrans.loop.decisions import Decisions
 from functrans.loop.domain import (
@@ -33,6 +33,7 @@ from functrans.loop.domain import (
     broadcast,
     full_range,
     is_within,
+    masked_by,
 )
 from functrans.loop.durations import LONGEST, duration, durations, extent_of
 from functrans.loop.reshaping import as_in_kernel
@@ -456,6 +457,7 @@ class Accesses:
         for axis, (position, extent) in enumerate(zip(indices, shape, strict=True)):
             value: Value = self.values(position)
             if isinstance(value, Unknown):
+                value = self.values.within(mask, position)
                 if value.low < 0 or value.high >= extent:
                     raise Fault(f"index {axis} of {one} is from data, and not held in its extent")
                 # it may be any element

@@ -74,6 +74,13 @@ def _filled(shape: tuple[int, ...], values: np.ndarray[Any, Any]) -> np.ndarray[
     return result
 
 
+def masked_by(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values for which the mask is true."""
+    values, mask = broadcast(values, mask)
+    chosen: np.ndarray[Any, Any] = values[mask]
+    return chosen
+
+
 class Values:
     """The values of integer and bool expressions at the current position in a kernel.
 
@@ -130,6 +137,24 @@ class Values:
         if isinstance(value, Unknown) or value.size != 1:
             raise Fault(f"{expression} is not one number")
         return int(value.item())
+
+    def within(self, mask: np.ndarray[Any, Any] | None, total: Scalar) -> Unknown:
+        """The bounds of a sum of which a term depends on data, in the iterations of a mask.
+
+        The other terms are added first: the bounds of each alone say less than those of their sum.
+        """
+        exact, others, stack = np.asarray(0), [], [total]
+        while stack:
+            term = stack.pop()
+            value = self(term)
+            if not isinstance(value, Unknown):
+                exact = np.add(*aligned(exact, value))
+            elif term.op == "add":
+                stack.extend(term.args)
+            else:
+                others.append(value)
+        others.append(bounds(exact if mask is None else masked_by(exact, mask)))
+        return Unknown(sum(x.low for x in others), sum(x.high for x in others))
 
     def assuming(self, condition: Scalar, holds: bool, expression: Scalar) -> Value:
         """The value of an expression, given that a condition on data holds, or does not."""

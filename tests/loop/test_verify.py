@@ -153,6 +153,21 @@ def test_indices_from_data():
         )
 
 
+def test_a_sum_with_a_term_from_data_is_held_by_what_holds_the_other_terms():
+    """`3 j + k` may not exceed 6, which bounds of `3 j` and of `k` do not say."""
+    starts = buffer("starts", np.int64, (10,))
+    place = bounded(load(starts, (ZERO,)), 4) + 3 * J + K
+
+    def check(most):
+        value = guard(3 * J + K <= most, load(X, (place,)), 0)
+        store = loop(J, [loop(K, [Store(Z, (K,), value)], n=3)], n=3)
+        run([store], [X, Z, starts], [X, starts])
+
+    check(6)
+    with pytest.raises(Fault, match="index 0 of x is from data, and not held in its extent"):
+        check(7)
+
+
 def test_a_write_to_a_place_from_data_may_be_anywhere():
     """It leaves no element written for sure, and meets what other iterations touch."""
     where_ = buffer("where", np.int64, (10,))
