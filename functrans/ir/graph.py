@@ -249,6 +249,16 @@ def inner_graphs(eqn: Eqn) -> Iterable[Graph]:
             yield from (item for item in value if isinstance(item, Graph))
 
 
+def with_graphs(change: Callable[[Graph], Graph], param: Any) -> Any:
+    """An equation's parameter with its graphs changed: itself, or items of a tuple.
+
+    Named tuples are values of their own, as the budget of a `checkpoint`.
+    """
+    if isinstance(param, Graph):
+        return change(param)
+    return tuple([with_graphs(change, x) for x in param]) if type(param) is tuple else param
+
+
 def any_eqn(graph: Graph, predicate: Callable[[Eqn], bool]) -> bool:
     """Whether an equation of the graph, or of an inner graph, satisfies a predicate."""
     return any(

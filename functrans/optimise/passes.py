@@ -15,13 +15,13 @@ Each may be left out (``config.skip_passes``) unless it is required: results sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from functrans import config
 from functrans.caches import cached
 from functrans.errors import GraphTypeError
 from functrans.ir.check import checked, is_asked
-from functrans.ir.graph import Eqn, Graph, prune
+from functrans.ir.graph import Eqn, Graph, prune, with_graphs
 from functrans.lazily import lazy
 from functrans.loop.target import Target
 from functrans.optimise import checks
@@ -85,15 +85,9 @@ def optimise_inner(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         params = eqn.params
         if eqn.primitive.higher_order:
-            params = {name: _optimised(value) for name, value in params.items()}
+            params = {name: with_graphs(optimise, value) for name, value in params.items()}
         eqns.append(Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source))
     return Graph(graph.inputs, eqns, graph.outputs)
-
-
-def _optimised(value: Any) -> Any:
-    if isinstance(value, Graph):
-        return optimise(value)
-    return tuple(map(_optimised, value)) if isinstance(value, tuple) else value
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:

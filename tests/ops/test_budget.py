@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import checkpoint, debug, grad, jit, lax, value_and_grad, vmap
+from functrans import checkpoint, custom_jvp, debug, grad, jit, lax, value_and_grad, vmap
 from functrans.ops.calls.budget import Budget
 
 RNG = np.random.default_rng(0)
@@ -118,3 +118,22 @@ def test_words():
         checkpoint(network, policy="dots", budget=5)
     assert repr(checkpoint(network, budget="5MB")) == "checkpoint(network, budget='5MB')"
     assert Budget(5) == Budget(5)
+
+
+@pytest.mark.parametrize("where", [lambda f: f, lambda f: lambda x: lax.fori_loop(0, 2, f, x)])
+def test_functions_with_rules_of_their_own(where):
+    """Resolving the rules leaves the budget as it is."""
+
+    @custom_jvp
+    def f(x):
+        return np.exp(x)
+
+    f.defjvp(lambda x, dx: (np.exp(x[0]), np.exp(x[0]) * dx[0]))
+
+    def g(*x):
+        return f(np.sin(x[-1]))
+
+    x = np.arange(1.0, 4.0)
+    frugal = where(checkpoint(g, budget="1KB"))
+    expected = grad(lambda x: np.sum(where(g)(x)))(x)
+    assert np.allclose(grad(lambda x: np.sum(frugal(x)))(x), expected)

@@ -15,7 +15,7 @@ import numpy as np
 
 from functrans.errors import CustomRuleError, LeakedTracerError, NotDifferentiableError
 from functrans.ir.evaluate import evaluate
-from functrans.ir.graph import Eqn, Graph, Var, any_eqn
+from functrans.ir.graph import Eqn, Graph, Var, any_eqn, with_graphs
 from functrans.ir.primitive import Primitive
 from functrans.ir.types import Aval, is_inexact
 from functrans.ops.arrays.structural import place, zeros_like
@@ -217,24 +217,20 @@ def _resolve_eqn(eqn: Eqn, inside: Inside) -> Eqn:
             params[name], captures = value.traced()
             inputs += inside(captures)
         else:
-            params[name] = _resolve_inner(value)
+            params[name] = with_graphs(_resolve_inner, value)
     return Eqn(eqn.primitive, inputs, eqn.outputs, params, eqn.source)
 
 
-def _resolve_inner(value: Any) -> Any:
-    if isinstance(value, Graph):
-        graph, captures = resolve(value)
-        if captures:
-            raise CustomRuleError(
-                "a custom rule of a function that is called inside of a loop, of a branch or of a "
-                f"compiled function uses a traced value of an enclosing function "
-                f"({captures[0]._aval}): pass it to the function as an argument, and through the "
-                "residuals"
-            )
-        return graph
-    if isinstance(value, tuple):
-        return tuple(map(_resolve_inner, value))
-    return value
+def _resolve_inner(graph: Graph) -> Graph:
+    resolved, captures = resolve(graph)
+    if captures:
+        raise CustomRuleError(
+            "a custom rule of a function that is called inside of a loop, of a branch or of a "
+            f"compiled function uses a traced value of an enclosing function "
+            f"({captures[0]._aval}): pass it to the function as an argument, and through the "
+            "residuals"
+        )
+    return resolved
 
 
 def _check_constants(tangents: Sequence[Any], what: str, operands: Sequence[Any]) -> None:

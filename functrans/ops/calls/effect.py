@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrans.caches import cached
-from functrans.ir.graph import Eqn, Graph, Var, inner_graphs
+from functrans.ir.graph import Eqn, Graph, Var, inner_graphs, with_graphs
 from functrans.ir.primitive import ZERO_DERIVATIVE, Primitive, current
 from functrans.ir.types import Aval
 from functrans.ops.arrays.structural import place
@@ -190,12 +190,7 @@ def _without(eqn: Eqn) -> Eqn:
 
 
 def _without_inner(eqn: Eqn) -> Eqn:
-    def changed(value: Any) -> Any:
-        if isinstance(value, Graph):
-            return without_effects(value)
-        return tuple(map(changed, value)) if type(value) is tuple else value
-
-    params = {name: changed(value) for name, value in eqn.params.items()}
+    params = {name: with_graphs(without_effects, value) for name, value in eqn.params.items()}
     return Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.source)
 
 
