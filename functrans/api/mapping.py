@@ -284,7 +284,7 @@ class _Call:
         axes = (*own_axes, *(None for _ in staged.captures))
 
         def apply(inputs: Sequence[Any], size: int) -> Sequence[Any]:
-            batched, places = batch_graph(staged.graph, axes, size, wanted)
+            batched, places = batch_graph(staged.graph, axes, size, wanted, self.name)
             for axis, place in zip(wanted, places, strict=True):
                 if axis is None and place is not None:
                     raise AxesError(

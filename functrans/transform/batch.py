@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from functrans.caches import cached
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Graph, Literal, rewriting
 from functrans.ir.types import Aval
@@ -16,9 +18,10 @@ Axes = Sequence[int | None]
 
 
 def batched_outputs(
-    graph: Graph, inputs: Sequence[Any], axes: Axes, size: int
+    graph: Graph, inputs: Sequence[Any], axes: Axes, size: int, name: str | None = None
 ) -> tuple[list[Any], list[int | None]]:
     """The outputs of a graph for inputs with mapped axes, and the outputs' mapped axes."""
+    transform = batch_graph if name is None else _along(name)
     values = Environment(zip(graph.inputs, inputs, strict=True))
     mapped = {v: axis for v, axis in zip(graph.inputs, axes, strict=True) if axis is not None}
     for eqn in graph.eqns:
@@ -35,8 +38,10 @@ def batched_outputs(
         with at_source_of(eqn):
             if primitive.higher_order:
                 outs, out_axes = primitive.batch(
-                    operands, where, size=size, transform=batch_graph, **eqn.params
+                    operands, where, size=size, transform=transform, **eqn.params
                 )
+            elif primitive.collective is not None:
+                outs, out_axes = primitive.batch(operands, where, along=name, **eqn.params)
             else:
                 outs, out_axes = primitive.batch(operands, where, **eqn.params)
         if not primitive.several:
@@ -65,6 +70,7 @@ def batch_graph(
     axes: tuple[int | None, ...],
     size: int,
     out_axes: tuple[int | None, ...] | None = None,
+    name: str | None = None,
 ) -> tuple[Graph, tuple[int | None, ...]]:
     """The batched graph, and the mapped axes of its outputs.
 
@@ -76,11 +82,13 @@ def batch_graph(
         The extent of the mapped axes.
     out_axes : tuple of int or None, optional
         The required mapped axis of each output; None leaves it as it results.
+    name : str, optional
+        The name of the axis, whose collectives end here.
     """
     found: list[int | None] = []
 
     def run(*inputs: Any) -> list[Any]:
-        outs, places = batched_outputs(graph, inputs, axes, size)
+        outs, places = batched_outputs(graph, inputs, axes, size, name)
         if out_axes is not None:
             outs = [
                 place(x, axis, wanted, size)
@@ -95,3 +103,8 @@ def batch_graph(
 
     avals = [batched_aval(a, axis, size) for a, axis in zip(graph.in_avals, axes, strict=True)]
     return rewrite(run, avals), tuple(found)
+
+
+@cached(256)
+def _along(name: str) -> Callable[..., tuple[Graph, tuple[int | None, ...]]]:
+    return partial(batch_graph, name=name)

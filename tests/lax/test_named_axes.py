@@ -441,19 +441,6 @@ def test_no_lanes_and_one():
     np.testing.assert_array_equal(one, [3.0])
 
 
-def test_a_cotangent_that_varies_of_a_result_that_does_not():
-    def f(x):
-        _, pullback = vjp(lambda x: lax.psum(x, "i"), x)
-        return pullback(x)
-
-    with pytest.raises(AxesError) as caught:
-        vmap(f, axis_name="i")(np.ones(3))
-    assert str(caught.value).startswith(
-        "the cotangent varies along the axis 'i', and the result of <lambda> does not: it has one "
-        "cotangent for all lanes. Add theirs up (lax.psum(ct, 'i'))"
-    )
-
-
 def test_a_derivative_where_it_is_not_known_what_varies():
     def f(w, x):
         def solve(residual, start):

@@ -146,7 +146,7 @@ class BatchedRule(Rule):
         self.transform = transform
         self.size = size
         self.what = rule.what
-        self.key = rule.key, size
+        self.key = rule.key, size, transform
 
     def traced(self) -> Traced:
         graphs, captures = self.rule.traced()

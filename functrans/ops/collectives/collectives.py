@@ -93,20 +93,35 @@ def collective(
         if size == 1 or not waits:
             return alone(np.asarray(x), **params)[()]
         raise AxesError(
-            f"{op.name} along {name!r} was met by one lane alone: the others go another way, since "
-            "what a branch or a loop depends on varies along the axis. Choose between results "
-            "(np.where) instead, or let all lanes go the same way"
+            f"{op.name} along {name!r} was met by one lane alone. Either the others go another "
+            "way, since what a branch or a loop depends on varies along the axis: choose between "
+            "results (np.where) instead, or let all lanes go the same way. Or a pullback that was "
+            f"made under vmap(..., axis_name={name!r}) is called outside: call it under such a vmap"
         )
 
-    def batch(operands: Any, axes: Any, *, name: str, size: int, engine: Any, **params: Any) -> Any:
+    def batch(
+        operands: Any,
+        axes: Any,
+        *,
+        along: str | None,
+        name: str,
+        size: int,
+        engine: Any,
+        **params: Any,
+    ) -> Any:
         (x, lane), (axis, lane_axis) = operands, axes
-        if lane_axis is not None:
+        if along == name and lane_axis is not None:
             return lanes(x, axis, size, **params)
         # lanes of another axis are mapped as usual
-        if "axis" in params:
-            params["axis"] += 1
-        moved = move_axis(x, axis, 0)
-        return op(moved, lane, name=name, size=size, engine=engine, **params), 0
+        if lane_axis is not None:
+            # a number repeated among the residuals of a batch of pullbacks; only the named axis,
+            # along which it is still mapped, matters
+            lane = reduce_sum(lane, axes=(lane_axis,))
+        if axis is not None:
+            x = move_axis(x, axis, 0)
+            params = {key: value + 1 if key == "axis" else value for key, value in params.items()}
+        result = op(x, lane, name=name, size=size, engine=engine, **params)
+        return result, None if axis is None else 0
 
     op: Primitive = primitive(
         name, infer=infer, numpy=numpy, batch=batch, collective=result, **slots
