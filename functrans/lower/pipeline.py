@@ -285,22 +285,13 @@ def memory_planning(draft: Draft) -> Draft:
 
 
 class Pipeline(NamedTuple):
-    """The stages for one kind of machine, in order, in sections.
-
-    Parameters
-    ----------
-    graph, loops, kernels, memory : tuple of Stage
-        The stages of each section. Those of ``loops`` are repeated with more values materialised,
-        if there would be too much recomputation.
-    inside : callable
-        Maps a target to the target for inner graphs.
-    """
+    """The stages for one kind of machine, in order, in sections."""
 
     graph: tuple[Stage, ...]
-    loops: tuple[Stage, ...]
+    loops: tuple[Stage, ...]  # repeated with more values materialised if too much is recomputed
     kernels: tuple[Stage, ...]
     memory: tuple[Stage, ...]
-    inside: Callable[[Target], Target]
+    inside: Callable[[Target], Target]  # maps a target to the target for inner graphs
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -26,18 +26,11 @@ STEPS = 64
 
 
 class Way(NamedTuple):
-    """The way in which a team executes a loop.
+    """The way in which a team executes a loop."""
 
-    Parameters
-    ----------
-    time : int
-        The sequential operations of a thread.
-    slices : int
-        The number of threads that share each dealt iteration: more than one if the terms of its
-        reductions are dealt, too. 0 if all threads execute all iterations together.
-    """
-
-    time: int
+    time: int  # the sequential operations of a thread
+    # the number of threads that share each dealt iteration: more than one if the terms of its
+    # reductions are dealt, too. 0 if all threads execute all iterations together
     slices: int
 
 

@@ -140,27 +140,15 @@ def _bands_read(
 
 
 class _Side(NamedTuple):
-    """An operand with a band.
+    """An operand with a band."""
 
-    Parameters
-    ----------
-    number : int
-        0 if its lines are rows, 1 if they are columns.
-    band : Band
-    other : Operand
-        The operand by which its zeros are multiplied.
-    finite : Buffer or None
-        Whether all elements in each group of the other operand's lines are finite; None if all
-        numbers of the dtype are.
-    lines : int
-        The lines of a group.
-    """
-
-    number: int
+    number: int  # 0 if its lines are rows, 1 if they are columns
     band: Band
-    other: Operand
+    other: Operand  # the operand by which its zeros are multiplied
+    # whether all elements in each group of the other operand's lines are finite; None if all
+    # numbers of the dtype are
     finite: Buffer | None
-    lines: int
+    lines: int  # the lines of a group
 
     def look(self, stack: Sequence[Scalar], finite: Buffer) -> Nest:
         """The nest that tests whether groups of the other operand's lines are finite."""
@@ -191,21 +179,11 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Bands:
-    """The bands of a product.
+    """The bands of a product."""
 
-    Parameters
-    ----------
-    sides : tuple of _Side
-        The operands with a band.
-    read : Band
-        The band of columns of the result that are read.
-    stack : tuple of Scalar
-        The loops over a stack.
-    """
-
-    sides: tuple[_Side, ...] = ()
-    read: Band = ALL
-    stack: tuple[Scalar, ...] = ()
+    sides: tuple[_Side, ...] = ()  # the operands with a band
+    read: Band = ALL  # the band of columns of the result that are read
+    stack: tuple[Scalar, ...] = ()  # the loops over a stack
 
     @property
     def looks(self) -> list[Nest]:

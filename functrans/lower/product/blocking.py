@@ -106,30 +106,17 @@ class Blocking(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """How a product is cut.
+    """How a product is cut."""
 
-    Parameters
-    ----------
-    height, width : int
-        The rows and the columns of a tile: sums in registers.
-    depth, stretches : int
-        How many terms are packed together, and how often. The last stretch may be shorter.
-    tiles, panels : int
-        How many tiles a block has below each other, and side by side.
-    by_terms : bool
-        Whether vectors go along terms, because there are few columns.
-    packs : bool
-        Whether a block, which has all rows, packs its part of the right operand, a stretch at a
-        time. Otherwise the whole operand is packed beforehand, unless it is read in place.
-    """
-
-    height: int
-    width: int
-    depth: int
-    stretches: int
-    tiles: int
-    panels: int
-    by_terms: bool = False
+    height: int  # the rows of a tile, which is sums in registers
+    width: int  # the columns of a tile
+    depth: int  # the number of terms that are packed together
+    stretches: int  # how often; the last stretch may be shorter
+    tiles: int  # the number of tiles of a block, one below the other
+    panels: int  # the number of tiles of a block, side by side
+    by_terms: bool = False  # whether vectors go along terms, because there are few columns
+    # Whether a block, which has all rows, packs its part of the right operand, a stretch at a time.
+    # Otherwise the whole operand is packed beforehand, unless it is read in place.
     packs: bool = False
 
 

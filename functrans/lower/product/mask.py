@@ -19,26 +19,14 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 
 class Mask(NamedTuple):
-    """A mask of elements of rows: a condition, or added numbers, some of which are very small.
+    """A mask of elements of rows: a condition, or added numbers, some of which are very small."""
 
-    Parameters
-    ----------
-    chosen : Scalar
-        True where an element is not masked.
-    node : Scalar
-        The node of the condition, or of the number.
-    value : Scalar
-        The value of the node where an element is masked: a constant, or any number up to a bound.
-    column : Scalar
-        The loop over columns, on which it depends besides the enclosing loops.
-    highest : dict
-        The bound of `value`, if it is not a constant.
-    """
-
-    chosen: Scalar
-    node: Scalar
+    chosen: Scalar  # True where an element is not masked
+    node: Scalar  # the node of the condition, or of the number
+    # the value of the node where an element is masked: a constant, or any number up to a bound
     value: Scalar
-    column: Scalar
+    column: Scalar  # the loop over columns, on which it depends besides the enclosing loops
+    # the bound of `value`, if it is not a constant
     highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def at(self, column: Scalar, simplify: Simplifier) -> Mapping[Scalar, Scalar]:

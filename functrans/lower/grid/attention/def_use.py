@@ -27,20 +27,12 @@ def require(condition: bool) -> None:
 
 
 class Last(NamedTuple):
-    """A root that goes through the elements of another one, by the loops of that one.
-
-    Parameters
-    ----------
-    value, element : Scalar
-        What is made, and the element that it is made of.
-    position : tuple of Scalar
-        Where it is stored.
-    """
+    """A root that goes through the elements of another one, by the loops of that one."""
 
     root: Root
-    value: Scalar
-    element: Scalar
-    position: tuple[Scalar, ...]
+    value: Scalar  # the value that is computed
+    element: Scalar  # the element of which it is computed
+    position: tuple[Scalar, ...]  # where it is stored
 
 
 class Among:

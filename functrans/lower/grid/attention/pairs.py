@@ -24,22 +24,12 @@ class Pairs(NamedTuple):
 
 
 class PairProduct(NamedTuple):
-    """A product for each pair: a sum over terms with operands of the row and of the partner.
+    """A product for each pair: a sum over terms with operands of the row and of the partner."""
 
-    Parameters
-    ----------
-    fold : Scalar
-        The fold that stands for it in expressions.
-    left, right : tuple of Scalar
-        The operands of its terms: of rows, and of partners.
-    term : Scalar
-        The term that is summed, in terms of these.
-    """
-
-    fold: Scalar
-    left: tuple[Scalar, ...]
-    right: tuple[Scalar, ...]
-    term: Scalar
+    fold: Scalar  # the fold that stands for it in expressions
+    left: tuple[Scalar, ...]  # the operands of its terms that belong to rows
+    right: tuple[Scalar, ...]  # those that belong to partners
+    term: Scalar  # the term that is summed, in terms of these
 
     @property
     def counters(self) -> tuple[Scalar, ...]:
