@@ -45,21 +45,11 @@ Statements = tuple[Statement, ...]
 
 
 class Factors(NamedTuple):
-    """Triangular factors in memory, of the transposes of matrices.
+    """Triangular factors in memory, of the transposes of matrices."""
 
-    Parameters
-    ----------
-    lower_upper : Buffer
-        Both factors of each matrix in one matrix, as ``getrf`` returns them.
-    pivots : Buffer
-        The row with which each was exchanged, counted from 1.
-    info : Buffer
-        Not 0 where a matrix is singular.
-    """
-
-    lower_upper: Buffer
-    pivots: Buffer
-    info: Buffer
+    lower_upper: Buffer  # both factors of each matrix in one matrix, as ``getrf`` returns them
+    pivots: Buffer  # the row with which each was exchanged, counted from 1
+    info: Buffer  # not 0 where a matrix is singular
 
 
 def solve(at: Emission) -> None:

@@ -21,25 +21,14 @@ Line = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True)
 class Panels:
-    """Columns of a matrix in packed panels, whose rows are a few vectors each.
-
-    Parameters
-    ----------
-    batch : tuple of Scalar
-    first, count : Scalar
-        The number of the first panel, and how many there are.
-    most : int
-        How many there may be.
-    lanes : int
-        The numbers of a vector.
-    """
+    """Columns of a matrix in packed panels, whose rows are a few vectors each."""
 
     memory: Buffer
     batch: Position
-    first: Scalar
-    count: Scalar
-    most: int
-    lanes: int
+    first: Scalar  # the number of the first panel
+    count: Scalar  # the number of panels
+    most: int  # how many there may be
+    lanes: int  # the numbers of a vector
     simplify: Simplifier
 
     @property

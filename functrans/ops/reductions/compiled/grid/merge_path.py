@@ -29,27 +29,13 @@ from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
 
 @dataclass(frozen=True)
 class Runs:
-    """Two adjacent runs to be merged.
+    """Two adjacent runs to be merged."""
 
-    Parameters
-    ----------
-    keys : callable
-        The key at a position of a line.
-    extent : int
-        The number of keys of the line.
-    start : Scalar
-        Where the first run starts.
-    middle : Scalar
-        Where the first run stops, and the second one starts.
-    stop : Scalar
-        Where the second run stops.
-    """
-
-    keys: Callable[[Scalar], Words]
-    extent: int
-    start: Scalar
-    middle: Scalar
-    stop: Scalar
+    keys: Callable[[Scalar], Words]  # the key at a position of a line
+    extent: int  # the number of keys of the line
+    start: Scalar  # where the first run starts
+    middle: Scalar  # where the first run stops, and the second one starts
+    stop: Scalar  # where the second run stops
 
     @classmethod
     def around(
