@@ -45,20 +45,12 @@ class InvariantPacking(NamedTuple):
 
 
 class _Panels(NamedTuple):
-    """How a matrix is packed.
+    """How a matrix is packed."""
 
-    Parameters
-    ----------
-    turned : bool
-        Whether the matrix has a row for each column of the product.
-    terms, columns, width : int
-        The extents of the right operand, and the columns of a panel.
-    """
-
-    turned: bool
-    terms: int
+    turned: bool  # whether the matrix has a row for each column of the product
+    terms: int  # the extents of the right operand
     columns: int
-    width: int
+    width: int  # the columns of a panel
 
     def packed(self, matrix: Any) -> list[Any]:
         """The panels of a matrix; zeros stand for the columns that are missing in the last one."""

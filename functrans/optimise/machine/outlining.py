@@ -312,19 +312,12 @@ def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
 
 @dataclass(frozen=True)
 class _Wiring:
-    """The dataflow between the equations of a segment: equal for segments that compute the same.
+    """The dataflow between the equations of a segment: equal for segments that compute the same."""
 
-    Parameters
-    ----------
-    operands : tuple
-        For each operand of each equation its source: the position of an equation inside and the
-        index of its result; the index of a variable from outside; or a literal.
-    outside : tuple of Var
-        The variables from outside, each once.
-    """
-
+    # for each operand of each equation its source: the position of an equation inside and the index
+    # of its result; the index of a variable from outside; or a literal
     operands: tuple[tuple[Member, ...], ...]
-    outside: tuple[Atom, ...]
+    outside: tuple[Atom, ...]  # the variables from outside, each once
 
 
 class _Segments:

@@ -143,18 +143,10 @@ def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
 
 
 class Term(NamedTuple):
-    """A term of a carry: a contraction or a sum of each step, or a scatter.
+    """A term of a carry: a contraction or a sum of each step, or a scatter."""
 
-    Parameters
-    ----------
-    reduction : Eqn
-        The contraction, the ``reduce_sum`` or the ``scatter_add``.
-    turned : list of Eqn
-        The transposes between the reduction and the addition.
-    """
-
-    reduction: Eqn
-    turned: list[Eqn]
+    reduction: Eqn  # the contraction, the ``reduce_sum`` or the ``scatter_add``
+    turned: list[Eqn]  # the transposes between the reduction and the addition
 
     @property
     def stacked(self) -> Sequence[Atom]:
