@@ -34,39 +34,20 @@ LONGEST_WORK = 1 << 24
 
 
 class StepListing(NamedTuple):
-    """A call of a kernel.
+    """A call of a kernel."""
 
-    Parameters
-    ----------
-    key : str
-        The key of its code (`functrans.run.code.cache`).
-    symbol : str
-        The name of the function in it.
-    imports : tuple of str
-        The routines that it calls: of BLAS and LAPACK, and messages.
-    extent : int
-        The range of its parallel loop.
-    lanes : int
-        The iterations that this loop executes at once; 0 if there is no such loop.
-    work : int
-        The estimated number of scalar operations.
-    buffers : tuple of int
-        The arrays that it is called with, numbered inputs first, then outputs, then temporaries.
-    turns : tuple of (int, int)
-        The program's loops around it: their numbers, and their numbers of iterations.
-    going : int
-        The array that holds the condition of the innermost loop, tested after the step; -1: none.
-    """
-
-    key: str
-    symbol: str
-    imports: tuple[str, ...]
-    extent: int
-    lanes: int
-    work: int
+    key: str  # the key of its code (`functrans.run.code.cache`)
+    symbol: str  # the name of the function in it
+    imports: tuple[str, ...]  # the routines that it calls: of BLAS and LAPACK, and messages
+    extent: int  # the range of its parallel loop
+    lanes: int  # the iterations that this loop executes at once; 0 if there is no such loop
+    work: int  # the estimated number of scalar operations
+    # the arrays that it is called with, numbered inputs first, then outputs, then temporaries
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
+    # the program's loops around it: their numbers, and their numbers of iterations
     turns: tuple[tuple[int, int], ...] = ()
+    # the array that holds the condition of the innermost loop, tested after the step; -1: none
     going: int = -1
 
     def addresses(self) -> dict[str, int]:
@@ -95,21 +76,12 @@ class StepListing(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A program without addresses: its steps, and its memory layout.
-
-    Parameters
-    ----------
-    offsets : tuple of int
-        The offsets of its temporaries in the arena.
-    arena : int
-        The size of the arena.
-    overwritten : tuple of (int, int)
-        Pairs of a donated input and the output that overwrites it.
-    """
+    """A program without addresses: its steps, and its memory layout."""
 
     steps: tuple[StepListing, ...]
-    offsets: tuple[int, ...]
-    arena: int
+    offsets: tuple[int, ...]  # the offsets of its temporaries in the arena
+    arena: int  # the size of the arena
+    # pairs of a donated input and the output that overwrites it
     overwritten: tuple[tuple[int, int], ...] = ()
 
 

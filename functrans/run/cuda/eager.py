@@ -51,24 +51,13 @@ class Operand:
 
 
 class _Traced(NamedTuple):
-    """A call as a graph.
-
-    Parameters
-    ----------
-    captures : sequence
-        The values of the inputs that follow the operands.
-    numbers : tuple of int
-        The positions of the leaves of the call that are operands.
-    structure : Structure
-        The structure of the result.
-    results : tuple
-        The leaves of the result: the number of a graph output, in an `_Output`, or a constant.
-    """
+    """A call as a graph."""
 
     graph: Graph
-    captures: Sequence[Any]
-    numbers: tuple[int, ...]
-    structure: Structure
+    captures: Sequence[Any]  # the values of the inputs that follow the operands
+    numbers: tuple[int, ...]  # the positions of the leaves of the call that are operands
+    structure: Structure  # the structure of the result
+    # the leaves of the result: the number of a graph output, in an `_Output`, or a constant
     results: tuple[Any, ...]
 
     def is_one_array_of(self, count: int) -> bool:

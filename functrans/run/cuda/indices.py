@@ -22,35 +22,19 @@ _INDEX = np.dtype(np.int64)
 
 
 class Range(NamedTuple):
-    """The selection along an axis.
+    """The selection along an axis."""
 
-    Parameters
-    ----------
-    extent : int
-        The extent of the axis.
-    """
-
-    extent: int
+    extent: int  # the extent of the axis
     length: int
     step: int
 
 
 class Window(NamedTuple):
-    """The selection of an index of integers and slices.
+    """The selection of an index of integers and slices."""
 
-    Parameters
-    ----------
-    starts : tuple of int
-        The starts of the ranges.
-    ranges : tuple of Range
-        One for each axis of the array.
-    shape : tuple of int
-        The shape of the result.
-    """
-
-    starts: tuple[int, ...]
-    ranges: tuple[Range, ...]
-    shape: tuple[int, ...]
+    starts: tuple[int, ...]  # the starts of the ranges
+    ranges: tuple[Range, ...]  # one for each axis of the array
+    shape: tuple[int, ...]  # the shape of the result
 
     @property
     def is_together(self) -> bool:

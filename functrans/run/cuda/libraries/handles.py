@@ -63,30 +63,15 @@ TRANSFORMS = 64
 
 
 class Numbers(NamedTuple):
-    """A dtype as the libraries name it.
+    """A dtype as the libraries name it."""
 
-    Parameters
-    ----------
-    letter : str
-        The first letter of the names of its routines.
-    dtype : numpy dtype
-        The dtype of scalar arguments.
-    itemsize : int
-        The size of a matrix's elements in bytes.
-    kind : str
-        The name of the elements in ``cudaDataType``.
-    compute : str
-        The precision in which products are summed, a name in ``cublasComputeType_t``.
-    narrow : str or None
-        The name in ``cudaDataType`` of the operands' elements, if these are half floats and the
-        results are not.
-    """
-
-    letter: str
-    dtype: np.dtype[Any]
-    itemsize: int
-    kind: str
-    compute: str
+    letter: str  # the first letter of the names of its routines
+    dtype: np.dtype[Any]  # the dtype of scalar arguments
+    itemsize: int  # the size of a matrix's elements in bytes
+    kind: str  # the name of the elements in ``cudaDataType``
+    compute: str  # the precision in which products are summed, a name in ``cublasComputeType_t``
+    # the name in ``cudaDataType`` of the operands' elements, if these are half floats and the
+    # results are not
     narrow: str | None = None
 
 
