@@ -28,16 +28,10 @@ NEAR = 3
 
 
 class Neighbours(NamedTuple):
-    """Loads of adjacent elements, in order; their number is a power of two.
-
-    Parameters
-    ----------
-    step : Scalar or None
-        The stride between the elements of two lanes; None if it depends on data.
-    """
+    """Loads of adjacent elements, in order; their number is a power of two."""
 
     loads: tuple[Scalar, ...]
-    step: Scalar | None
+    step: Scalar | None  # the stride between the elements of two lanes; None if it depends on data
 
 
 def neighbours(
