@@ -91,19 +91,12 @@ def derivative(series: Series) -> Series:
 
 
 class Taylor(NamedTuple):
-    """A graph of outputs, and of the coefficients of those that are not constant.
+    """A graph of outputs, and of the coefficients of those that are not constant."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Maps the inputs, and the coefficients of the moving ones (by input, from the first order to
-        the last), to the outputs, and the coefficients of the moving ones.
-    nonzero : tuple of bool
-        Which outputs move.
-    """
-
+    # maps the inputs, and the coefficients of the moving ones (by input, from the first order to
+    # the last), to the outputs, and the coefficients of the moving ones
     graph: Graph
-    nonzero: tuple[bool, ...]
+    nonzero: tuple[bool, ...]  # which outputs move
 
 
 @rewriting(512)
