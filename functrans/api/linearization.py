@@ -181,26 +181,13 @@ class Point:
 
 
 class Linear(NamedTuple):
-    """A derivative at a point.
+    """A derivative at a point."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Maps residuals and tangents to the tangents of the results.
-    residuals : sequence
-        The values at the point that the graph reads.
-    nonzero : tuple of bool
-        Which results have nonzero tangents.
-    outputs : list
-        The function's results.
-    varying : tuple of frozenset of str
-        The named axes along which each result varies, within named axes.
-    """
-
-    graph: Graph
-    residuals: Sequence[Any]
-    nonzero: tuple[bool, ...]
-    outputs: list[Any]
+    graph: Graph  # maps residuals and tangents to the tangents of the results
+    residuals: Sequence[Any]  # the values at the point that the graph reads
+    nonzero: tuple[bool, ...]  # which results have nonzero tangents
+    outputs: list[Any]  # the function's results
+    # the named axes along which each result varies, within named axes
     varying: tuple[Names, ...] = ()
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:

@@ -20,19 +20,11 @@ _to_host = lazy("functrans.run.cuda.array:to_host")
 
 
 class Named(NamedTuple):
-    """The arguments that an option names.
+    """The arguments that an option names."""
 
-    Parameters
-    ----------
-    numbers : tuple of int
-        The positions as given.
-    names : frozenset of str
-    positions : tuple of int
-        All positions, including those of the named arguments if they are passed by position.
-    """
-
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # the positions as given
     names: frozenset[str]
+    # all positions, including those of the named arguments if they are passed by position
     positions: tuple[int, ...]
 
     def __bool__(self) -> bool:
@@ -58,18 +50,10 @@ def check_backend(option: str, backend: str | None) -> None:
 
 
 class Where(NamedTuple):
-    """The back end and device that were passed to `jit`.
+    """The back end and device that were passed to `jit`."""
 
-    Parameters
-    ----------
-    backend : str or None
-        The back end as given.
-    device : str or None
-        The full name of an available GPU, or ``"cpu"``; None by default.
-    """
-
-    backend: str | None
-    device: str | None
+    backend: str | None  # the back end as given
+    device: str | None  # the full name of an available GPU, or ``"cpu"``; None by default
 
     @property
     def is_host(self) -> bool:
@@ -139,18 +123,10 @@ def backend_of(
 
 
 class Machine(NamedTuple):
-    """The machine that a function is lowered for.
+    """The machine that a function is lowered for."""
 
-    Parameters
-    ----------
-    device : str or None
-        The device as given; None by default.
-    architecture : str or None
-        The architecture of a GPU.
-    """
-
-    device: str | None
-    architecture: str | None
+    device: str | None  # the device as given; None by default
+    architecture: str | None  # the architecture of a GPU
 
     @property
     def backend(self) -> str | None:
