@@ -352,19 +352,12 @@ Watch = Callable[[Stage, Draft, float], None]
 
 
 def plan(
-    graph: Graph, target: Target, donated: Sequence[int] = (), watch: Watch | None = None
+    graph: Graph,
+    target: Target,  # the machine to compile for
+    donated: Sequence[int] = (),  # the numbers of the inputs that results may overwrite
+    watch: Watch | None = None,  # called after each stage of this graph, but not of inner graphs
 ) -> Plan:
-    """The plan of a graph whose primitives all have compiled forms; its arguments determine it.
-
-    Parameters
-    ----------
-    target : Target
-        The machine to compile for.
-    donated : sequence of int
-        The numbers of the inputs that results may overwrite.
-    watch : callable, optional
-        Called after each stage of this graph, but not of inner graphs.
-    """
+    """The plan of a graph whose primitives all have compiled forms; its arguments determine it."""
     inputs = _inputs(graph, "in")
     given = tuple(inputs[number] for number in donated)
     draft = Draft(target, graph, inputs, _Inner(target).lower, given, whole=True)

@@ -70,14 +70,11 @@ class Repeat:
         return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
 
 
-def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
-    """The steps, with those that share a loop combined to its body.
-
-    Parameters
-    ----------
-    depth : int
-        The number of loops around all of them.
-    """
+def schedule(
+    steps: Sequence[Step],
+    depth: int = 0,  # the number of loops around all of them
+) -> Iterator[Step | Repeat]:
+    """The steps, with those that share a loop combined to its body."""
 
     def loop(step: Step) -> Scalar | None:
         return step.turns[depth] if len(step.turns) > depth else None
@@ -91,18 +88,11 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
 
 def called(
     steps: Sequence[Step | Repeat],
+    # returns the bool in a buffer, after the step that stores it; needed for loops with an exit
     holds: Callable[[Buffer], bool] | None = None,
-    turns: tuple[int, ...] = (),
+    turns: tuple[int, ...] = (),  # the iterations of the loops around them
 ) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """Each step, as often as it is called, in order, with the iterations of the loops around it.
-
-    Parameters
-    ----------
-    holds : callable, optional
-        Returns the bool in a buffer, after the step that stores it; needed for loops with an exit.
-    turns : tuple of int
-        The iterations of the loops around them.
-    """
+    """Each step, as often as it is called, in order, with the iterations of the loops around it."""
     for step in steps:
         if isinstance(step, Repeat):
             for turn in itertools.count() if step.count is None else range(step.count):

@@ -130,17 +130,14 @@ def _locals(statements: Sequence[Statement]) -> set[Scalar]:
 
 
 class Slicer:
-    """Deals the terms of sums to the threads of a team.
+    """Deals the terms of sums to the threads of a team."""
 
-    Parameters
-    ----------
-    lengths : Reductions
-        The number of terms that are added sequentially.
-    room : int
-        The available bytes of shared memory.
-    """
-
-    def __init__(self, team: int, lengths: Reductions, room: int) -> None:
+    def __init__(
+        self,
+        team: int,
+        lengths: Reductions,  # the number of terms that are added sequentially
+        room: int,  # the available bytes of shared memory
+    ) -> None:
         self.team = team
         self.room = room
         self.lengths = lengths

@@ -100,16 +100,13 @@ def _one_by_one(statement: Statement, rows: Set[Buffer]) -> Statement:
 
 
 class NestBuilder:
-    """Generates the statements of nests.
-
-    Parameters
-    ----------
-    readers : dict
-        The roots that read each buffer.
-    """
+    """Generates the statements of nests."""
 
     def __init__(
-        self, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
+        self,
+        readers: Mapping[Buffer, Sequence[Root]],  # the roots that read each buffer
+        target: Target,
+        simplify: Simplifier,
     ) -> None:
         self.readers = readers
         self.target = target

@@ -191,19 +191,13 @@ class Bands:
         return [x.look(self.stack, x.finite) for x in self.sides if x.finite is not None]
 
     def terms(
-        self, matrix: Scalar, tile: tuple[Bounds, Bounds], terms: Terms, simplify: Simplifier
+        self,
+        matrix: Scalar,  # the number of the matrix in the stack
+        tile: tuple[Bounds, Bounds],  # the rows and the columns of the tile
+        terms: Terms,
+        simplify: Simplifier,
     ) -> tuple[Body, Bounds]:
-        """The terms that a tile sums, and statements that compute their range.
-
-        Parameters
-        ----------
-        matrix : Scalar
-            The number of the matrix in the stack.
-        tile : tuple of Bounds
-            The rows and the columns of the tile.
-        terms : Terms
-        simplify : Simplifier
-        """
+        """The terms that a tile sums, and statements that compute their range."""
         (row, below), (column, behind) = tile
         start, stop = ZERO, terms.length
         found: list[Statement] = []
@@ -228,22 +222,13 @@ class Bands:
 
 
 def bands_of(
+    # the left operand, whose lines are rows, and the right one, whose lines are columns
     operands: tuple[Operand, Operand],
-    lines: tuple[int, int],
+    lines: tuple[int, int],  # the lines of each operand that are tested together
     stack: tuple[Scalar, ...],
     read: Band,
 ) -> Bands:
-    """The bands of a product.
-
-    Parameters
-    ----------
-    operands : tuple of Operand
-        The left operand, whose lines are rows, and the right one, whose lines are columns.
-    lines : tuple of int
-        The lines of each operand that are tested together.
-    stack : tuple of Scalar
-    read : Band
-    """
+    """The bands of a product."""
     sides = []
     for number, other in enumerate(reversed(operands)):
         band, count = _band_of(operands[number]), iterations(other.loops)

@@ -149,23 +149,13 @@ def form_of(size: Extents, blocks: Blocks) -> str:
 def blocks_of(
     root: Contraction,
     target: Target,
+    # whether a block has all columns, because the operations that follow need whole rows
     whole_rows: bool,
+    # whether the rows of a tile must suit copies by vectors: even, or a power of two
     in_vectors: bool = False,
-    is_alone: bool = False,
+    is_alone: bool = False,  # whether no other operations are fused with the product
 ) -> Blocks:
-    """How a product is cut.
-
-    Parameters
-    ----------
-    root : Contraction
-    target : Target
-    whole_rows : bool
-        Whether a block has all columns, because the operations that follow need whole rows.
-    in_vectors : bool
-        Whether the rows of a tile must suit copies by vectors: even, or a power of two.
-    is_alone : bool
-        Whether no other operations are fused with the product.
-    """
+    """How a product is cut."""
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None

@@ -33,23 +33,12 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 def product_nests(
     loop: Loop,
-    readers: Mapping[Buffer, Sequence[Root]],
-    bodies: NestBuilder,
+    readers: Mapping[Buffer, Sequence[Root]],  # all roots that read a buffer
+    bodies: NestBuilder,  # generates the statements of the other roots
     target: Target,
     simplify: Simplifier,
 ) -> list[Nest] | None:
-    """The nests of a loop that begins with a product; None if it does not.
-
-    Parameters
-    ----------
-    loop : Loop
-    readers : dict
-        All roots that read a buffer.
-    bodies : NestBuilder
-        Generates the statements of the other roots.
-    target : Target
-    simplify : Simplifier
-    """
+    """The nests of a loop that begins with a product; None if it does not."""
     root = next(iter(loop.roots))
     if not isinstance(root, Contraction):
         return None

@@ -71,15 +71,12 @@ def _added(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Iterat
             yield Mask(~(number <= most), number, hidden, column, {hidden: most})
 
 
-def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask | None:
-    """The mask of a node of an expression; None if it is none.
-
-    Parameters
-    ----------
-    node : Scalar
-    column_of : callable
-        Maps a condition to the loop over columns on which it depends, or None.
-    """
+def mask_at(
+    node: Scalar,
+    # maps a condition to the loop over columns on which it depends, or None
+    column_of: Callable[[Scalar], Scalar | None],
+) -> Mask | None:
+    """The mask of a node of an expression; None if it is none."""
     if node.op in ("where", "guard"):
         chosen, *sides = node.args
     elif node.op == "add":

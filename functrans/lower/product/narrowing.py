@@ -179,20 +179,13 @@ def _bounds(first: Scalar, last: Scalar, tile: int, extent: int, simplify: Simpl
 
 
 def narrowed(
-    stream: Stream, readers: Readers, tile: int, target: Target, simplify: Simplifier
+    stream: Stream,
+    readers: Readers,  # all roots that read a buffer
+    tile: int,  # the columns of a tile
+    target: Target,
+    simplify: Simplifier,
 ) -> Narrowed | None:
-    """The stream with narrowed loops; None if there is no mask whose columns can be skipped.
-
-    Parameters
-    ----------
-    stream : Stream
-    readers : dict
-        All roots that read a buffer.
-    tile : int
-        The columns of a tile.
-    target : Target
-    simplify : Simplifier
-    """
+    """The stream with narrowed loops; None if there is no mask whose columns can be skipped."""
     if all(isinstance(root, Contraction) for root in stream.roots):
         return None
     for root, mask in masks(stream):

@@ -68,18 +68,12 @@ ON_CORES = Splitting(
 
 def split_reductions(
     root: Root,
-    loops: Callable[[Sequence[int]], tuple[Scalar, ...]],
+    loops: Callable[[Sequence[int]], tuple[Scalar, ...]],  # the indices of loops of given extents
     target: Target,
     simplify: Simplifier,
     splitting: Splitting = ON_CORES,
 ) -> list[Root]:
-    """The root, or a root of partial results and one that combines them.
-
-    Parameters
-    ----------
-    loops : callable
-        The indices of loops of given extents.
-    """
+    """The root, or a root of partial results and one that combines them."""
     if not isinstance(root, Elements):
         return [root]
     extents = [extent_of(loop) for loop in root.loops]

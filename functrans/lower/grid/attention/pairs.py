@@ -60,22 +60,12 @@ class Values(NamedTuple):
 
 
 def told_apart(
-    loops: Sequence[Scalar],
-    partners: Sequence[Scalar],
-    terms: Sequence[Scalar],
-    values: Sequence[Scalar],
+    loops: Sequence[Scalar],  # the loops of results
+    partners: Sequence[Scalar],  # the loops that are summed over
+    terms: Sequence[Scalar],  # the terms of products
+    values: Sequence[Scalar],  # the weighted values
 ) -> Pairs:
-    """The loops of pairs; on those of the batch, operands of partners depend, too.
-
-    Parameters
-    ----------
-    loops, partners : sequence of Scalar
-        The loops of results, and those that are summed over.
-    terms : sequence of Scalar
-        The terms of products.
-    values : sequence of Scalar
-        The weighted values.
-    """
+    """The loops of pairs; on those of the batch, operands of partners depend, too."""
     read = [node for node in postorder(terms) if node.op == "load"]
     near = [node for node in read if not {*postorder(node.args)}.isdisjoint(partners)]
     shared = {*postorder([*near, *values])}

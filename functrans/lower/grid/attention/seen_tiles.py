@@ -83,17 +83,11 @@ def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
 
 
 def where_seen(
-    tiles: PairTiles, left_out: LeftOut | None, body: Sequence[Statement]
+    tiles: PairTiles,
+    left_out: LeftOut | None,  # None if there is no mask
+    body: Sequence[Statement],  # the processing of a tile
 ) -> list[Statement]:
-    """The loop of a team over the tiles of partners, of which it skips some.
-
-    Parameters
-    ----------
-    left_out : LeftOut or None
-        None if there is no mask.
-    body : sequence of statements
-        The processing of a tile.
-    """
+    """The loop of a team over the tiles of partners, of which it skips some."""
     if left_out is None:
         return [tiles.over_partners(body)]
     look = _Look(tiles, left_out)

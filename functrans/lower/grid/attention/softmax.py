@@ -82,17 +82,12 @@ def tile_for(found: Attention, grid: Grid) -> AttentionTile | None:
 
 
 def chosen_tile(
-    fitting: Sequence[AttentionTile], pairs: Pairs, work: int, grid: Grid
+    fitting: Sequence[AttentionTile],  # the largest first
+    pairs: Pairs,
+    work: int,  # the number of multiplications for each pair
+    grid: Grid,
 ) -> AttentionTile | None:
-    """The first tile of which there are enough, or the last; None if most of a machine is idle.
-
-    Parameters
-    ----------
-    fitting : sequence of AttentionTile
-        The largest first.
-    work : int
-        The number of multiplications for each pair.
-    """
+    """The first tile of which there are enough, or the last; None if most of a machine is idle."""
     rows, batch = extents(pairs.rows), extents(pairs.batch)
 
     def blocks(tile: AttentionTile) -> int:
