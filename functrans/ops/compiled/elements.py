@@ -35,17 +35,13 @@ def broadcast_index(position: Index, shape: Shape) -> Index:
 
 
 class Puller:
-    """Builds scalar expressions of elements, memoised by value and index.
+    """Builds scalar expressions of elements, memoised by value and index."""
 
-    Parameters
-    ----------
-    producers : dict
-        The equation of each variable that is not in memory.
-    buffers : dict
-        The variables that are in memory.
-    """
-
-    def __init__(self, producers: Mapping[Var, Eqn], buffers: dict[Var, Buffer]) -> None:
+    def __init__(
+        self,
+        producers: Mapping[Var, Eqn],  # the equation of each variable that is not in memory
+        buffers: dict[Var, Buffer],  # the variables that are in memory
+    ) -> None:
         self.producers = producers
         self.buffers = buffers
         self.simplify = Simplifier()

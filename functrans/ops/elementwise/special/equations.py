@@ -27,18 +27,11 @@ PARAMETER = not_differentiable(
 def _solution(
     name: str,
     domains: Sequence[Domain],
+    # from the operands, the value and the slope to the second derivative
     curvature: Callable[..., Any],
-    unit: float = 1.0,
+    unit: float = 1.0,  # how far the variable of the slope moves with the last operand
 ) -> tuple[Primitive, Primitive]:
-    """A function and its slope, from what its second derivative is.
-
-    Parameters
-    ----------
-    curvature : callable
-        From the operands, the value and the slope to the second derivative.
-    unit : float
-        How far the variable of the slope moves with the last operand.
-    """
+    """A function and its slope, from what its second derivative is."""
     fixed = [PARAMETER] * (len(domains) - 1)
 
     def to_slope(*operands_out_dot: Any) -> Any:

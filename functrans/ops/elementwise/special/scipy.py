@@ -101,19 +101,11 @@ def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
 
 
 def solved_for(
-    place: int, *slopes: Rule | NotDifferentiable, quotient: Rule = truediv
+    place: int,  # the number of the operand
+    *slopes: Rule | NotDifferentiable,  # the slopes of the function in each operand
+    quotient: Rule = truediv,  # how the other slopes are divided by that in the operand
 ) -> list[OperandRule]:
-    """The rules of a function's inverse in an operand, whose place its value takes.
-
-    Parameters
-    ----------
-    place : int
-        The number of the operand.
-    *slopes : callable or NotDifferentiable
-        The slopes of the function in each operand.
-    quotient : callable
-        How the other slopes are divided by that in the operand.
-    """
+    """The rules of a function's inverse in an operand, whose place its value takes."""
     steep: Any = slopes[place]
 
     def rule(number: int) -> OperandRule:

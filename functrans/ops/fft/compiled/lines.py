@@ -75,20 +75,15 @@ class Lines(NamedTuple):
         return self.simplify(number * self.width + line)
 
     def transform(
-        self, memory: Parts, turns: Parts | None, write: Write, read: Read | None = None
+        self,
+        memory: Parts,  # the lines, unless ``read`` is given; it is overwritten
+        # The twiddle factors: cosines and sines of multiples of a turn divided by the number of
+        # points. None if there is only one stage of butterflies.
+        turns: Parts | None,
+        write: Write,
+        read: Read | None = None,
     ) -> Body:
-        """The statements that transform the lines.
-
-        Parameters
-        ----------
-        memory : Parts
-            The lines, unless ``read`` is given; it is overwritten.
-        turns : Parts or None
-            The twiddle factors: cosines and sines of multiples of a turn divided by the number of
-            points. None if there is only one stage of butterflies.
-        write : callable
-        read : callable, optional
-        """
+        """The statements that transform the lines."""
         found = radices(self.points, self.large)
         body: list[Statement] = []
         for number in range(len(found)):

@@ -220,16 +220,11 @@ def _cotangents_of_block(rule: Substitution, panels: Panels, block: Panels, firs
     return (_for_tiles(rule, tile, first, body),)
 
 
-def _cotangent_of_tile(lower: Rows, left: Rows) -> tuple[Body, Rows]:
-    """The cotangents of a few rows, in registers (Murray, section 4.1), in the other order.
-
-    Parameters
-    ----------
-    lower : list of rows
-        Of the transposed factor.
-    left : list of rows
-        Half of the cotangents of the transposed factor.
-    """
+def _cotangent_of_tile(
+    lower: Rows,  # of the transposed factor
+    left: Rows,  # half of the cotangents of the transposed factor
+) -> tuple[Body, Rows]:
+    """The cotangents of a few rows, in registers (Murray, section 4.1), in the other order."""
     last = len(lower) - 1
     lets: list[Statement] = []
 

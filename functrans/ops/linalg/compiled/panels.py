@@ -162,19 +162,16 @@ def pack_columns(panels: Panels, source: Buffer, line: Line) -> Body:
 
 
 def pack_rows(
-    panels: Panels, source: Buffer, line: Line, *, upper: bool, scale: float = 1.0
+    panels: Panels,
+    source: Buffer,
+    line: Line,
+    *,
+    # whether elements up to the diagonal are packed, or those from there on: behind the last row
+    # and column, these are 0, and the others those of an identity matrix
+    upper: bool,
+    scale: float = 1.0,  # what they are multiplied by
 ) -> Body:
-    """A parallel loop that packs rows of a lower triangle as columns.
-
-    Parameters
-    ----------
-    line : callable
-    upper : bool
-        Whether elements up to the diagonal are packed, or those from there on: behind the last row
-        and column, these are 0, and the others those of an identity matrix.
-    scale : float
-        What they are multiplied by.
-    """
+    """A parallel loop that packs rows of a lower triangle as columns."""
     n, width = source.extents[-1], panels.width
     (panel, lane), k = panels.indices, index("k", n)
     lines = [local(INDEX, "at") for _ in range(width)]

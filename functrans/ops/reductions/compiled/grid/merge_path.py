@@ -79,20 +79,16 @@ class Part:
 
     The keys of the first run come first, in order; those of the second run come last, in reverse
     order. If the merged run ends before the part, there is a gap between them.
-
-    Parameters
-    ----------
-    begin : Scalar
-        Where it begins.
-    count : int
-        The number of positions of the sequence.
-    taken : Buffer
-        The numbers that `Runs.taken_before` has stored.
-    own : Scalar
-        The position from which distances are counted.
     """
 
-    def __init__(self, runs: Runs, begin: Scalar, count: int, taken: Buffer, own: Scalar) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        begin: Scalar,  # where it begins
+        count: int,  # the number of positions of the sequence
+        taken: Buffer,  # the numbers that `Runs.taken_before` has stored
+        own: Scalar,  # the position from which distances are counted
+    ) -> None:
         self.runs = runs
         small = runs.extent + 2 * count <= np.iinfo(np.int32).max
         dtype = np.dtype(np.int32) if small else INDEX
