@@ -321,26 +321,14 @@ class _Wiring:
 
 
 class _Segments:
-    """Candidate segments of a graph.
-
-    Parameters
-    ----------
-    users : dict
-        The equations that use each value.
-    steps : sequence of steps
-        Each a sequence of equations, of equal kinds.
-    together : int
-        The number of steps in a segment.
-    code : int
-        The nodes of a step.
-    """
+    """Candidate segments of a graph."""
 
     def __init__(
         self,
-        users: Users,
-        steps: Sequence[Sequence[Eqn]],
-        together: int,
-        code: int,
+        users: Users,  # the equations that use each value
+        steps: Sequence[Sequence[Eqn]],  # each a sequence of equations, of equal kinds
+        together: int,  # the number of steps in a segment
+        code: int,  # the nodes of a step
     ) -> None:
         self.users = users
         self.segments = [
