@@ -161,23 +161,15 @@ def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
 
 
 class NativeProgram(ArrayProgram):
-    """A program of loaded machine code.
-
-    Parameters
-    ----------
-    codes : sequence of Code
-        The code of each step.
-    lowered : callable
-        Returns the graph that was planned.
-    """
+    """A program of loaded machine code."""
 
     def __init__(
         self,
         listing: Listing,
-        codes: Sequence[Code],
+        codes: Sequence[Code],  # the code of each step
         in_avals: Sequence[Aval],
         out_avals: Sequence[Aval],
-        lowered: Callable[[], Graph],
+        lowered: Callable[[], Graph],  # returns the graph that was planned
     ) -> None:
         super().__init__(in_avals, out_avals, listing.arena)
         self.listing = listing

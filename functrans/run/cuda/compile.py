@@ -57,28 +57,19 @@ class Cubin(NamedTuple):
 
 
 def compile_cubin(
+    # a definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np`` and
+    # ``math``
     source: str,
+    # the types of its arguments: dtypes of numbers, or pointers like ``"float32*"``
     signature: tuple[str, ...],
-    architecture: str = "sm_90",
+    architecture: str = "sm_90",  # by NVIDIA's name: ``"sm_90"``
+    # The most threads of a block. Without it, a kernel may use more registers than a block of 1,024
+    # threads can have, and the launch of such a block would fail.
     threads: int | None = None,
+    # with `threads`: the number of such blocks for which a multiprocessor must have registers
     blocks: int = 1,
 ) -> Cubin:
     """Compile a kernel, or load it from disk.
-
-    Parameters
-    ----------
-    source : str
-        A definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np``
-        and ``math``.
-    signature : tuple of str
-        The types of its arguments: dtypes of numbers, or pointers like ``"float32*"``.
-    architecture : str
-        By NVIDIA's name: ``"sm_90"``.
-    threads : int, optional
-        The most threads of a block. Without it, a kernel may use more registers than a block of
-        1,024 threads can have, and the launch of such a block would fail.
-    blocks : int, optional
-        With `threads`: the number of such blocks for which a multiprocessor must have registers.
 
     Raises
     ------

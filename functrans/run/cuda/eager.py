@@ -112,28 +112,16 @@ def inline(key: Any, inputs: Sequence[Any]) -> DeviceArray | None:
 
 
 def call(
-    function: Function,
+    function: Function,  # Called with tracers in place of arrays. It must be deterministic.
+    # pytrees of device arrays, host arrays, `Operand` and constants
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     *,
-    key: Any = None,
-    name: str = "",
-    inline_key: Any = None,
+    key: Any = None,  # the key of the function, if not itself
+    name: str = "",  # its name in messages
+    inline_key: Any = None,  # the key of `key_of_ufunc`, under which the program is cached
 ) -> Any:
     """The result of a function of arrays, computed on the device of some of them.
-
-    Parameters
-    ----------
-    function : callable
-        Called with tracers in place of arrays. It must be deterministic.
-    args, kwargs
-        Pytrees of device arrays, host arrays, `Operand` and constants.
-    key : hashable, optional
-        The key of the function, if not itself.
-    name : str, optional
-        Its name in messages.
-    inline_key : hashable, optional
-        The key of `key_of_ufunc`, under which the program is cached.
 
     Raises
     ------

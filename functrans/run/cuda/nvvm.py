@@ -21,15 +21,11 @@ def dialect() -> Sequence[int]:
     return found
 
 
-def intermediate(modules: Sequence[str], architecture: str) -> bytes:
+def intermediate(
+    modules: Sequence[str],  # LLVM IR, in which ``@llvm.used`` names the functions to be kept
+    architecture: str,  # a virtual one: ``"compute_90"``
+) -> bytes:
     """The intermediate form of modules, for link-time optimisation.
-
-    Parameters
-    ----------
-    modules : sequence of str
-        LLVM IR, in which ``@llvm.used`` names the functions to be kept.
-    architecture : str
-        A virtual one: ``"compute_90"``.
 
     Raises
     ------

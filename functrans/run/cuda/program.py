@@ -272,18 +272,11 @@ class _Part:
         self,
         operands: Sequence[DeviceArray],
         stream: Stream,
-        waiting: Sequence[Pending],
+        waiting: Sequence[Pending],  # other status words that the results depend on
+        # from the operands to the function that explains a failure of this part
         explain: Callable[[Sequence[DeviceArray]], Explain],
     ) -> list[DeviceArray]:
-        """The results, which depend on the status words of operands and on the part's own.
-
-        Parameters
-        ----------
-        waiting : sequence of Pending
-            Other status words that the results depend on.
-        explain : callable
-            From the operands to the function that explains a failure of this part.
-        """
+        """The results, which depend on the status words of operands and on the part's own."""
         launches, words = self.launches, [0]
         for x in operands:
             # (a variable for the memory would be a reference, which `given_up` counts)

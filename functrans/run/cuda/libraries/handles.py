@@ -24,17 +24,13 @@ until the stream has executed the work of the current call."""
 
 
 @contextmanager
-def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Iterator[Workspace]:
+def pooled(
+    allocate: Callable[[int], int],  # returns an address, aligned to 256, for a size in bytes
+    free: Callable[[int], object],  # frees the memory at an address
+) -> Iterator[Workspace]:
     """A context with working memory from a stream-ordered pool, for calls on the pool's stream.
 
     At the end, the memory is returned to the pool in the order of the stream: after these calls.
-
-    Parameters
-    ----------
-    allocate : callable
-        Returns an address, aligned to 256, for a size in bytes.
-    free : callable
-        Frees the memory at an address.
     """
     taken: list[int] = []
 
@@ -106,17 +102,14 @@ class Context:
 
 
 class Handles:
-    """The handles of the libraries for one stream, and the objects kept for it.
+    """The handles of the libraries for one stream, and the objects kept for it."""
 
-    Parameters
-    ----------
-    context : Context
-        The stream's context.
-    stream : int
-        The ``CUstream``.
-    """
-
-    def __init__(self, libraries: Bindings, context: Context, stream: int) -> None:
+    def __init__(
+        self,
+        libraries: Bindings,
+        context: Context,  # the stream's context
+        stream: int,  # the ``CUstream``
+    ) -> None:
         self.libraries = libraries
         self.context = context
         self.stream = stream
@@ -179,18 +172,15 @@ class Handles:
         return self.libraries.data_type[numbers.kind]
 
     @contextmanager
-    def captured(self, stream: int, room: int) -> Iterator[list[object]]:
+    def captured(
+        self,
+        stream: int,  # the ``CUstream`` that is captured
+        room: int,  # the address of `BLAS_WORKSPACE` bytes, which the owner of the graph keeps
+    ) -> Iterator[list[object]]:
         """A context whose calls are captured: objects they use must outlive their CUDA graph.
 
         Handles are created before, since creating one allocates memory. cuBLAS, which would
         allocate a workspace for each captured stream, is given one.
-
-        Parameters
-        ----------
-        stream : int
-            The ``CUstream`` that is captured.
-        room : int
-            The address of `BLAS_WORKSPACE` bytes, which the owner of the graph keeps.
         """
         own, blas = self.stream, self.libraries.cublas
         self._kept = [self, self._light]
@@ -223,15 +213,11 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def handles_for(stream: int, libraries: Bindings | None = None) -> Handles:
+def handles_for(
+    stream: int,  # the ``CUstream``
+    libraries: Bindings | None = None,  # the bindings; those of this machine if not given
+) -> Handles:
     """The calling thread's handles for a stream of its current device.
-
-    Parameters
-    ----------
-    stream : int
-        The ``CUstream``.
-    libraries : Bindings, optional
-        The bindings; those of this machine if not given.
 
     Raises
     ------
