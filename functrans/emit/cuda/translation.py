@@ -47,26 +47,14 @@ class Slot(NamedTuple):
 
 
 def translated(
-    source: str,
-    signature: Sequence[str],
-    version: Sequence[int],
-    threads: int | None = None,
+    source: str,  # the definition of one function
+    signature: Sequence[str],  # the types of its arguments, as in `functrans.emit.cuda.site`
+    version: Sequence[int],  # the version of NVVM IR
+    threads: int | None = None,  # the most threads that a block will have
+    # with `threads`: the number of such blocks for which a multiprocessor must have registers
     blocks: int = 1,
 ) -> str:
     """The LLVM IR of a kernel, as NVVM accepts it.
-
-    Parameters
-    ----------
-    source : str
-        The definition of one function.
-    signature : sequence of str
-        The types of its arguments, as in `functrans.emit.cuda.site`.
-    version : sequence of int
-        The version of NVVM IR.
-    threads : int, optional
-        The most threads that a block will have.
-    blocks : int, optional
-        With `threads`: the number of such blocks for which a multiprocessor must have registers.
 
     Raises
     ------

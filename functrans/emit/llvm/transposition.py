@@ -106,19 +106,13 @@ def _parts(run: Sequence[int], lanes: int) -> Iterator[Sequence[int]]:
 
 
 def transposed(
-    writer: Writer, rows: Sequence[str], kind: str, lanes: int | None = None
+    writer: Writer,
+    rows: Sequence[str],  # the vectors; their number is a power of two
+    kind: str,  # their type
+    # their length; if it exceeds their number, several blocks lie side by side
+    lanes: int | None = None,
 ) -> list[str]:
-    """Transpose square blocks of vectors by exchanging sub-blocks of sizes 1, 2, 4, ... (Eklundh).
-
-    Parameters
-    ----------
-    rows : sequence of str
-        The vectors; their number is a power of two.
-    kind : str
-        Their type.
-    lanes : int, optional
-        Their length; if it exceeds their number, several blocks lie side by side.
-    """
+    """Transpose blocks of vectors by exchanging sub-blocks of sizes 1, 2, 4, ... (Eklundh)."""
     count, rows = len(rows), list(rows)
     lanes = lanes or count
     step = 1
