@@ -39,18 +39,12 @@ _wanted: list[bool] = [False]
 """Whether the delegating code is in place, and whether a trace is active."""
 
 
-def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> None:
-    """Delegate calls of a function to a replacement, within traces, if they concern traced values.
-
-    Parameters
-    ----------
-    function : function
-        A function of another library.
-    ours : callable
-        The replacement.
-    concerned : callable
-        Decides whether a call is delegated, from the calling frame and the arguments.
-    """
+def let_ask(
+    function: FunctionType,  # a function of another library
+    ours: Function,  # the replacement
+    concerned: Condition,  # of the calling frame and the arguments: whether a call is delegated
+) -> None:
+    """Delegate a function's calls to a replacement, in traces, if they concern traced values."""
     if function in _codes:
         return
     code = function.__code__
