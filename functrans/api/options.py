@@ -86,20 +86,12 @@ def fetched(values: Sequence[Any]) -> list[Any]:
 
 
 def backend_of(
-    leaves: Sequence[Any], captures: Sequence[Any], chosen: str | None, name: Callable[[int], str]
+    leaves: Sequence[Any],  # the arguments
+    captures: Sequence[Any],  # the captured values
+    chosen: str | None,  # a back end or a device
+    name: Callable[[int], str],  # the name of an argument in messages, by its number
 ) -> str | None:
     """The back end of a call: the device of its arrays, or else the chosen back end.
-
-    Parameters
-    ----------
-    leaves : sequence
-        The arguments.
-    captures : sequence
-        The captured values.
-    chosen : str or None
-        A back end or a device.
-    name : callable
-        The name of an argument in messages, by its number.
 
     Raises
     ------
@@ -168,20 +160,14 @@ def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> 
 
 
 def leaves_of(
-    donated: Named, structure: Structure, position: Callable[[int], int], fixed: int
+    donated: Named,
+    # the structure of the positional and keyword arguments that are not static
+    structure: Structure,
+    # maps each of these positional arguments to its position in the call
+    position: Callable[[int], int],
+    fixed: int,  # the number of static positional arguments
 ) -> tuple[int, ...]:
-    """The positions of the leaves of donated arguments.
-
-    Parameters
-    ----------
-    donated : Named
-    structure : Structure
-        The structure of the positional and keyword arguments that are not static.
-    position : callable
-        Maps each of these positional arguments to its position in the call.
-    fixed : int
-        The number of static positional arguments.
-    """
+    """The positions of the leaves of donated arguments."""
     if not donated:
         return ()
     args, kwargs = tree.unflatten(structure, range(structure.num_leaves))

@@ -55,17 +55,14 @@ def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
 
 
 class Presented:
-    """Copies with other values at some places.
+    """Copies with other values at some places."""
 
-    Parameters
-    ----------
-    walk : Walk
-    places : sequence of Place
-    values : sequence
-        The new values.
-    """
-
-    def __init__(self, walk: Walk, places: Sequence[Place], values: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        walk: Walk,
+        places: Sequence[Place],
+        values: Sequence[Any],  # the new values
+    ) -> None:
         self._leads = leading(walk, places)
         self._instead = {
             (place.owner, place.key): value for place, value in zip(places, values, strict=True)
