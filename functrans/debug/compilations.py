@@ -19,19 +19,19 @@ def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
     Parameters
     ----------
     function : callable
-        What `functrans.jit` has returned.
+        A result of `functrans.jit`.
 
     Returns
     -------
     CompilationReport
         Prints as a list. Its ``compilations`` have the reasons, the types of the arguments, the
-        time that tracing took, and what came of the program's kernels: whether they were compiled,
-        on disk, or in memory already.
+        time that tracing took, and whether the program's kernels were compiled, or found on disk or
+        in memory.
 
     Raises
     ------
     TypeError
-        If it is no compiled function.
+        If it is not a compiled function.
 
     Examples
     --------
