@@ -116,7 +116,7 @@ class Profile:
         return (self._end - self._start) * 1e-9
 
     def by_kernel(self) -> Rows:
-        """The time of each kernel, and of each call of NumPy for what has no compiled form."""
+        """The time of each kernel, and of each NumPy call for operations without kernels."""
         return self._rows(lambda kernel: [(kernel.what, 1.0)])
 
     def by_line(self) -> Rows:

@@ -122,7 +122,7 @@ class Link(NamedTuple):
         return _as(received, x.dtype)
 
     def _extreme(self, x: Any, operation: str) -> Any:
-        """The largest or the smallest. A NaN is both, as with NumPy: MPI leaves it open."""
+        """The maximum or minimum; NaN if there is one, which MPI does not guarantee."""
         x = np.asarray(x)
         if not is_inexact(x.dtype):
             return self._reduced(x, operation)

@@ -42,7 +42,7 @@ def flattened(value: Any, what: str) -> Tree:
 
 
 class Body(NamedTuple):
-    """A staged function: from arguments and then captured values to the leaves of its result."""
+    """A staged function of arguments and captured values; it gives the leaves of its result."""
 
     graph: Graph
     captures: tuple[Any, ...]

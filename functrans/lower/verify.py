@@ -52,7 +52,7 @@ SCENARIOS = (
 
 
 def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
-    """Check what a plan promises; returns the number of kernels that were too large to check.
+    """Check the promises of a plan; returns the number of kernels that were too large to check.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class _Parts(NamedTuple):
         return cls(copy, wait, rest[:number], last, rest[number + 1 :])
 
     def pipelined(self, band: Sequence[For], count: int, sizes: Sizes) -> tuple[Statement, ...]:
-        """The band, in which an iteration processes so many rows."""
+        """The band, whose iterations process several rows each."""
         simplify = Simplifier()
         *outer, inner = band
         extent = sizes.value(inner.stop)

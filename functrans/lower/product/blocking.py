@@ -111,7 +111,7 @@ class Blocks(NamedTuple):
     height: int  # the rows of a tile, which is sums in registers
     width: int  # the columns of a tile
     depth: int  # the number of terms that are packed together
-    stretches: int  # how often; the last stretch may be shorter
+    stretches: int  # the number of stretches of terms; the last one may be shorter
     tiles: int  # the number of tiles of a block, one below the other
     panels: int  # the number of tiles of a block, side by side
     by_terms: bool = False  # whether vectors go along terms, because there are few columns
@@ -231,7 +231,7 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
 
 
 def _is_larger(root: Contraction, nbytes: int) -> bool:
-    """Whether the right operand has more than so many bytes."""
+    """Whether the right operand has more than a number of bytes."""
     size = extents_of(root)
     return size.terms * size.columns * root.target.dtype.itemsize > nbytes
 

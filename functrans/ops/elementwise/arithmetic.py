@@ -92,9 +92,9 @@ reciprocal = elementwise(
 
 
 def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """A divisor in which 1 replaces -1 and 0, and the conditions that it was -1, or 0.
+    """The divisor with 1 in place of -1 and 0, and the conditions that it was -1, or 0.
 
-    Dividing by 0 traps, and so does dividing the least integer by -1.
+    Division by 0 traps, and so does that of the least integer by -1.
     """
     zero = scalar.eq(y, 0)
     minus_one = scalar.eq(y, -1) if y.dtype.kind == "i" else scalar.const(False, scalar.BOOL)

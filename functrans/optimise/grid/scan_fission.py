@@ -36,7 +36,7 @@ class Fission(NamedTuple):
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
-    """Fission of scans: the recurrence that the samples of a batch share gets one of its own.
+    """Split scans: the recurrence that the samples of a batch share gets a scan of its own.
 
     Expects scans with all that they do in their bodies.
     Leaves scans whose carries all have the axis of the batch, or none has.

@@ -36,12 +36,12 @@ class Last(NamedTuple):
 
 
 class Among:
-    """The roots of a program: who makes what, and who reads it.
+    """The roots of a program, by the buffers that they compute and read.
 
     Parameters
     ----------
     cheap : int
-        So few nodes are rather computed again than kept.
+        The most nodes that are recomputed and not stored.
     """
 
     def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:

@@ -72,7 +72,7 @@ class Tile(NamedTuple):
     lets: Body
     # an element, by the number of its row in the tile, and its column
     element: Callable[[int, Scalar], Scalar]
-    columns: list[Scalar]  # those of the elements on the diagonal
+    columns: list[Scalar]  # the columns of the elements on the diagonal
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Substitution:
     """Forward substitution with a lower triangular matrix, block of rows by block of rows."""
 
     tile: Callable[[Scalar], Tile]  # the rows from one on, as many as tiles have
-    n: int  # How many rows there are. What tiles have beyond the last one may be anything.
+    n: int  # The number of rows. Rows of tiles beyond the last one are arbitrary.
     height: int  # the rows of a tile
     unit_diagonal: bool
     limits: Elimination
@@ -197,7 +197,7 @@ def by_rows(at: Emission, a: Buffer, batch: Position, line: Line) -> Substitutio
     height, params = limits.height, at.eqn.params
 
     def tile(base: Scalar) -> Tile:
-        """The rows of the matrix, beyond the last one that one again."""
+        """The rows of the matrix; the last one is repeated beyond the end."""
         lines = [local(INDEX, "at") for _ in range(height)]
         values = [minimum(base + i, n - 1) if n % height else base + i for i in range(height)]
 
