@@ -148,8 +148,8 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
-        # The quotient is taken of what divides evenly, and so is nearly an integer already. Halves,
-        # which large ones may be, are rounded down, as NumPy does.
+        # The dividend minus the remainder divides evenly, so the quotient is nearly an integer.
+        # Halves, which large quotients may be, are rounded down, as in NumPy.
         rest = _truncated_rest(x, y)
         quotient = (x - rest) / y
         below = scalar.ne(rest, 0) & _signs_differ(rest, y)
