@@ -259,7 +259,6 @@ def custom_jvp(
     function : callable
     nondiff_argnums : int or sequence of int, optional
         Arguments that the rule receives first, unchanged (functions, options).
-
     nondiff_argnames : str or sequence of str, optional
         The same by name; the rule receives these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
@@ -441,13 +440,10 @@ def custom_vjp(
     function : callable
     nondiff_argnums : int or sequence of int, optional
         Arguments that are not differentiated (functions, options).
-
     nondiff_argnames : str or sequence of str, optional
-        The same by name; the rule receives these after those of ``nondiff_argnums``.
+        The same by name; the rules receive these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
-        The types of the results, as for `callback`. The function is then not traced, but called
-        with arrays, and may do what cannot be traced, such as call a SciPy solver. Its rule is
-        traced.
+        As for `custom_jvp`.
 
     Notes
     -----

@@ -183,6 +183,11 @@ class Walk:
             return
         self._order[id(value)] = len(self._order)
         self.alive.append(value)
+        self._contents(value, kind, path, owner, key)
+
+    def _contents(self, value: Any, kind: Any, path: int, owner: Hashable, key: Any) -> None:
+        """Visit what an object of a kind reaches, when it is met for the first time."""
+        say = self.signature.append
         if issubclass(kind, types.FunctionType):
             self._function(value, path)
         elif issubclass(kind, types.MethodType):
