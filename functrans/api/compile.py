@@ -21,6 +21,7 @@ from functrans.api.arguments import (
     name_of,
     wrap,
 )
+from functrans.api.cached_calls import CachedCalls
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, no_containers, structure_of_leaves
@@ -40,7 +41,6 @@ from functrans.api.options import (
 )
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import Remembering
 from functrans.api.state import MOST_ENTRIES, State
 from functrans.api.static import NO_STATIC, Given, Present, Static, with_containers, without_static
 from functrans.api.transformed import P, Q, R
@@ -58,7 +58,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 
-class Jitted(Remembering[P, R]):
+class Jitted(CachedCalls[P, R]):
     """A compiled function, as `jit` returns it; `lower` shows the stages of its compilation."""
 
     def __init__(

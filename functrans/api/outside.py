@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from functrans.api.arguments import name_of
+from functrans.api.hidden_state import warn_of_hidden_state
 from functrans.api.paths import Path
 from functrans.api.places import Ways
 from functrans.api.reach import Walk
 from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.static import NO_STATIC, Static
-from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.locks import library_threads, lock
 
@@ -208,7 +208,7 @@ class Outside:
             self._latest = state
             self._latest_with.remember(tuple(map(id, static.given)), state)
         if first:
-            warn_of_unseen(walk, name_of(self._function))
+            warn_of_hidden_state(walk, name_of(self._function))
         values = state.values()
         return state, state.first if values is None else values
 

@@ -237,13 +237,9 @@ class Walk:
         self.places.append(Place(value, holder, position, path, owner, key, presentable, line))
 
     def _hold(
-        self,
-        holder: Holder,
-        labels: Sequence[Any],
-        path: int,
-        owner: Hashable,
+        self, holder: Holder, labels: Sequence[Any], path: int, owner: Hashable,
         presentable: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Register a holder, to be checked before each call, and visit its values."""
         self.holders.append(holder)
         for position, (label, value) in enumerate(zip(labels, holder.read(), strict=False)):

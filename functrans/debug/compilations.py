@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import name_of
+from functrans.api.cached_calls import CachedCalls
 from functrans.api.history import CompilationReport
 from functrans.api.methods import JitMethod
-from functrans.api.remembering import Remembering
 from functrans.tracebacks import boundary
 
 
@@ -46,7 +46,7 @@ def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
       1. first call with x: f64[3]; traced in ... ms, made in ... ms (...)
       2. x: f64[3] -> f64[4]; traced in ... ms, made in ... ms (...)
     """
-    if not isinstance(function, (JitMethod, Remembering)):
+    if not isinstance(function, (JitMethod, CachedCalls)):
         raise TypeError(
             f"debug.why_compiled takes a function that jit has returned, not {name_of(function)}"
         )

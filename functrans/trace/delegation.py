@@ -39,7 +39,7 @@ _wanted: list[bool] = [False]
 """Whether the delegating code is in place, and whether a trace is active."""
 
 
-def let_ask(
+def delegate(
     function: FunctionType,  # a function of another library
     ours: Function,  # the replacement
     concerned: Condition,  # of the calling frame and the arguments: whether a call is delegated
@@ -73,7 +73,7 @@ def let_ask(
             function.__code__ = _codes[function][1]
 
 
-def asking(function: FunctionType) -> Function | None:
+def replacement_of(function: FunctionType) -> Function | None:
     """The replacement of a function during tracing, if it delegates."""
     return _answers.get(function)
 
@@ -89,8 +89,8 @@ def exchange() -> None:
         _wanted[0] = True
         if not _in_place[0]:
             _in_place[0] = True  # set before the first exchange, after which Ctrl-C may interrupt
-            for function, (_, asking) in _codes.items():
-                function.__code__ = asking
+            for function, (_, delegating) in _codes.items():
+                function.__code__ = delegating
 
 
 def release() -> None:

@@ -54,7 +54,7 @@ def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
     return found
 
 
-class Presented:
+class Copies:
     """Copies with other values at some places."""
 
     def __init__(
