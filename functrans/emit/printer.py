@@ -1,4 +1,4 @@
-"""Pretty-printing of the loop language as Python source: what the printers for Numba share.
+"""Pretty-printing of the loop language as Python source: the common base of the printers for Numba.
 
 The printed code is simple: one element after another, no vectors. An expression that is long, or is
 used several times, is assigned to a variable of its own. It is computed again once memory or locals

@@ -58,7 +58,7 @@ def of_scipys(module: str, name: str) -> Any:
         return found
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        # what the function calls may be ours, also where NumPy is not patched
+        # the function may call functions of ours, also where NumPy is not patched
         enter_late()
         return _by_source(found, args, kwargs)
 

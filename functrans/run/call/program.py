@@ -236,7 +236,7 @@ class Overwriting(ArrayProgram):
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
                 x = given[number] = converted(number, x, self.in_avals[number]).copy()
-            # the result may be a reshape of what is stored there
+            # the result may be a reshape of the stored array
             shape = self._outputs[output][0]
             results[output] = x if x.shape == shape else x.reshape(shape)
         missing = [output for output, x in enumerate(results) if x is None]

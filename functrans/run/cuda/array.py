@@ -61,7 +61,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         self.dtype = dtype
         self.pending = pending
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def size(self) -> int:

@@ -54,7 +54,7 @@ def count(device: str) -> int:
     Raises
     ------
     DeviceError
-        If there is none, or a package is missing; the message explains how to get it.
+        If there is no GPU, or a package is missing; the message says how to install it.
     """
     api = _api(device)
     try:

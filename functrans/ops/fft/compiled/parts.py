@@ -97,7 +97,7 @@ def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
     return _to_real(Pair(twice.re, -twice.im), last, points, scale / 2)
 
 
-# -- what they share -------------------------------------------------------------------------------
+# -- common parts ----------------------------------------------------------------------------------
 
 
 def _each(function: Any, x: Pair) -> Pair:
