@@ -54,7 +54,7 @@ class Trace:
         # the transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages
         kind: str,
         *,
-        # the values in the enclosing trace that the inputs represent; the inputs have values if
+        # The values in the enclosing trace that the inputs represent; the inputs have values if
         # these do. `UNKNOWN` for an input that represents many (a mapped argument of `vmap`)
         operands: Sequence[Any] | None = None,
         # If given, the inputs have values that are valid for one call only: Python may branch on
