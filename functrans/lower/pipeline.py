@@ -417,15 +417,13 @@ def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
 
 
 class _Inner:
-    """Lowers inner graphs, in the order in which they occur.
+    """Lowers inner graphs, in the order in which they occur."""
 
-    Parameters
-    ----------
-    *known : Inner
-        The results for the first ones, if they have been lowered before.
-    """
-
-    def __init__(self, target: Target, *known: Inner) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *known: Inner,  # the results for the first ones, if they have been lowered before
+    ) -> None:
         self.target = pipeline_of(target).inside(target)
         self._known = iter(known)
 

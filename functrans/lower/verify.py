@@ -51,13 +51,11 @@ SCENARIOS = (
 )
 
 
-def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
+def verify(
+    plan: Plan,
+    in_part: Sequence[int] = (),  # the numbers of the outputs that need not be written completely
+) -> int:
     """Check the promises of a plan; returns the number of kernels that were too large to check.
-
-    Parameters
-    ----------
-    in_part : sequence of int
-        The numbers of the outputs that need not be written completely.
 
     Raises
     ------

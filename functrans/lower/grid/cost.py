@@ -35,15 +35,13 @@ class Way(NamedTuple):
 
 
 class Spans:
-    """Estimates the sequential operations of a thread in statements that a team executes together.
+    """Estimates the sequential operations of a thread in the statements of a team."""
 
-    Parameters
-    ----------
-    scratch : set of Buffer
-        The scratch of a team.
-    """
-
-    def __init__(self, grid: Grid, scratch: set[Buffer]) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        scratch: set[Buffer],  # the scratch of a team
+    ) -> None:
         self.grid = grid
         self.scratch = scratch
         self._known: dict[tuple[Statement, int], int] = {}

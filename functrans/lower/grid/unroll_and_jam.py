@@ -21,15 +21,13 @@ class NotUniform(Exception):
 
 
 class Jam:
-    """Executes statements for several iterations.
+    """Executes statements for several iterations."""
 
-    Parameters
-    ----------
-    lanes : sequence of mapping
-        For each iteration, the substitute for an index.
-    """
-
-    def __init__(self, lanes: Sequence[Mapping[Scalar, Scalar]], simplify: Simplifier) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[Mapping[Scalar, Scalar]],  # for each iteration, the substitute for an index
+        simplify: Simplifier,
+    ) -> None:
         self.lanes = [dict(lane) for lane in lanes]
         self.simplify = simplify
 

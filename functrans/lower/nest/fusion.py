@@ -116,14 +116,12 @@ Rule = Callable[[Loop, Root], bool | None]
 """A rule that decides whether a root may join a nest; None leaves it to the other rules."""
 
 
-def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: None) -> list[Loop]:
-    """Nests that compute all roots, in order.
-
-    Parameters
-    ----------
-    rule : callable
-        The rule that is applied first.
-    """
+def fuse(
+    roots: Sequence[Root],
+    target: Target,
+    rule: Rule = lambda nest, root: None,  # the rule that is applied first
+) -> list[Loop]:
+    """Nests that compute all roots, in order."""
     return _Fusion(target, rule).run(roots)
 
 

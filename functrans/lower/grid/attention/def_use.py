@@ -36,15 +36,14 @@ class Last(NamedTuple):
 
 
 class Among:
-    """The roots of a program, by the buffers that they compute and read.
+    """The roots of a program, by the buffers that they compute and read."""
 
-    Parameters
-    ----------
-    cheap : int
-        The most nodes that are recomputed and not stored.
-    """
-
-    def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        simplify: Simplifier,
+        cheap: int,  # the most nodes that are recomputed and not stored
+    ) -> None:
         self.numbers = {root: number for number, root in enumerate(roots)}
         self.simplify = simplify
         self.cheap = cheap

@@ -115,15 +115,13 @@ class _Tiles(PairTiles):
 
 
 class _Kernel:
-    """Generates the statements of the kernel.
+    """Generates the statements of the kernel."""
 
-    Parameters
-    ----------
-    attention : Attention
-        With half floats as operands and as weights.
-    """
-
-    def __init__(self, attention: Attention, simplify: Simplifier) -> None:
+    def __init__(
+        self,
+        attention: Attention,  # with half floats as operands and as weights
+        simplify: Simplifier,
+    ) -> None:
         self.of = of = attention
         self.simplify = simplify
         self.substitute = simplify.substitute

@@ -151,14 +151,13 @@ class WarpOperands(Operands):
         tile = buffer(label, operand.dtype, (lines, line + padding(operand.dtype, self.tile)))
         return Side(tile, owners, terms, near, copied, run)
 
-    def moved(self, side: Side, thread: Scalar, block: Scalar | None = None) -> list[Statement]:
-        """A thread's share of an operand, moved to shared memory.
-
-        Parameters
-        ----------
-        block : Scalar, optional
-            The tile of partners, if not the current one.
-        """
+    def moved(
+        self,
+        side: Side,
+        thread: Scalar,
+        block: Scalar | None = None,  # the tile of partners, if not the current one
+    ) -> list[Statement]:
+        """A thread's share of an operand, moved to shared memory."""
         found: list[Statement] = []
         move = _copied if side.is_copied else _stored
         other = {} if block is None else {self.partner_block: block}
