@@ -152,16 +152,14 @@ def parts(of: str, *primitives: Primitive) -> None:
 
 
 def ordered(
-    name: str, samples: Sequence[Domain], jvp: Derivative, counts: Sequence[int] = (0,)
+    name: str,
+    samples: Sequence[Domain],
+    jvp: Derivative,
+    counts: Sequence[int] = (0,),  # which operands are orders
 ) -> Primitive:
     """A ufunc with orders among its operands, for which SciPy has special integer loops.
 
     Orders are cast to the dtype of the other operands, as in any equation.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Which operands are orders.
     """
     ufunc = lazy(f"scipy.special:{name}")
     op = computed(name, lambda *operands: _with_integers(ufunc, operands, counts), samples, jvp)
