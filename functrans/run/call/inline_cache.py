@@ -184,15 +184,13 @@ class PythonProgram:
     """
 
     @abstractmethod
-    def attempt(self, leaves: tuple[Any, ...]) -> Sequence[Any] | None:
-        """The results; None, without side effects, if the call must be dispatched by Python.
-
-        Parameters
-        ----------
-        leaves : tuple
-            Leaves of the same types as when the entry was made: device arrays of equal shapes
-            and dtypes, and Python numbers.
-        """
+    def attempt(
+        self,
+        # leaves of the same types as when the entry was made: device arrays of equal shapes and
+        # dtypes, and Python numbers
+        leaves: tuple[Any, ...],
+    ) -> Sequence[Any] | None:
+        """The results; None, without side effects, if the call must be dispatched by Python."""
 
 
 def takes(program: Any) -> TypeGuard[NativeProgram | PythonProgram]:

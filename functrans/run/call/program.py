@@ -86,19 +86,18 @@ class Listing(NamedTuple):
 
 
 class ArrayProgram:
-    """A program as a function from arrays to a tuple of new arrays.
-
-    Parameters
-    ----------
-    arena : int
-        The bytes of its temporaries.
-    """
+    """A program as a function from arrays to a tuple of new arrays."""
 
     _entry: Callable[..., int]
     """Takes the inputs and the arrays for the results; returns the status, or -1 (nothing is done)
     if an input is not of the right type."""
 
-    def __init__(self, in_avals: Sequence[Aval], out_avals: Sequence[Aval], arena: int) -> None:
+    def __init__(
+        self,
+        in_avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+        arena: int,  # the bytes of its temporaries
+    ) -> None:
         self.in_avals = in_avals
         self.out_avals = out_avals
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]

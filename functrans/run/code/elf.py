@@ -74,13 +74,12 @@ class _Section(NamedTuple):
     entry_size: int
 
 
-def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
+def load(
+    image: bytes,
+    # the addresses of functions by name; others are looked up in the process
+    imports: Mapping[str, int],
+) -> Loaded:
     """Load an object file.
-
-    Parameters
-    ----------
-    imports : mapping
-        The addresses of functions by name; others are looked up in the process.
 
     Raises
     ------

@@ -206,18 +206,16 @@ class Driver(Protocol):
         """
 
     def capture(
-        self, record: Callable[[Stream], object], graph: LaunchGraph | None = None
+        self,
+        record: Callable[[Stream], object],
+        # A graph to be updated to the new one, which is faster if only arguments differ. It must
+        # not be used afterwards.
+        graph: LaunchGraph | None = None,
     ) -> LaunchGraph:
         """Capture the work that a function puts on a stream, as a graph to be replayed.
 
         The work is not executed. The function may only launch, fill and copy within the device:
         memory is allocated before. Everything that the graph uses must be kept alive.
-
-        Parameters
-        ----------
-        graph : optional
-            A graph to be updated to the new one, which is faster if only arguments differ. It must
-            not be used afterwards.
         """
 
     def replay(self, graph: LaunchGraph, stream: Stream) -> None:

@@ -45,16 +45,14 @@ from functrans.trace.stage import rewrite
 
 
 class DeviceProgram:
-    """A graph on a device, called with host or device arrays; results are device arrays.
-
-    Parameters
-    ----------
-    donated : sequence of int
-        The positions of the inputs that results may overwrite.
-    """
+    """A graph on a device, called with host or device arrays; results are device arrays."""
 
     def __init__(
-        self, graph: Graph, on: Driver, donated: Sequence[int] = (), target: Target = CUDA
+        self,
+        graph: Graph,
+        on: Driver,
+        donated: Sequence[int] = (),  # the positions of the inputs that results may overwrite
+        target: Target = CUDA,
     ) -> None:
         assert target.grid is not None
         self.graph = optimise(graph)
@@ -250,16 +248,14 @@ def _seen_as(x: DeviceArray, aval: Aval) -> DeviceArray:
 
 
 class _Part:
-    """A compiled part of a program, with the types of its results.
-
-    Parameters
-    ----------
-    overwritten : dict
-        The numbers of the operands that are overwritten, and of the results.
-    """
+    """A compiled part of a program, with the types of its results."""
 
     def __init__(
-        self, launches: Launches, avals: Sequence[Aval], overwritten: Mapping[int, int]
+        self,
+        launches: Launches,
+        avals: Sequence[Aval],
+        # the numbers of the operands that are overwritten, and of the results
+        overwritten: Mapping[int, int],
     ) -> None:
         self.launches = launches
         self.overwritten = overwritten

@@ -59,10 +59,6 @@ def without_python(graph: Graph, backend: str) -> Compiled:
 class Exported:
     """The addresses of a graph's C functions, valid as long as this object lives.
 
-    Parameters
-    ----------
-    graph : Graph
-
     Raises
     ------
     UnsupportedNumPyError

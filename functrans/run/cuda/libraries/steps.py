@@ -31,14 +31,14 @@ class LibraryStep(NamedTuple):
     adapter: Adapter
     arguments: tuple[Any, ...]
 
-    def __call__(self, handles: Handles, workspace: Workspace, addresses: Sequence[int]) -> None:
-        """Put the call on the stream of the handles.
-
-        Parameters
-        ----------
-        addresses : sequence of int
-            The addresses of the buffers that were given to `library_step`, in the same order.
-        """
+    def __call__(
+        self,
+        handles: Handles,
+        workspace: Workspace,
+        # the addresses of the buffers that were given to `library_step`, in the same order
+        addresses: Sequence[int],
+    ) -> None:
+        """Put the call on the stream of the handles."""
         passed = [
             addresses[one.memory] + one.offset if type(one) is Place else one
             for one in self.arguments
