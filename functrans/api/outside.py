@@ -48,16 +48,14 @@ threads."""
 
 
 class Outside:
-    """The closed-over state of a function: what it reads besides its arguments.
+    """The closed-over state of a function: what it reads besides its arguments."""
 
-    Parameters
-    ----------
-    function : callable
-    instance : callable, optional
-        Returns the instance whose method the function is, or None if it was deleted.
-    """
-
-    def __init__(self, function: Callable[..., Any], instance: Look | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        # returns the instance whose method the function is, or None if it was deleted
+        instance: Look | None = None,
+    ) -> None:
         self._function = function
         self._instance = instance
         self._ways = Ways()

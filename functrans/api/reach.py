@@ -94,26 +94,19 @@ MOST_OBJECTS = 20_000
 
 
 class Walk:
-    """A walk from some objects over all objects that they reach.
-
-    Parameters
-    ----------
-    root : object
-    values, objects : sequence
-        Further objects to begin with; copies may take the place of ``values``.
-    paths : Ways
-    names : set of str
-        The names in the code that an earlier walk has reached.
-    any_attribute, any_global : bool
-        Whether something was found that may read attributes, or globals, by computed names.
-    made : set of int
-        The ids of classes that the function may instantiate.
-    """
+    """A walk from some objects over all objects that they reach."""
 
     def __init__(
-        self, root: Any, values: Sequence[Any], objects: Sequence[Any], paths: Ways,
-        names: frozenset[str], any_attribute: bool, any_global: bool, made: frozenset[int],
-    ) -> None:  # fmt: skip
+        self,
+        root: Any,
+        values: Sequence[Any],  # values to begin with, which copies may replace
+        objects: Sequence[Any],  # other objects to begin with
+        paths: Ways,
+        names: frozenset[str],  # the names in the code that an earlier walk has reached
+        any_attribute: bool,  # whether attributes may be read by computed names
+        any_global: bool,  # whether globals may
+        made: frozenset[int],  # the ids of classes that the function may instantiate
+    ) -> None:
         self.signature: list[Hashable] = []
         self.visits: list[tuple[int, int]] = []
         """The index of the first signature entry of the value on each path."""
