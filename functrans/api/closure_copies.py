@@ -129,10 +129,7 @@ class Copies:
 
         Functions that copied code has made get the user's globals and cells.
 
-        Raises
-        ------
-        LeakedTracerError
-            If such a function refers to a traced value.
+        Raises `LeakedTracerError` if such a function refers to a traced value.
         """
         known = self._originals.get(id(value))
         if known is not None:

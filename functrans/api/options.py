@@ -93,10 +93,7 @@ def backend_of(
 ) -> str | None:
     """The back end of a call: the device of its arrays, or else the chosen back end.
 
-    Raises
-    ------
-    DeviceError
-        If arrays are on a device other than the chosen one, or on several.
+    Raises `DeviceError` if arrays are on a device other than the chosen one, or on several.
     """
     found = chosen if chosen is not None and chosen.startswith("cuda") else None
     because = "the function is compiled for it"

@@ -104,10 +104,7 @@ class Outside:
     ) -> tuple[Path, Traced]:
         """Trace a path in the state of a given number.
 
-        Raises
-        ------
-        Moved
-            If another state is current.
+        Raises `Moved` if another state is current.
         """
         state, is_settled = self._fresh(number, static)
         others = _has_other_threads()

@@ -218,10 +218,7 @@ def _is_lifted(array: Any) -> bool:
 class Closed:
     """A function of its arguments and of the arrays that it closes over; ``result`` as in `Flat`.
 
-    Raises
-    ------
-    Unpresentable
-        If it does not accept a tracer in place of an array.
+    Raises `Unpresentable` if it does not accept a tracer in place of an array.
     """
 
     def __init__(self, flat_of: FlatOf, walk: Walk, slots: Sequence[Place], count: int) -> None:

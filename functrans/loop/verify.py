@@ -36,10 +36,7 @@ def verify(
 ) -> dict[Buffer, Array]:
     """The elements of a kernel's buffers that have been written after it has run.
 
-    Raises
-    ------
-    Fault
-        If the kernel breaks a promise.
+    Raises `Fault` if the kernel breaks a promise.
     """
     for loop in accesses.independent:
         if passes_messages(loop.loop.body):

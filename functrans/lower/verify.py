@@ -57,10 +57,7 @@ def verify(
 ) -> int:
     """Check the promises of a plan; returns the number of kernels that were too large to check.
 
-    Raises
-    ------
-    PlanError
-        If a promise is broken, with the kernel's text.
+    Raises `PlanError` if a promise is broken, with the kernel's text.
     """
     too_large = 0
     for number, scenario in enumerate(SCENARIOS):

@@ -205,10 +205,7 @@ def _through(passes: Iterable[Pass], graph: Graph, *target: Target) -> Graph:
 def _skipped() -> frozenset[str]:
     """The names of passes to leave out.
 
-    Raises
-    ------
-    ValueError
-        If there is no pass of such a name, or it is required.
+    Raises `ValueError` if there is no pass of such a name, or it is required.
     """
     if not config.skip_passes:
         return frozenset()

@@ -91,13 +91,9 @@ def make_view(
 def assign(target: Tracer, result: Any, operation: str) -> None:
     """Assign ``result`` to ``target``, and update the bases of ``target``.
 
-    Raises
-    ------
-    MutationError
-        If the target is an argument of the traced function, belongs to an enclosing function, or is
-        read-only in NumPy.
-    TypeError
-        If the result has another dtype that NumPy would not cast to the target's.
+    Raises `MutationError` if the target is an argument of the traced function, belongs to an
+    enclosing function, or is read-only in NumPy. Raises `TypeError` if the result has another dtype
+    that NumPy would not cast to the target's.
     """
     _check_writable(target, operation)
     if result.shape != target.shape:

@@ -41,10 +41,7 @@ def with_offsets(
 
     Constant indices are not among the results.
 
-    Raises
-    ------
-    NotDifferentiableError
-        If a table is used otherwise than by reading rows.
+    Raises `NotDifferentiableError` if a table is used otherwise than by reading rows.
     """
     called = dict(zip(tables, names, strict=True))
     number: dict[Atom, int] = {graph.inputs[i]: i for i in tables}

@@ -56,12 +56,8 @@ def translated(
 ) -> str:
     """The LLVM IR of a kernel, as NVVM accepts it.
 
-    Raises
-    ------
-    TypeError
-        If an operation does not take operands of such types.
-    SyntaxError
-        If the text contains syntax that is never printed.
+    Raises `TypeError` if an operation does not take operands of such types. Raises `SyntaxError` if
+    the text contains syntax that is never printed.
     """
     (definition,) = parsed(source)
     assert isinstance(definition, ast.FunctionDef)

@@ -34,10 +34,8 @@ class Jam:
     def statements(self, body: Sequence[Statement]) -> Body:
         """The statements of all iterations.
 
-        Raises
-        ------
-        NotUniform
-            If the iterations execute different statements, or loops with different trip counts.
+        Raises `NotUniform` if the iterations execute different statements, or loops with different
+        trip counts.
         """
         return tuple(each for statement in body for each in self._statement(statement))
 

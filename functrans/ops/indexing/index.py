@@ -92,12 +92,8 @@ class _Slice(NamedTuple):
 def plan_of(shape: Shape, index: Any) -> Plan:
     """Resolve an index into an array of the given shape; plans are memoised.
 
-    Raises
-    ------
-    IndexError
-        If the index is out of bounds, has too many entries, or is not an index.
-    TracerIndexError
-        If the shape of the result depends on an unknown value.
+    Raises `IndexError` if the index is out of bounds, has too many entries, or is not an index.
+    Raises `TracerIndexError` if the shape of the result depends on an unknown value.
     """
     items = index if isinstance(index, tuple) else (index,)
     try:

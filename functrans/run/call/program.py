@@ -141,11 +141,8 @@ class ArrayProgram:
 def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
     """Convert an input to a C-contiguous array of its exact type.
 
-    Raises
-    ------
-    TypeError
-        If it has another shape, or a dtype that NumPy's ``"same_kind"`` casting does not convert.
-        The message names its number.
+    Raises `TypeError` if it has another shape, or a dtype that NumPy's ``"same_kind"`` casting does
+    not convert. The message names its number.
     """
     # the singleton of a built-in dtype, without metadata
     dtype = np.dtype(aval.dtype.type)

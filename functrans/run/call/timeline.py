@@ -74,10 +74,7 @@ def _events() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 def open_log() -> None:
     """Start to record events and spans.
 
-    Raises
-    ------
-    RuntimeError
-        If they are being recorded already.
+    Raises `RuntimeError` if they are being recorded already.
     """
     with _lock:
         if _record[ROOM]:

@@ -81,10 +81,7 @@ def load(
 ) -> Loaded:
     """Load an object file.
 
-    Raises
-    ------
-    NotUnderstood
-        If the file contains anything unsupported.
+    Raises `NotUnderstood` if the file contains anything unsupported.
     """
     sections = _sections(image)
     names = sections[_HEADER.unpack_from(image)[-1]]

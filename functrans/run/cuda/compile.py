@@ -71,10 +71,7 @@ def compile_cubin(
 ) -> Cubin:
     """Compile a kernel, or load it from disk.
 
-    Raises
-    ------
-    DeviceError
-        If packages are not installed.
+    Raises `DeviceError` if packages are not installed.
     """
     return _compiled(source, signature, architecture, threads, blocks, config.backend)
 
@@ -111,10 +108,7 @@ def _compiled(
 def capability(architecture: str) -> tuple[int, int]:
     """The compute capability of an architecture: ``(9, 0)`` for ``"sm_90"``.
 
-    Raises
-    ------
-    ValueError
-        If the name is invalid.
+    Raises `ValueError` if the name is invalid.
     """
     found = ARCHITECTURE.fullmatch(architecture)
     if found is None:
@@ -131,9 +125,7 @@ def missing(backend: str = "native") -> list[str]:
 def require_compiler(backend: str = "native") -> None:
     """Check that the packages for compilation are installed.
 
-    Raises
-    ------
-    DeviceError
+    Raises `DeviceError`.
     """
     absent = missing(backend)
     if absent:

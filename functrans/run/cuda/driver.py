@@ -123,10 +123,7 @@ class Driver(Protocol):
     def synchronize(self, stream: Stream | None = None) -> None:
         """Wait until all work on a stream, or on the whole device, is done.
 
-        Raises
-        ------
-        DeviceError
-            If a kernel failed: then this process cannot use the device any more.
+        Raises `DeviceError` if a kernel failed: then this process cannot use the device any more.
         """
 
     # ---- memory
@@ -136,10 +133,7 @@ class Driver(Protocol):
 
         Further work on the stream may use it.
 
-        Raises
-        ------
-        OutOfMemory
-            If there is too little memory. The pool is unchanged.
+        Raises `OutOfMemory` if there is too little memory. The pool is unchanged.
         """
 
     def free(
@@ -266,11 +260,8 @@ def named_stream(name: str) -> Iterator[None]:
 def driver(device: str = "cuda:0") -> Driver:
     """The driver of a device: ``"cuda:1"``; ``"cuda"`` is the first.
 
-    Raises
-    ------
-    DeviceError
-        If the device does not exist, or a package that is needed to use it is missing; the message
-        explains how to get it.
+    Raises `DeviceError` if the device does not exist, or a package that is needed to use it is
+    missing; the message explains how to get it.
     """
     ordinal = ordinal_of(device)
     substitutes = _substitutes.get()

@@ -123,13 +123,9 @@ def call(
 ) -> Any:
     """The result of a function of arrays, computed on the device of some of them.
 
-    Raises
-    ------
-    DeviceError
-        If the arrays are on several devices.
-    UnsupportedNumPyError
-        If Python needs a value, and `functrans.config.cuda_fallback` does not allow computation on
-        the host.
+    Raises `DeviceError` if the arrays are on several devices. Raises `UnsupportedNumPyError` if
+    Python needs a value, and `functrans.config.cuda_fallback` does not allow computation on the
+    host.
     """
     leaves, structure = tree.flatten((args, kwargs or {}))
     if any(isinstance(x, Tracer) for x in leaves):

@@ -92,10 +92,7 @@ def is_basic(items: Sequence[Any]) -> bool:
 def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
     """The selection of an index.
 
-    Raises
-    ------
-    IndexError
-        If the index is out of bounds, or has more entries than the array has axes.
+    Raises `IndexError` if the index is out of bounds, or has more entries than the array has axes.
     """
     starts, ranges, result = [], [], []
     axis = 0
@@ -167,10 +164,7 @@ def reader(window: Window) -> Any:
 def known(items: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The entries, with masks converted to integers, so that shapes are known.
 
-    Raises
-    ------
-    IndexError
-        If a mask does not fit.
+    Raises `IndexError` if a mask does not fit.
     """
     found: list[Any] = []
     full = list(_full(items, shape)) if any(map(_is_mask, items)) else list(items)

@@ -102,10 +102,7 @@ class Compiled(NamedTuple):
 def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     """The cubin of a kernel.
 
-    Raises
-    ------
-    DeviceError
-        If the packages that compile it are missing.
+    Raises `DeviceError` if the packages that compile it are missing.
     """
     source = emit(kernel, grid)
     signature = (

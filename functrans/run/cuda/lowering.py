@@ -297,10 +297,7 @@ def lowering(
 ) -> Lowering:
     """The stages of a graph's compilation for a device, or for an architecture without a device.
 
-    Raises
-    ------
-    ValueError
-        If the architecture does not exist.
+    Raises `ValueError` if the architecture does not exist.
     """
     if architecture is None:
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT

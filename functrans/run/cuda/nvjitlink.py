@@ -28,10 +28,7 @@ def cubin(
 ) -> tuple[bytes, str]:
     """Machine code, and the assembler's report on it.
 
-    Raises
-    ------
-    RuntimeError
-        If it cannot be linked, with nvJitLink's message.
+    Raises `RuntimeError` if it cannot be linked, with nvJitLink's message.
     """
     return _linked(intermediate, architecture, "cubin")
 

@@ -27,10 +27,7 @@ def intermediate(
 ) -> bytes:
     """The intermediate form of modules, for link-time optimisation.
 
-    Raises
-    ------
-    RuntimeError
-        If NVVM refuses it, with its message.
+    Raises `RuntimeError` if NVVM refuses it, with its message.
     """
     nvvm = _bindings()
     options = [f"-arch={architecture}", "-opt=3", "-fma=0", "-gen-lto"]
@@ -69,10 +66,7 @@ def _bindings() -> Any:
 def loaded(bindings: Any, name: str) -> Any:
     """A module of cuda.bindings, after checking that its library exists.
 
-    Raises
-    ------
-    DeviceError
-        If the library is missing.
+    Raises `DeviceError` if the library is missing.
     """
     with importing:
         pathfinder = import_module("cuda.pathfinder")

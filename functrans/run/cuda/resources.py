@@ -102,10 +102,7 @@ def occupancy(
 ) -> Occupancy:
     """The occupancy of a multiprocessor by blocks of threads.
 
-    Raises
-    ------
-    ValueError
-        If the architecture is not known.
+    Raises `ValueError` if the architecture is not known.
     """
     if architecture not in MULTIPROCESSORS:
         known = ", ".join(MULTIPROCESSORS)

@@ -95,10 +95,8 @@ class PairSums(NamedTuple):
 class PairRoots:
     """The roots with an element for each pair, around exponentials, and the sums over them.
 
-    Raises
-    ------
-    Mismatch
-        If another root depends on the exponentials, or on the values that the sums recompute.
+    Raises `Mismatch` if another root depends on the exponentials, or on the values that the sums
+    recompute.
     """
 
     def __init__(self, exponentials: Root, among: Among) -> None:

@@ -219,10 +219,7 @@ def handles_for(
 ) -> Handles:
     """The calling thread's handles for a stream of its current device.
 
-    Raises
-    ------
-    DeviceError
-        If the libraries are not installed.
+    Raises `DeviceError` if the libraries are not installed.
     """
     found = libraries or bindings()
     context = Context(found.driver)
