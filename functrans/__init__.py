@@ -15,8 +15,8 @@ from functools import partial as _partial
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from functrans import numpy as _numpy  # noqa: F401  which knows who answers for NumPy's functions
-from functrans import scipy as _scipy  # noqa: F401  and for SciPy's
+from functrans import numpy as _numpy  # noqa: F401  registers implementations of NumPy's functions
+from functrans import scipy as _scipy  # noqa: F401  and of SciPy's
 from functrans.ir.primitive import registry as _registry
 from functrans.lazily import homes as _homes
 from functrans.lazily import namespace as _namespace
@@ -159,5 +159,5 @@ __getattr__, __dir__ = _namespace(
 )  # fmt: skip
 
 _registry.filled_by(_partial(_import_module, "functrans.api.call"))
-# Python has entered the package of that name, in the place of the function
+# importing the subpackage `trace` has set this name, which is that of a public function
 del globals()["trace"]

@@ -47,7 +47,7 @@ def _explain(place: str, code: str | None, with_gradient: bool, page: str | None
     if not path or not Path(path).is_file():
         print(f"{place}: give a script and a function in it, script.py:name", file=sys.stderr)
         return 2
-    # what a script imports lies beside it
+    # a script may import modules of its own folder
     sys.path.insert(0, str(Path(path).resolve().parent))
     variables = run_path(path, run_name="functrans_explain")
     function = variables.get(name)

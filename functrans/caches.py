@@ -1,6 +1,6 @@
 """Bounded caches: memoised results, their limits, and how to clear them.
 
-Every cache of the library is made here, and nothing else may make one (a test reads the sources).
+All caches of the library are made by this module; a test reads the sources to enforce this.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ when_clear: list[Callable[[], None]] = []
 def clear_caches() -> None:
     """Clear all traced, transformed and compiled programs from memory.
 
-    Caches are bounded, so you need not call this, unless the process does something else next and
-    needs the memory. Jitted functions are traced and compiled again when
-    they are next called. Code that is still in use is kept: results of `compile` and `linearize`
-    remain valid. The disk cache is not cleared. The call waits for GPUs that are in use, and
-    returns the free memory of their pools to the system, for other libraries.
+    Caches are bounded, so this is needed only to free memory for other work. Jitted functions are
+    traced and compiled again at their next call. Results of `compile` and `linearize` remain valid.
+    The disk cache is not cleared. The call waits for GPUs that are in use, and returns the free
+    memory of their pools to the system.
 
     Examples
     --------
@@ -56,9 +55,9 @@ def clear_caches() -> None:
 
 
 def cached(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
-    """Have the results of a function remembered, for so many arguments that came last.
+    """Memoise a function: its results for the ``most`` recently used arguments are kept.
 
-    Two threads that ask at once may get results of their own: equal ones must do.
+    Two threads that call it at the same time may get different objects, which are equal.
     """
 
     def decorate(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
@@ -71,9 +70,9 @@ def cached(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
 
 
 class Table(dict[K, V]):
-    """A dictionary with so many entries at most: what came first goes first.
+    """A dictionary of at most ``most`` entries; the oldest ones are removed first.
 
-    `remember` may be called by several threads at once, and while another clears the table.
+    Threads may call `remember` at the same time, also while another thread clears the table.
     """
 
     __slots__ = ("__weakref__", "most")
@@ -82,31 +81,30 @@ class Table(dict[K, V]):
         self.most = most
         register(self)
 
-    # tables are told apart, not compared
+    # tables are compared by identity
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
         return self is other
 
     def remember(self, key: K, value: V) -> None:
-        """Enter something, in place of what has been there for longest if there is no room."""
+        """Add an entry; if the table is full, remove the oldest ones."""
         while len(self) >= self.most:
-            with suppress(StopIteration, RuntimeError):  # another thread was faster
+            with suppress(StopIteration, RuntimeError):  # another thread has removed it
                 self.pop(next(iter(self)), None)
         self[key] = value
 
 
 def register(cache: Any) -> None:
-    """Have `clear_caches` call the ``clear`` of something, which is not kept alive by that."""
+    """Register an object, by a weak reference, whose method ``clear`` `clear_caches` calls."""
     with _adding:
         _caches.add(cache)
 
 
 def once(function: Callable[[], T]) -> Callable[[], T]:
-    """Have a function called once in a process, whichever threads ask: its result stays for ever.
+    """Decorate a function so that it is called only once in a process, by one thread.
 
-    That is no cache: such results are what the process consists of. If the call fails, or is
-    broken off, it is made again.
+    `clear_caches` does not clear the result. A call that raises or is interrupted is repeated.
     """
     results: list[T] = []
     calling = lock()
@@ -123,10 +121,10 @@ def once(function: Callable[[], T]) -> Callable[[], T]:
 
 
 class cached_property(Generic[T]):
-    """An attribute that is worked out when it is first read.
+    """An attribute that is computed when it is first read.
 
-    The standard library's holds a lock meanwhile, before Python 3.12: one for all instances. Here,
-    threads that read it at once may each work it out, and all get what one of them found.
+    Before Python 3.12, `functools.cached_property` holds a lock that all instances share. This one
+    takes no lock: threads may compute the value at the same time, and all get the first result.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

@@ -1,9 +1,9 @@
-"""The public interface for defining operations: the one that the library's own use.
+"""The public interface for defining operations, which the library itself uses.
 
-`elementwise` defines an operation that works number by number: one rule for the derivative, one
-expression for the compiled form, and it is differentiated to any order, batched, compiled, and
-tested like the library's own. `primitive` defines any other. `functrans.testing.check_primitive`
-tests what was defined. docs/adding-a-primitive.md walks through an example of each kind.
+`elementwise` defines an elementwise operation from one rule for the derivative and one expression
+for the compiled form: it can then be differentiated to any order, batched and compiled. `primitive`
+defines any other operation. `functrans.testing.check_primitive` tests a definition.
+docs/adding-a-primitive.md has an example of each kind.
 """
 
 from functrans import vecmath
@@ -74,7 +74,7 @@ __all__ = [
     "vecmath",
 ]
 
-# whoever defines operations is told which names there are already
+# so that the definition of a name that exists already raises
 registry.complete()
 
 nest = lazy("functrans.ops.compiled.statements:nest")
@@ -83,9 +83,9 @@ Store = lazy("functrans.loop.statements:Store")
 
 
 def unregister(name: str) -> None:
-    """Take a primitive out again, so that another can have its name (a notebook's cell run twice).
+    """Remove a primitive, so that its name can be defined again (in a notebook cell run twice).
 
-    The ufunc that it was defined with, if it was one, is no longer supported on traced values.
+    Traced values no longer support the ufunc that it was defined for, if there is one.
     """
     primitive = registry.get(name)
     _leave_registry(name)

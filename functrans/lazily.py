@@ -1,8 +1,8 @@
-"""Lazy loading: what is named is imported when it is first used.
+"""Lazy loading: modules are imported when something in them is first used.
 
-There are three forms of it, for the whole library. `lazy` names a function: ``"module:name"``.
-`namespace` fills the namespace of a package as its names are asked for (PEP 562). A `Catalogue` is
-a table that modules fill as they are imported, and that knows which of them to import for a key.
+There are three forms. `lazy` stands for a function, given as ``"module:name"``. `namespace` imports
+the names of a package when they are first read (PEP 562). A `Catalogue` is a table that modules
+fill when they are imported; it imports the module that defines a missing key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lazy:
 
     def resolve(self) -> Any:
         """The function itself."""
-        if self._imported is None:  # else nobody need wait for what others import
+        if self._imported is None:  # otherwise no thread need wait for imports of others
             with importing:
                 self._imported = import_module(self.module)
         return getattr(self._imported, self.name)
@@ -38,13 +38,13 @@ class Lazy:
 
 
 def is_imported(name: str) -> bool:
-    """Whether a module has been imported, and to its end: it may import what asks for it."""
+    """Whether a module has been imported completely: a circular import may still be running."""
     module = _loaded.get(name)
     return module is not None and not getattr(module.__spec__, "_initializing", False)
 
 
 def lazy(path: str) -> Lazy:
-    """Name a function as ``"scipy.special:erf"`` without importing its package yet."""
+    """A function given as ``"scipy.special:erf"``, whose package is not imported yet."""
     return Lazy(path)
 
 
@@ -52,7 +52,7 @@ _nearest = lazy("functrans.spelling:nearest")
 
 
 class Made:
-    """What is made when it is first wanted, and whether it is something that is called."""
+    """A value that ``make`` creates on first use; ``called`` if it is a callable."""
 
     def __init__(self, make: Callable[[], Any], called: bool = True) -> None:
         self.make = make
@@ -60,37 +60,30 @@ class Made:
 
 
 def homes(table: Mapping[str, str], package: str = "") -> dict[str, str]:
-    """From names to modules: of a table from modules to names, which spaces separate."""
+    """The module of each name, from a table of names, separated by spaces, for each module."""
     inside = f"{package}." if package else ""
     return {name: inside + module for module, names in table.items() for name in names.split()}
 
 
 def importer(home: Mapping[Any, str]) -> Callable[[Any], object]:
-    """What imports the module of a name, of a table from names to modules."""
+    """A function that imports the module of a name, if the table has one."""
     return lambda name: name in home and import_module(home[name])
 
 
 def namespace(
     package: str, home: Mapping[str, str], submodules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and the ``__dir__`` of a package that fills as its names are asked for.
+    """The ``__getattr__`` and ``__dir__`` of a package that imports its names on first use.
 
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    home : dict of str
-        The modules that its names are imported from; ``"module:other"`` where a name is another
-        there. None of the names may be a submodule's: Python
-        enters that under its name as soon as anybody imports it.
-    submodules : sequence of str
-        Modules of the package that are names of it themselves.
+    ``home`` gives the module of each name, or ``"module:other"`` if the name differs there. A name
+    must not be that of a submodule, because Python sets such attributes itself on import. The
+    ``submodules`` are attributes of the package, too.
     """
     names = sorted([*home, *submodules])
 
     def getattr_(name: str) -> Any:
         if name in submodules:
-            # nothing but an import statement does: Python's own look for submodules so
+            # Python calls `__getattr__` for submodules in an import statement, too
             return import_module(f"{package}.{name}")
         if name not in home:
             meant = None if name.startswith("_") else _nearest(name, names)
@@ -106,10 +99,10 @@ def namespace(
 
 
 class Catalogue(dict[K, V]):
-    """A table that modules fill as they are imported, and that is complete for who looks.
+    """A dictionary that modules fill when they are imported, and that imports them on demand.
 
-    A key that is not there yet has its module imported, and then all that fill the table, before
-    it is said to be missing. What is there is looked up as in any dictionary.
+    For a missing key, first the module that defines it is imported, then all modules that fill the
+    table. Existing keys are looked up as in any dictionary.
     """
 
     def __init__(self) -> None:
@@ -117,26 +110,26 @@ class Catalogue(dict[K, V]):
         self._finds_all = False
         self._rest: list[Callable[[], object]] = []
 
-    # tables are told apart, not compared
+    # tables are compared by identity
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def filled_by(self, *rest: Callable[[], object]) -> None:
-        """Say what imports modules that fill the table."""
+        """Set the functions that import all modules that fill the table."""
         self._rest.extend(rest)
 
     def found_by(self, find: Callable[[K], object], all_keys: bool = False) -> None:
-        """Say what enters a key, if it knows it: by importing a module, or otherwise.
+        """Set the function that adds a missing key, usually by importing a module.
 
-        If it knows `all_keys` that there are, nothing else is tried for others.
+        If it knows ``all_keys``, other keys are missing, and nothing more is imported for them.
         """
         self._find, self._finds_all = find, all_keys
 
     def has(self, key: K) -> bool:
-        """Whether a key is there already."""
+        """Whether the table has a key now, without an import."""
         return dict.__contains__(self, key)
 
     def complete(self) -> None:
-        """Import all that fills the table."""
+        """Import all modules that fill the table."""
         if self._rest:
             with importing:
                 for fill in self._rest[:]:

@@ -1,10 +1,9 @@
 """Locks, and their state after a process forks.
 
-A forked child has the thread that forked and no other. A lock that another thread held at that
-moment would stay locked in the child for ever, so it is renewed there: whatever our locks guard is
-sound between any two operations on it. What is not sound, since it is not ours (a library in the
-middle of its work, a module that is half imported), is waited for instead: a fork waits until
-nobody is in there.
+A forked child has only the thread that forked. A lock that another thread held at that moment would
+stay locked for ever in the child, so the child creates it anew: the data that our locks guard are
+consistent between any two operations. The data of other libraries, and modules that are being
+imported, need not be, so a fork waits until no thread is using them.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _taken: list[Callable[[], object]] = []
 def lock() -> threading.RLock:
     """A re-entrant lock. In a forked child it is free, unless the thread that forked had it.
 
-    It is one of Python's own, and not an object around one: a signal cannot come between its being
-    acquired and the block that it is acquired for.
+    It is Python's own object, not a wrapper, so no signal can arrive between its acquisition and
+    the block that it guards.
     """
     made = threading.RLock()
     with _adding:
@@ -38,12 +37,12 @@ def lock() -> threading.RLock:
 
 
 def wait_at_fork(acquire: Callable[[], object], release: Callable[[], object]) -> None:
-    """Have forks acquire a lock first: in the order in which they are named here."""
+    """Make forks acquire a lock first; several are acquired in the order of these calls."""
     _awaited.append((acquire, release))
 
 
 importing = threading.RLock()
-"""Held during a deferred import, for which a fork waits: a child process could never complete an
+"""Held during lazy imports. A fork waits for it, because a child process could never complete an
 import that another thread had begun.
 """
 
@@ -70,7 +69,7 @@ def _after_in_child() -> None:
 
 
 def _renew(one: threading.RLock | threading.Lock) -> None:
-    # it can be had if it is free, or if this thread has it already
+    # this succeeds if the lock is free, or held by this thread
     if one.acquire(blocking=False):
         one.release()
     else:

@@ -1,7 +1,7 @@
 """Safe attribute tests on users' objects, whatever their ``__getattr__`` raises.
 
-Python takes an AttributeError for an answer, and nothing else: a class whose ``__getattr__`` looks
-in a dictionary raises KeyError.
+`hasattr` and `getattr` with a default handle only AttributeError, but a ``__getattr__`` that looks
+names up in a dictionary raises KeyError.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Spans: the library's current activity besides running compiled code, for profilers.
 
-While nobody does, a span costs a look at one name.
+While no profile is active, a span costs one look-up of a global.
 """
 
 from __future__ import annotations
@@ -16,26 +16,13 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A piece of work.
+    """An activity of the library, in one thread."""
 
-    Parameters
-    ----------
-    kind : str
-        What the library did: "trace", "optimise", "plan", "print", "compile", "load", "NumPy".
-    name : str
-        To what: a function, an operation.
-    source : Source or None
-        The line of the user's that an operation is of.
-    thread : int
-    start, end : int
-        Nanoseconds, as `now` has them.
-    """
-
-    kind: str
-    name: str
-    source: object
+    kind: str  # "trace", "optimise", "plan", "print", "compile", "load" or "NumPy"
+    name: str  # the function or operation that it concerned
+    source: object  # the `Source` of the operation in the user's code, or None
     thread: int
-    start: int
+    start: int  # nanoseconds, on the clock of `now`
     end: int
 
 
@@ -54,7 +41,7 @@ else:
 
 
 def span(kind: str, name: object = "", source: object = None) -> AbstractContextManager[None]:
-    """Have what is done meanwhile written down, if somebody profiles."""
+    """Record the time of a with block as a span, if a profile is active."""
     log = _log
     return _NOTHING if log is None else _written(kind, name, source, log)
 
@@ -69,13 +56,13 @@ def _written(kind: str, name: object, source: object, log: list[Span]) -> Iterat
 
 
 def open_log() -> None:
-    """Begin to write spans down."""
+    """Start recording spans."""
     global _log
     _log = []
 
 
 def close_log() -> list[Span]:
-    """The spans since the log was opened, in the order in which they ended."""
+    """Stop recording, and return the spans in the order in which they ended."""
     global _log
     log, _log = _log, None
     return log or []

@@ -1,8 +1,8 @@
 """Subclasses of ``np.ndarray`` whose arithmetic is not that of arrays: masks, units, matrices.
 
-To compute with the plain array inside of one would drop what it has beyond its numbers, so they are
-refused wherever they come in: as arguments, and where they meet a traced value. Those that compute
-as arrays do (``np.memmap``, ``np.recarray``) come in as the arrays that they are.
+Computing with the plain array inside would lose the mask or unit, so these classes are refused, as
+arguments and in operations with traced values. Subclasses with the arithmetic of arrays
+(``np.memmap``, ``np.recarray``) are accepted as arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OURS = "functrans."
 
 
 def lost(x: Any) -> str:
-    """What a message says of an array that a plain one does not stand for; else nothing."""
+    """For a refused array, its description in messages, with the fix; otherwise empty."""
     kind = type(x)
     if kind is np.ndarray:
         return ""

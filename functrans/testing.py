@@ -1,4 +1,4 @@
-"""Checks that a user makes: of derivatives, and of primitives defined by `functrans.extend`."""
+"""Checks for users: of derivatives, and of primitives defined by `functrans.extend`."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def check_grads(
     modes : sequence of {"fwd", "rev"}, optional
         Forward mode (`jvp`), reverse mode (`vjp`).
     atol, rtol : float, optional
-        How far the derivative may be from the finite difference ``d``: ``atol + rtol * abs(d)``,
-        ten times that for every further order.
+        The tolerance is ``atol + rtol * abs(d)`` for a finite difference ``d``, and ten times as
+        large for each further order.
     step : float, optional
         The step of the differences, relative to ``max(1, abs(x))``.
     max_elements : int, optional
         How many elements of each argument are checked; a random choice if there are more.
     seed : int, optional
-        Of the random choice, and of the directions in which higher orders are checked.
+        The seed of the random choice, and of the directions in which higher orders are checked.
 
     Raises
     ------
     GradientCheckError
-        At the first difference: with the mode, the order, the argument, the index, both numbers.
+        At the first disagreement; it names the mode, order, argument, index and both numbers.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class _Check:
     ) -> Iterator[tuple[int, tuple[int, ...], complex, list[Any]]]:
         """For elements of the arguments, the derivatives of all results, by central differences.
 
-        They are those in a direction: 1, and of complex numbers also 1j.
+        The directions are 1, and for complex numbers also 1j.
         """
         for i, x in enumerate(point):
             elements = np.arange(x.size)
@@ -224,26 +224,26 @@ class _Check:
 def check_primitive(primitive: Primitive, *, order: int = 2, seed: int = 0) -> None:
     """Check every part of a primitive's definition against its NumPy evaluation, on its samples.
 
-    The type rule, `vmap` over every choice of axes against a loop, derivatives in both modes
-    against finite differences, and compiled code, in float64 and float32.
+    It checks the type rule, `vmap` over every choice of axes, derivatives in both modes against
+    finite differences, and compiled code in float64 and float32.
 
     Parameters
     ----------
     primitive : Primitive
-        As `functrans.extend.elementwise` or `functrans.extend.primitive` gives it.
+        The result of `functrans.extend.elementwise` or `functrans.extend.primitive`.
     order : int, optional
         The highest derivative to check.
     seed : int, optional
-        Of the numbers that are drawn.
+        The seed of random numbers.
 
     Raises
     ------
     GraphTypeError
-        If the type rule does not say what NumPy gives.
+        If the type rule disagrees with NumPy's result.
     GradientCheckError
-        If a derivative is not that of what NumPy gives.
+        If a derivative disagrees with finite differences of NumPy's results.
     AssertionError
-        If `vmap` or compiled code do not give what NumPy gives, or if there are no samples.
+        If `vmap` or compiled code disagrees with NumPy, or if there are no samples.
 
     Examples
     --------

@@ -1,17 +1,17 @@
-"""Traceback filtering: an error that leaves the library shows the user's frames, and none of ours.
+"""Traceback filtering: errors show the user's frames, without those of this library.
 
-Between the line that calls `grad(f)` and the lines of `f` lie some twenty frames of this library,
-which say nothing about the fault. `hide` takes them out of the traceback itself, so terminals,
-notebooks, pytest and debuggers all show the rest. ``functrans.config.full_tracebacks`` keeps them.
+Between the line that calls `grad(f)` and the lines of `f` are some twenty frames of this library,
+which do not help users. `hide` removes them from the traceback itself, so terminals, notebooks,
+pytest and debuggers show the rest. ``functrans.config.full_tracebacks`` keeps them.
 
-Python enters a frame into a traceback when an exception reaches it, and not again when the frame
-raises the same exception further by a bare ``raise``. So a function that ends with ::
+Python adds a frame to a traceback when an exception reaches it, but not again at a bare ``raise``.
+So a function that ends with ::
 
     except BaseException as error:
         hide(error)
         raise
 
-is not seen itself.
+does not appear itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FAULTS = {AssertionError, AttributeError, IndexError, KeyError, NameError, Unbo
 
 
 def boundary(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a public function raise errors whose tracebacks show only the user's frames."""
+    """Hide the library's frames in the tracebacks of errors that a public function raises."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -51,9 +51,9 @@ def boundary(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def hide(error: BaseException) -> None:
-    """Take the library's frames out of the tracebacks of an error and of those it came from.
+    """Remove the library's frames from the tracebacks of an error and of its causes.
 
-    An error that a mistake in the library raised keeps them.
+    They are kept if the error shows a bug in the library.
     """
     if config.full_tracebacks or _is_fault(error):
         return
@@ -62,7 +62,7 @@ def hide(error: BaseException) -> None:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether a line of the library failed, in which no error is raised on purpose."""
+    """Whether an error shows a bug: it comes from a line of the library without a ``raise``."""
     if type(error) not in _FAULTS:
         return False
     last = [*_entries(error.__traceback__)][-1:]
@@ -70,7 +70,7 @@ def _is_fault(error: BaseException) -> bool:
 
 
 def _raises(entry: TracebackType) -> bool:
-    """Whether a frame stands at a raise statement."""
+    """Whether the current line of a frame is a raise statement."""
     line = getline(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
     return line.lstrip().startswith("raise ")
 

@@ -1,3 +1,3 @@
-"""The version of the package, in the one place where it is written."""
+"""The version of the package."""
 
 __version__ = "0.1.0"

@@ -146,7 +146,7 @@ def test_clearing_while_others_call():
 
 
 def test_a_function_of_ever_new_types_remembers_so_many(monkeypatch):
-    monkeypatch.setattr("functrans.api.remembering.MOST_ENTRIES", 4)
+    monkeypatch.setattr("functrans.api.cached_calls.MOST_ENTRIES", 4)
     function = jit(lambda x, n: x + n, static_argnums=1)
     for n in range(9):
         assert function(1.0, n) == 1.0 + n

@@ -1,1 +1,1 @@
-"""The transforms that a user calls: arguments, pytrees and error messages around the rewriting."""
+"""The public transforms: their arguments, pytrees and error messages."""

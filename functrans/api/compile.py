@@ -21,6 +21,7 @@ from functrans.api.arguments import (
     name_of,
     wrap,
 )
+from functrans.api.cached_calls import CachedCalls
 from functrans.api.call import compiled_call, jit_call
 from functrans.api.flat import Flat
 from functrans.api.keys import NO_CONTAINERS, NUMBERS, leaf_key, no_containers, structure_of_leaves
@@ -40,7 +41,6 @@ from functrans.api.options import (
 )
 from functrans.api.paths import Outcomes, Path, PathReport, Paths
 from functrans.api.randomness import watched
-from functrans.api.remembering import Remembering
 from functrans.api.state import MOST_ENTRIES, State
 from functrans.api.static import NO_STATIC, Given, Present, Static, with_containers, without_static
 from functrans.api.transformed import P, Q, R
@@ -58,7 +58,7 @@ from functrans.tree import core as tree
 from functrans.tree.compare import Structure
 
 
-class Jitted(Remembering[P, R]):
+class Jitted(CachedCalls[P, R]):
     """A compiled function, as `jit` returns it; `lower` shows the stages of its compilation."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Jitted(Remembering[P, R]):
         if closed_over:
             leaves = [*leaves, *closed_over]
         if current.get() is not None:
-            if scope() is not None:  # what is kept must not depend on them
+            if scope() is not None:  # the cached paths must not depend on them
                 return self._function(*given[0], **given[1])
             record = partial(self._record, leaves, structure, static, state)
             return self._repeated(record, given, state)
@@ -145,7 +145,7 @@ class Jitted(Remembering[P, R]):
             state.number,
             structure,
             static.key,
-            # most leaves are told by a look: a call of a function for each takes longer
+            # inline, since a call of a function for each leaf takes longer
             *[
                 kind if (kind := type(x)) in NUMBERS
                 else (x.dtype, x.shape) if kind in NO_CONTAINERS else leaf_key(x)
@@ -174,7 +174,7 @@ class Jitted(Remembering[P, R]):
         try:
             return path.structure.unflatten(path.results(leaves))
         except OverflowError:
-            self._arrays(leaves, structure, static)  # which says of which argument
+            self._arrays(leaves, structure, static)  # its error names the argument
             raise
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

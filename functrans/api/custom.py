@@ -12,8 +12,8 @@ from functrans.api.arguments import aval_of_leaf, check_callable, decorated, nam
 from functrans.api.custom_call import CustomCall, matching_leaves, positional
 from functrans.api.dependencies import dependencies
 from functrans.api.host import callback
-from functrans.api.kept import Kept
 from functrans.api.keys import particulars
+from functrans.api.memoised_traces import MemoisedTraces
 from functrans.api.options import named
 from functrans.api.problem import FLOAT0
 from functrans.api.transformed import P, R, Transformed
@@ -52,7 +52,7 @@ class _Custom(Transformed[P, R]):
         positions = named(function, "nondiff", *given).positions
         self._fixed = tuple(dict.fromkeys(positions))
         out_types = options["out_types"]
-        self._kept: Table[Any, Kept | None] = Table(256)
+        self._kept: Table[Any, MemoisedTraces | None] = Table(256)
         self._traced = function if out_types is None else callback(function, out_types)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -122,14 +122,14 @@ class _Custom(Transformed[P, R]):
         }
         return call.inner.bind(self._primitive, staged, params)
 
-    def _kept_for(self, call: CustomCall, args: Any) -> Kept | None:
+    def _kept_for(self, call: CustomCall, args: Any) -> MemoisedTraces | None:
         """The memoised traces for calls of these types, if all such calls trace alike."""
         if call.fixed or self._traced is not self._function:
             return None
         told, objects = particulars(args)
         key = call.inner.structure, told, tuple(call.avals)
         try:
-            kept: Kept | None = self._kept.get(key, _UNSEEN)
+            kept: MemoisedTraces | None = self._kept.get(key, _UNSEEN)
         except TypeError:
             return None  # a container with unhashable static data
         if kept is _UNSEEN or (kept is not None and not kept.is_valid()):
@@ -137,7 +137,7 @@ class _Custom(Transformed[P, R]):
             if found is None:
                 self._kept.remember(key, None)
                 return None
-            kept = Kept(call, self._what, found)
+            kept = MemoisedTraces(call, self._what, found)
             self._kept.remember(key, kept)  # the rule may call the function
             if not kept.trace(call, self._rule):
                 self._kept.remember(key, None)
@@ -259,7 +259,6 @@ def custom_jvp(
     function : callable
     nondiff_argnums : int or sequence of int, optional
         Arguments that the rule receives first, unchanged (functions, options).
-
     nondiff_argnames : str or sequence of str, optional
         The same by name; the rule receives these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
@@ -441,13 +440,10 @@ def custom_vjp(
     function : callable
     nondiff_argnums : int or sequence of int, optional
         Arguments that are not differentiated (functions, options).
-
     nondiff_argnames : str or sequence of str, optional
-        The same by name; the rule receives these after those of ``nondiff_argnums``.
+        The same by name; the rules receive these after those of ``nondiff_argnums``.
     out_types : pytree of Aval or arrays, or callable, optional
-        The types of the results, as for `callback`. The function is then not traced, but called
-        with arrays, and may do what cannot be traced, such as call a SciPy solver. Its rule is
-        traced.
+        As for `custom_jvp`.
 
     Notes
     -----

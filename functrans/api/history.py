@@ -66,16 +66,13 @@ class _Event(NamedTuple):
 
 
 class History:
-    """The compilations of one function.
+    """The compilations of one function."""
 
-    Parameters
-    ----------
-    function : callable
-    outside : Outside
-        Its closed-over state.
-    """
-
-    def __init__(self, function: Callable[..., Any], outside: Outside) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        outside: Outside,  # its closed-over state
+    ) -> None:
         self._function = function
         self._outside = outside
         self._events: deque[_Event] = deque(maxlen=MOST_EVENTS)

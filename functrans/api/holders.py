@@ -20,21 +20,19 @@ from functrans.run.call.guards import ANY, INPUT, Instruction
 class Holder:
     """An object that holds values, and the values that it held.
 
-    Parameters
-    ----------
-    owner : object
-        Not kept alive, if it can be weakly referenced.
-    gone : list
-        Receives an item when the owner or one of the values is deleted: another object may then
-        have its id.
-
     Attributes
     ----------
     slots : list of int
         The positions of the arrays that other arrays of the same type may replace.
     """
 
-    def __init__(self, owner: Any, gone: list[Any]) -> None:
+    def __init__(
+        self,
+        owner: Any,  # not kept alive, if it can be weakly referenced
+        # receives an item when the owner or one of the values is deleted: another object may then
+        # have its id
+        gone: list[Any],
+    ) -> None:
         self._owner = held(owner, gone.append)
         values = self.read()
         self.ids = [*map(id, values)]

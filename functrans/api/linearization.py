@@ -62,17 +62,6 @@ def run_derivative(graph: Graph, inputs: Sequence[Any]) -> Sequence[Any]:
 class Point:
     """A flat function traced at given leaves, and its derivative there.
 
-    Parameters
-    ----------
-    function : callable
-        Takes one tracer for each leaf and returns a flat list.
-    leaves : sequence
-        Arrays, numbers or outer tracers, all floats.
-    kind : str
-        The name of the transform.
-    name : callable
-        The name of a leaf in messages, by its number.
-
     Attributes
     ----------
     count : int or None
@@ -87,10 +76,11 @@ class Point:
 
     def __init__(
         self,
+        # takes one tracer for each leaf and returns a flat list
         function: Callable[..., Sequence[Any]],
-        leaves: Sequence[Any],
-        kind: str,
-        name: Callable[[int], str],
+        leaves: Sequence[Any],  # arrays, numbers or outer tracers, all floats
+        kind: str,  # the name of the transform
+        name: Callable[[int], str],  # the name of a leaf in messages, by its number
     ) -> None:
         values = known_values(leaves)
         avals = [aval_of_leaf(x) for x in leaves]
@@ -181,26 +171,13 @@ class Point:
 
 
 class Linear(NamedTuple):
-    """A derivative at a point.
+    """A derivative at a point."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Maps residuals and tangents to the tangents of the results.
-    residuals : sequence
-        The values at the point that the graph reads.
-    nonzero : tuple of bool
-        Which results have nonzero tangents.
-    outputs : list
-        The function's results.
-    varying : tuple of frozenset of str
-        The named axes along which each result varies, within named axes.
-    """
-
-    graph: Graph
-    residuals: Sequence[Any]
-    nonzero: tuple[bool, ...]
-    outputs: list[Any]
+    graph: Graph  # maps residuals and tangents to the tangents of the results
+    residuals: Sequence[Any]  # the values at the point that the graph reads
+    nonzero: tuple[bool, ...]  # which results have nonzero tangents
+    outputs: list[Any]  # the function's results
+    # the named axes along which each result varies, within named axes
     varying: tuple[Names, ...] = ()
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:

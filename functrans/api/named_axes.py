@@ -20,22 +20,12 @@ LANE_BY_LANE = frozenset(
 
 
 class Lanes(NamedTuple):
-    """A function's graph within named axes.
+    """A function's graph within named axes."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Its last inputs are the lanes' numbers.
-    numbers : sequence
-        The number of the lane along each axis.
-    inputs, outputs : sequence of frozenset of str
-        The axes along which the inputs and outputs vary.
-    """
-
-    graph: Graph
-    numbers: Sequence[Any]
-    inputs: Sequence[Names]
-    outputs: Sequence[Names]
+    graph: Graph  # its last inputs are the lanes' numbers
+    numbers: Sequence[Any]  # the number of the lane along each axis
+    inputs: Sequence[Names]  # the axes along which each input varies
+    outputs: Sequence[Names]  # the axes along which each output varies
 
     def check(
         self, kind: str, leaves: int, results: int | None, name: Callable[[int], str]

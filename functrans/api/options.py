@@ -20,19 +20,11 @@ _to_host = lazy("functrans.run.cuda.array:to_host")
 
 
 class Named(NamedTuple):
-    """The arguments that an option names.
+    """The arguments that an option names."""
 
-    Parameters
-    ----------
-    numbers : tuple of int
-        The positions as given.
-    names : frozenset of str
-    positions : tuple of int
-        All positions, including those of the named arguments if they are passed by position.
-    """
-
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # the positions as given
     names: frozenset[str]
+    # all positions, including those of the named arguments if they are passed by position
     positions: tuple[int, ...]
 
     def __bool__(self) -> bool:
@@ -58,18 +50,10 @@ def check_backend(option: str, backend: str | None) -> None:
 
 
 class Where(NamedTuple):
-    """The back end and device that were passed to `jit`.
+    """The back end and device that were passed to `jit`."""
 
-    Parameters
-    ----------
-    backend : str or None
-        The back end as given.
-    device : str or None
-        The full name of an available GPU, or ``"cpu"``; None by default.
-    """
-
-    backend: str | None
-    device: str | None
+    backend: str | None  # the back end as given
+    device: str | None  # the full name of an available GPU, or ``"cpu"``; None by default
 
     @property
     def is_host(self) -> bool:
@@ -102,25 +86,14 @@ def fetched(values: Sequence[Any]) -> list[Any]:
 
 
 def backend_of(
-    leaves: Sequence[Any], captures: Sequence[Any], chosen: str | None, name: Callable[[int], str]
+    leaves: Sequence[Any],  # the arguments
+    captures: Sequence[Any],  # the captured values
+    chosen: str | None,  # a back end or a device
+    name: Callable[[int], str],  # the name of an argument in messages, by its number
 ) -> str | None:
     """The back end of a call: the device of its arrays, or else the chosen back end.
 
-    Parameters
-    ----------
-    leaves : sequence
-        The arguments.
-    captures : sequence
-        The captured values.
-    chosen : str or None
-        A back end or a device.
-    name : callable
-        The name of an argument in messages, by its number.
-
-    Raises
-    ------
-    DeviceError
-        If arrays are on a device other than the chosen one, or on several.
+    Raises `DeviceError` if arrays are on a device other than the chosen one, or on several.
     """
     found = chosen if chosen is not None and chosen.startswith("cuda") else None
     because = "the function is compiled for it"
@@ -139,18 +112,10 @@ def backend_of(
 
 
 class Machine(NamedTuple):
-    """The machine that a function is lowered for.
+    """The machine that a function is lowered for."""
 
-    Parameters
-    ----------
-    device : str or None
-        The device as given; None by default.
-    architecture : str or None
-        The architecture of a GPU.
-    """
-
-    device: str | None
-    architecture: str | None
+    device: str | None  # the device as given; None by default
+    architecture: str | None  # the architecture of a GPU
 
     @property
     def backend(self) -> str | None:
@@ -192,20 +157,14 @@ def check_apart(function: Callable[..., Any], static: Named, donated: Named) -> 
 
 
 def leaves_of(
-    donated: Named, structure: Structure, position: Callable[[int], int], fixed: int
+    donated: Named,
+    # the structure of the positional and keyword arguments that are not static
+    structure: Structure,
+    # maps each of these positional arguments to its position in the call
+    position: Callable[[int], int],
+    fixed: int,  # the number of static positional arguments
 ) -> tuple[int, ...]:
-    """The positions of the leaves of donated arguments.
-
-    Parameters
-    ----------
-    donated : Named
-    structure : Structure
-        The structure of the positional and keyword arguments that are not static.
-    position : callable
-        Maps each of these positional arguments to its position in the call.
-    fixed : int
-        The number of static positional arguments.
-    """
+    """The positions of the leaves of donated arguments."""
     if not donated:
         return ()
     args, kwargs = tree.unflatten(structure, range(structure.num_leaves))

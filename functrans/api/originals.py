@@ -1,8 +1,8 @@
 """The user's own functions in place of the copies that are traced instead of them.
 
 A function that closes over arrays is traced as a copy, with tracers in place of the arrays
-(`functrans.api.presented`). What a program calls while it runs must not be such a copy: its tracers
-mean nothing by then, and what it writes to copied objects would be lost.
+(`functrans.api.closure_copies`). A program must not call such a copy when it runs: its tracers are
+no longer valid, and assignments to copied objects would be lost.
 """
 
 from __future__ import annotations

@@ -27,17 +27,14 @@ from functrans.trace.source import located
 from functrans.trace.stage import stage
 
 
-def flagged(graph: Graph, kind: str) -> tuple[Graph, bool]:
+def flagged(
+    graph: Graph,
+    kind: str,  # ``"nan"``, or ``"finite"`` for infinities as well
+) -> tuple[Graph, bool]:
     """A graph that checks its outputs, and whether it has the flag as an additional output.
 
     Outputs of elementwise operations are checked in the loops that compute them, where the call
     fails with `NOT_FINITE`. A call with effects must not be repeated: it gets a flag instead.
-
-    Parameters
-    ----------
-    graph : Graph
-    kind : str
-        ``"nan"``, or ``"finite"`` for infinities as well.
     """
     made_by = {var: eqn.primitive for eqn in graph.eqns for var in eqn.outputs}
     fails = not any(eqn.primitive is effect or has_effects(eqn) for eqn in graph.eqns)

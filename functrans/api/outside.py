@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from functrans.api.arguments import name_of
+from functrans.api.hidden_state import warn_of_hidden_state
 from functrans.api.paths import Path
 from functrans.api.places import Ways
 from functrans.api.reach import Walk
 from functrans.api.state import Look, Snapshot, State, paths_of_inputs
 from functrans.api.static import NO_STATIC, Static
-from functrans.api.unseen import warn_of_unseen
 from functrans.caches import Table
 from functrans.locks import library_threads, lock
 
@@ -48,16 +48,14 @@ threads."""
 
 
 class Outside:
-    """The closed-over state of a function: what it reads besides its arguments.
+    """The closed-over state of a function: what it reads besides its arguments."""
 
-    Parameters
-    ----------
-    function : callable
-    instance : callable, optional
-        Returns the instance whose method the function is, or None if it was deleted.
-    """
-
-    def __init__(self, function: Callable[..., Any], instance: Look | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        # returns the instance whose method the function is, or None if it was deleted
+        instance: Look | None = None,
+    ) -> None:
         self._function = function
         self._instance = instance
         self._ways = Ways()
@@ -106,10 +104,7 @@ class Outside:
     ) -> tuple[Path, Traced]:
         """Trace a path in the state of a given number.
 
-        Raises
-        ------
-        Moved
-            If another state is current.
+        Raises `Moved` if another state is current.
         """
         state, is_settled = self._fresh(number, static)
         others = _has_other_threads()
@@ -208,7 +203,7 @@ class Outside:
             self._latest = state
             self._latest_with.remember(tuple(map(id, static.given)), state)
         if first:
-            warn_of_unseen(walk, name_of(self._function))
+            warn_of_hidden_state(walk, name_of(self._function))
         values = state.values()
         return state, state.first if values is None else values
 

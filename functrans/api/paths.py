@@ -73,23 +73,6 @@ def _kernels() -> tuple[int, int, int]:
 class Path:
     """One path through a function: its program, and the branch outcomes for which it is valid.
 
-    Parameters
-    ----------
-    graph : Graph
-        Its first outputs are the guards.
-    captures : sequence
-        The values of the graph's inputs that follow the function's arguments. A few integers become
-        constants of the graph.
-    structure : Structure
-        The structure of the result, whose leaves are the other outputs.
-    decisions : sequence of Decision
-        One for each guard.
-    donated : tuple of int
-        The positions of the arguments that may be overwritten; only without guards, since a program
-        on a wrong path must not destroy its arguments.
-    backend : str, optional
-        The back end; by default that of `functrans.config` when the program is compiled.
-
     Attributes
     ----------
     states : tuple of int
@@ -101,11 +84,16 @@ class Path:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph,  # its first outputs are the guards
+        # The values of the graph's inputs that follow the function's arguments. A few integers
+        # become constants of the graph.
         captures: Sequence[Any],
-        structure: Structure,
-        decisions: Sequence[Decision],
+        structure: Structure,  # the structure of the result, whose leaves are the other outputs
+        decisions: Sequence[Decision],  # one for each guard
+        # the positions of the arguments that may be overwritten; only without guards, since a
+        # program on a wrong path must not destroy its arguments
         donated: tuple[int, ...] = (),
+        # the back end; by default that of `functrans.config` when the program is compiled
         backend: str | None = None,
     ) -> None:
         self.states: tuple[int, ...] = ()
@@ -217,26 +205,16 @@ class Path:
 
 
 class Paths:
-    """The paths through a function for arguments of given types.
-
-    Parameters
-    ----------
-    first : Path
-    trace : callable
-        ``trace(leaves, outcomes, state)`` gives the `Path` of a call with these outcomes of its
-        first decisions, in the state of this number.
-    limit : int
-        The maximum number of paths.
-    name : str
-        The name of the function in messages.
-    """
+    """The paths through a function for arguments of given types."""
 
     def __init__(
         self,
         first: Path,
+        # ``trace(leaves, outcomes, state)`` gives the `Path` of a call with these outcomes of its
+        # first decisions, in the state of this number
         trace: Callable[[Sequence[Any], Outcomes, int], Path],
-        limit: int,
-        name: str,
+        limit: int,  # the maximum number of paths
+        name: str,  # the name of the function in messages
     ) -> None:
         self.trace = trace
         self.limit = limit

@@ -57,19 +57,6 @@ class Form(NamedTuple):
 class Problem:
     """A user's function with its arguments, as a flat function of the differentiated leaves.
 
-    Parameters
-    ----------
-    function, args, kwargs
-        The call.
-    positions : tuple of int
-        Which positional arguments are differentiated.
-    has_aux : bool
-        Whether the function returns ``(result, auxiliary)``.
-    transform : str
-        The name of the transform, for messages.
-    allow_int : bool
-        Whether leaves that are not floats are accepted, and not differentiated.
-
     Attributes
     ----------
     leaves : list
@@ -81,9 +68,10 @@ class Problem:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        positions: tuple[int, ...],
-        has_aux: bool,
-        transform: str,
+        positions: tuple[int, ...],  # which positional arguments are differentiated
+        has_aux: bool,  # whether the function returns ``(result, auxiliary)``
+        transform: str,  # the name of the transform, for messages
+        # whether leaves that are not floats are accepted, and not differentiated
         allow_int: bool = False,
     ) -> None:
         self.function = function

@@ -27,12 +27,7 @@ def bar(progress: object, total: int, what: str) -> Bar:
 def titled(progress: object, what: str) -> str:
     """Check the title of a progress bar, and that tqdm is installed.
 
-    Raises
-    ------
-    TypeError
-        If the title is not a string.
-    ImportError
-        If tqdm is not installed.
+    Raises `TypeError` if the title is not a string. Raises `ImportError` if tqdm is not installed.
     """
     if not isinstance(progress, str):
         raise TypeError(

@@ -94,26 +94,19 @@ MOST_OBJECTS = 20_000
 
 
 class Walk:
-    """A walk from some objects over all objects that they reach.
-
-    Parameters
-    ----------
-    root : object
-    values, objects : sequence
-        Further objects to begin with; copies may take the place of ``values``.
-    paths : Ways
-    names : set of str
-        The names in the code that an earlier walk has reached.
-    any_attribute, any_global : bool
-        Whether something was found that may read attributes, or globals, by computed names.
-    made : set of int
-        The ids of classes that the function may instantiate.
-    """
+    """A walk from some objects over all objects that they reach."""
 
     def __init__(
-        self, root: Any, values: Sequence[Any], objects: Sequence[Any], paths: Ways,
-        names: frozenset[str], any_attribute: bool, any_global: bool, made: frozenset[int],
-    ) -> None:  # fmt: skip
+        self,
+        root: Any,
+        values: Sequence[Any],  # values to begin with, which copies may replace
+        objects: Sequence[Any],  # other objects to begin with
+        paths: Ways,
+        names: frozenset[str],  # the names in the code that an earlier walk has reached
+        any_attribute: bool,  # whether attributes may be read by computed names
+        any_global: bool,  # whether globals may
+        made: frozenset[int],  # the ids of classes that the function may instantiate
+    ) -> None:
         self.signature: list[Hashable] = []
         self.visits: list[tuple[int, int]] = []
         """The index of the first signature entry of the value on each path."""
@@ -183,6 +176,11 @@ class Walk:
             return
         self._order[id(value)] = len(self._order)
         self.alive.append(value)
+        self._contents(value, kind, path, owner, key)
+
+    def _contents(self, value: Any, kind: Any, path: int, owner: Hashable, key: Any) -> None:
+        """Visit what an object of a kind reaches, when it is met for the first time."""
+        say = self.signature.append
         if issubclass(kind, types.FunctionType):
             self._function(value, path)
         elif issubclass(kind, types.MethodType):
@@ -232,13 +230,9 @@ class Walk:
         self.places.append(Place(value, holder, position, path, owner, key, presentable, line))
 
     def _hold(
-        self,
-        holder: Holder,
-        labels: Sequence[Any],
-        path: int,
-        owner: Hashable,
+        self, holder: Holder, labels: Sequence[Any], path: int, owner: Hashable,
         presentable: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Register a holder, to be checked before each call, and visit its values."""
         self.holders.append(holder)
         for position, (label, value) in enumerate(zip(labels, holder.read(), strict=False)):

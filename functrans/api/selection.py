@@ -16,24 +16,14 @@ Argnames = str | Iterable[str]
 
 
 class Which:
-    """The arguments with respect to which a function is differentiated.
-
-    Parameters
-    ----------
-    function : callable
-    argnums : int or sequence of int, optional
-    argnames : str or iterable of str
-        In place of ``argnums``.
-    allow_int : bool
-        Whether they may contain integers.
-    """
+    """The arguments with respect to which a function is differentiated."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         argnums: Argnums | None,
-        argnames: Argnames,
-        allow_int: bool,
+        argnames: Argnames,  # in place of ``argnums``
+        allow_int: bool,  # whether they may contain integers
     ) -> None:
         self.function = function
         self.names = (argnames,) if isinstance(argnames, str) else tuple(argnames)

@@ -59,29 +59,15 @@ Sides = Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
 class Plan(NamedTuple):
-    """How a sparse derivative is computed.
+    """How a sparse derivative is computed."""
 
-    Parameters
-    ----------
-    pattern : sparse matrix of bool
-        Its rows are the elements of all results, its columns those of all arguments.
-    colours : array
-        The colours of the columns; in reverse mode, of the rows.
-    places : tuple of two arrays
-        For each entry, its element in a product, and the colour of that product.
-    is_reverse : bool
-        Whether the products are computed in reverse mode, for rows.
-    band : Band, optional
-        How entries are read if the matrix is a band with cyclic colours.
-    substitution : Substitution, optional
-        How entries are computed from an acyclic colouring, in place of ``places``.
-    """
-
-    pattern: Pattern
-    colours: Any
+    pattern: Pattern  # its rows are the elements of all results, its columns those of all arguments
+    colours: Any  # the colours of the columns; in reverse mode, of the rows
+    # for each entry, its element in a product, and the colour of that product
     places: tuple[Any, Any]
-    is_reverse: bool
-    band: Band | None = None
+    is_reverse: bool  # whether the products are computed in reverse mode, for rows
+    band: Band | None = None  # how entries are read if the matrix is a band with cyclic colours
+    # how entries are computed from an acyclic colouring, in place of ``places``
     substitution: Substitution | None = None
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrans.api.closure_copies import Copies, fixed
 from functrans.api.constants import SMALL, Copy, Same
 from functrans.api.flat import Flat
 from functrans.api.kinds import held
 from functrans.api.originals import copied
 from functrans.api.paths import Path
 from functrans.api.places import Place, Ways
-from functrans.api.presented import Presented, fixed
 from functrans.api.reach import Walk
 from functrans.api.static import Present, Static
 from functrans.caches import Table
@@ -218,10 +218,7 @@ def _is_lifted(array: Any) -> bool:
 class Closed:
     """A function of its arguments and of the arrays that it closes over; ``result`` as in `Flat`.
 
-    Raises
-    ------
-    Unpresentable
-        If it does not accept a tracer in place of an array.
+    Raises `Unpresentable` if it does not accept a tracer in place of an array.
     """
 
     def __init__(self, flat_of: FlatOf, walk: Walk, slots: Sequence[Place], count: int) -> None:
@@ -235,12 +232,12 @@ class Closed:
             return self._called(_as_it_is, tracers)
         instead = tracers[self._count :]
         try:
-            presented = Presented(self._walk, self._slots, instead)
-            with copied(presented.original):
-                outs = self._called(presented.of, tracers[: self._count])
+            copies = Copies(self._walk, self._slots, instead)
+            with copied(copies.original):
+                outs = self._called(copies.of, tracers[: self._count])
         except Exception as error:
             raise Unpresentable(self._asked_for(instead)) from error
-        if not presented.unchanged():
+        if not copies.unchanged():
             raise Unpresentable(self._slots)
         return outs
 

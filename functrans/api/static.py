@@ -103,10 +103,7 @@ def without_static(
 ) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
     """Separate the static arguments of a call.
 
-    Raises
-    ------
-    StaticArgumentError
-        If a static argument is not hashable.
+    Raises `StaticArgumentError` if a static argument is not hashable.
     """
     numbers = tuple(n for n in named.positions if -len(args) <= n < len(args))
     positions = sorted(normalized_argnums(tuple(set(numbers)), len(args), function))

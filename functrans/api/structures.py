@@ -24,10 +24,7 @@ _CONTAINERS: dict[str, type] = {"tuple": tuple, "list": list}
 def structure_to_data(structure: Structure) -> Data:
     """A structure as plain data.
 
-    Raises
-    ------
-    TypeError
-        If it has containers of classes that cannot be saved.
+    Raises `TypeError` if it has containers of classes that cannot be saved.
     """
     return _to_data(tree.unflatten(structure, range(structure.num_leaves)))
 

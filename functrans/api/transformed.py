@@ -27,15 +27,6 @@ class Transformed(Generic[P, R]):
 
     It has the name, docstring, signature and attributes of the original function, which is its
     ``__wrapped__``. It can be pickled and copied if the original can, and prints as ``grad(f)``.
-
-    Parameters
-    ----------
-    transform : callable
-        The transform: ``transform(function, **options)`` gives an equivalent function.
-    function : callable
-    options : dict
-    call : callable
-        The function that is called.
     """
 
     __name__: str
@@ -44,10 +35,11 @@ class Transformed(Generic[P, R]):
 
     def __init__(
         self,
+        # the transform: ``transform(function, **options)`` gives an equivalent function
         transform: Callable[..., Any],
         function: Callable[..., Any],
         options: dict[str, Any],
-        call: Callable[..., Any],
+        call: Callable[..., Any],  # the function that is called
     ) -> None:
         wrap(function, self, transform.__name__)
         self._transform = transform

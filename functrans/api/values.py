@@ -23,11 +23,8 @@ def checked(
 ) -> Any:
     """The result of a transformed function's call, after checking its values.
 
-    Raises
-    ------
-    NonFiniteError
-        If the result contains a value that `functrans.config.check_values` excludes, and the
-        arguments do not.
+    Raises `NonFiniteError` if the result contains a value that `functrans.config.check_values`
+    excludes, and the arguments do not.
     """
     if current.get() is not None or observer.get() is not None:
         return result  # within another transformed function, that function's results are checked

@@ -1,4 +1,4 @@
-"""Debugging: where a NaN arose, how large gradients are, what a program does.
+"""Debugging: the origin of NaNs, the magnitudes of gradients, the cost of a program.
 
 Results refer to the user's own lines, for eager and compiled functions alike.
 """

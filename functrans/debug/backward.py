@@ -1,4 +1,4 @@
-"""Gradient flow: the magnitudes of cotangents along a backward pass, beside those of values."""
+"""Gradient flow: the magnitudes of cotangents along a backward pass, and of the primal values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_ROWS = 40
 
 
 class Magnitude(NamedTuple):
-    """How large numbers are."""
+    """Statistics of the magnitudes of an array's elements."""
 
     mean_square: float
     """The root mean square of the elements."""
@@ -35,16 +35,16 @@ class Magnitude(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """One time that a place in the user's code was come to, forward or backward.
+    """One evaluation of a location in the user's code, in the forward or backward pass.
 
     Parameters
     ----------
     source : Source
-        The place; ``source.line`` and ``source.text`` are of the line.
+        The location; ``source.line`` and ``source.text`` are its line.
     cotangents : Magnitude
-        Of what the backward pass computed for it.
+        Of the values that the backward pass computed for it.
     values : Magnitude or None
-        Of what the forward pass computed there, if it did.
+        Of the values that the forward pass computed there, if any.
     """
 
     source: Source
@@ -60,7 +60,7 @@ class BackwardTrace:
     visits : list of Visit
         In the order of the backward pass.
     results : dict of str to Magnitude
-        Of the function's results, by their places in it: gradients are among them.
+        Of the function's results, including gradients, by their key paths.
     """
 
     def __init__(self, visits: Sequence[Visit], results: dict[str, Magnitude]) -> None:
@@ -119,13 +119,13 @@ def trace_back(function: Callable[..., Any]) -> Callable[..., BackwardTrace]:
     Parameters
     ----------
     function : callable
-        A gradient: ``grad(f)``, ``value_and_grad(f)``, compiled or not, or a function that takes
-        one inside. It is evaluated by NumPy, operation by operation.
+        A gradient, such as ``grad(f)`` or ``value_and_grad(f)``, compiled or not, or a function
+        that computes one. It is evaluated by NumPy, operation by operation.
 
     Returns
     -------
     callable
-        With the arguments of ``function``; it gives a `BackwardTrace`.
+        Takes the arguments of ``function``, and returns a `BackwardTrace`.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _results(result: Any) -> dict[str, Magnitude]:
 
 
 class _Row:
-    """Sums up the numbers of one visit."""
+    """Accumulates the statistics of one visit."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -176,7 +176,7 @@ class _Row:
         array = np.asarray(x)
         if is_inexact(array.dtype) and array.size:
             sizes = np.abs(array).astype(np.float64)
-            self.largest = np.maximum(self.largest, sizes.max())  # which keeps NaN
+            self.largest = np.maximum(self.largest, sizes.max())  # propagates NaN
             self.squares += np.sum(sizes * sizes)
             self.size += array.size
 
@@ -186,7 +186,7 @@ class _Row:
 
 
 class _Magnitudes:
-    """Sums up what is computed at each visit of a place."""
+    """Accumulates the statistics of the values at each visit of a location."""
 
     def __init__(self) -> None:
         self.forward: list[_Row] = []
@@ -195,7 +195,7 @@ class _Magnitudes:
         self._rows = {"": self.forward, "cotangent": self.backward, "again": self.again}
 
     def values(self) -> list[_Row]:
-        """What the forward pass computes, or only the backward pass, once more."""
+        """The values that the forward pass computes, or that the backward pass recomputes."""
         known = {row.source for row in self.forward}
         return [*self.forward, *(row for row in self.again if row.source not in known)]
 
@@ -209,7 +209,7 @@ class _Magnitudes:
         source = eqn.source
         if source is None or eqn.primitive.higher_order:
             return
-        if source.derivative == "tangent":  # the slopes that the cotangents are multiplied by
+        if source.derivative == "tangent":  # local derivatives
             return
         rows = self._rows[source.derivative]
         if source.derivative == "again":
@@ -221,7 +221,7 @@ class _Magnitudes:
 
 
 def _visits(forward: Sequence[_Row], backward: Sequence[_Row]) -> Iterator[Visit]:
-    """The visits of the backward pass, each beside the one of the forward pass that it is for."""
+    """The visits of the backward pass, each with the corresponding visit of the forward pass."""
     values: dict[Any, list[_Row]] = defaultdict(list)
     visits: dict[Any, int] = defaultdict(int)
     for row in forward:
@@ -233,6 +233,6 @@ def _visits(forward: Sequence[_Row], backward: Sequence[_Row]) -> Iterator[Visit
     for row in rows:
         assert row.source is not None
         beside = values[row.source]
-        # of several visits the last one forward is the first one backward
+        # the last of several forward visits is the first one backward
         match = beside.pop() if beside and visits[row.source] >= len(beside) else None
         yield Visit(row.source, row.magnitude, None if match is None else match.magnitude)

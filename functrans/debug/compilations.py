@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from functrans.api.arguments import name_of
+from functrans.api.cached_calls import CachedCalls
 from functrans.api.history import CompilationReport
 from functrans.api.methods import JitMethod
-from functrans.api.remembering import Remembering
 from functrans.tracebacks import boundary
 
 
@@ -19,19 +19,19 @@ def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
     Parameters
     ----------
     function : callable
-        What `functrans.jit` has returned.
+        A result of `functrans.jit`.
 
     Returns
     -------
     CompilationReport
         Prints as a list. Its ``compilations`` have the reasons, the types of the arguments, the
-        time that tracing took, and what came of the program's kernels: whether they were compiled,
-        on disk, or in memory already.
+        time that tracing took, and whether the program's kernels were compiled, or found on disk or
+        in memory.
 
     Raises
     ------
     TypeError
-        If it is no compiled function.
+        If it is not a compiled function.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def why_compiled(function: Callable[..., Any], /) -> CompilationReport:
       1. first call with x: f64[3]; traced in ... ms, made in ... ms (...)
       2. x: f64[3] -> f64[4]; traced in ... ms, made in ... ms (...)
     """
-    if not isinstance(function, (JitMethod, Remembering)):
+    if not isinstance(function, (JitMethod, CachedCalls)):
         raise TypeError(
             f"debug.why_compiled takes a function that jit has returned, not {name_of(function)}"
         )

@@ -1,4 +1,4 @@
-"""Drawings of graphs, in DOT and Mermaid: operations, and what flows between them."""
+"""Drawings of graphs in DOT and Mermaid: operations, and the values between them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mermaid(graph: Graph) -> str:
 
 
 def draw(graph: Graph, path: str) -> None:
-    """Have Graphviz draw a graph into a file, whose ending says how."""
+    """Draw a graph by Graphviz; the suffix of the file determines the format."""
     stem, _, kind = path.rpartition(".")
     try:
         drawn = _source_of(dot(graph))
@@ -65,7 +65,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _edges(graph: Graph) -> Iterator[tuple[str, str, str]]:
-    """From a node to a node, and the type of what flows."""
+    """Each edge: its two nodes, and the type of the value."""
     makers = {var: f"in{i}" for i, var in enumerate(graph.inputs)}
     makers |= {var: f"op{i}" for i, eqn in enumerate(graph.eqns) for var in eqn.outputs}
     readers = [(f"op{i}", eqn.inputs) for i, eqn in enumerate(graph.eqns)]

@@ -1,4 +1,4 @@
-"""Explanations of programs: what each line costs, what is compiled together, and what is not."""
+"""Explanations of programs: the cost of each line, and the parts that are compiled together."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ class Part(NamedTuple):
     Parameters
     ----------
     call : str
-        The operation that NumPy is called for; empty for what is compiled.
+        The operation that NumPy computes; empty for a compiled part.
     lines : tuple of Source
-        The lines of the user's that are computed in it, forward or backward.
+        The user's lines that it computes, forward or backward.
     nests : int
-        The nests of loops, and the library calls among them, each of which reads and writes memory.
+        The number of loop nests and library calls, each of which reads and writes memory.
     libraries : tuple of str
         The routines of BLAS and LAPACK that are called.
     operations, nbytes : int
-        What the nests do to data (without library calls), and what they read and write.
+        The operations on data of the nests (without library calls), and the bytes that they read
+        and write.
     seconds : float
         The time that it takes in a call.
     loops : str
@@ -59,7 +60,7 @@ class Part(NamedTuple):
 
 
 class Explanation:
-    """What a program does and costs; prints as a report.
+    """The work and cost of a program; prints as a report.
 
     Attributes
     ----------
@@ -67,9 +68,9 @@ class Explanation:
         The user's lines, with their work forward and backward, the longest time first. Times are
         those of NumPy, operation by operation.
     peaks : dict
-        By `Line`'s source's file and line, the bytes of intermediate values that are alive there.
+        For each file and line, the bytes of intermediate values that are alive there.
     kept : list of Kept
-        What the forward pass keeps for the backward pass.
+        The residuals that the forward pass stores for the backward pass.
     parts : list of Part
         The compiled program, in the order of a call.
     kernels : Rows
@@ -77,7 +78,7 @@ class Explanation:
     seconds, seconds_by_numpy : float
         A call of the compiled program, and of NumPy, operation by operation.
     temporary_bytes : int
-        What the compiled program takes besides its arguments and results.
+        The memory that the compiled program needs besides its arguments and results.
     graph : Graph
         The program as it was traced.
     source : str
@@ -119,7 +120,7 @@ class Explanation:
         Parameters
         ----------
         path : path
-            Of the file, which needs nothing else to be looked at.
+            The file, which is self-contained.
         """
         Path(path).write_text(page.page(self), encoding="utf-8")
 
@@ -137,7 +138,7 @@ class Explanation:
         Parameters
         ----------
         path : path
-            Of the picture, whose ending says how it is drawn: ``"loss.svg"``.
+            The file, whose suffix determines the format: ``"loss.svg"``.
         """
         drawing.draw(self.graph, os.fspath(path))
 
@@ -202,7 +203,7 @@ class Explanation:
         return size(nbytes)
 
     def described(self) -> Iterator[tuple[str, str]]:
-        """The time of each part of the compiled program, and what it is."""
+        """The time and description of each part of the compiled program."""
         for part in self.parts:
             yield time(part.seconds), _described(part)
 
@@ -234,15 +235,15 @@ def explain(function: Callable[..., Any], /, repeats: int = 5) -> Callable[..., 
     Parameters
     ----------
     function : callable
-        Any function of arrays, transformed or not; it is compiled for this. To see the cost of a
-        derivative beside that of the function, give ``grad(f)`` or ``value_and_grad(f)``.
+        Any function of arrays, transformed or not, which is then compiled. To compare the costs of
+        a function and its derivative, pass ``grad(f)`` or ``value_and_grad(f)``.
     repeats : int, optional
-        How many calls are measured; the report has the median.
+        The number of measured calls; the report has the median.
 
     Returns
     -------
     callable
-        With the arguments of ``function``; it gives an `Explanation`.
+        Takes the arguments of ``function``, and returns an `Explanation`.
 
     Notes
     -----

@@ -47,7 +47,7 @@ def described(program: NativeProgram) -> list[Described]:
     """The kernels of a program, in the order in which it calls them."""
     donated = [number for number, _ in program.overwritten]
     plan, equations = equations_of_steps(program.lowered(), host.target(), donated)
-    if len(plan.steps) != len(program.listing.steps):  # it is of another version's making
+    if len(plan.steps) != len(program.listing.steps):  # another version has written it
         return []
     needed = _needed(plan)
     shared = [listed.grain > 0 for listed in program.listing.steps]
@@ -96,7 +96,7 @@ def _work(eqn: Eqn, times: int = 1) -> Iterator[tuple[Eqn, int]]:
 
 
 def _shares(work: Sequence[tuple[Eqn, int]], name: Callable[[Eqn], str]) -> Mapping[str, float]:
-    """The share of each name in the work, the largest first; none if nothing is known of it."""
+    """The share of each name in the work, the largest first; empty if the work is unknown."""
     total = sum(weight for _, weight in work)
     found: dict[str, float] = {}
     for eqn, weight in work:
@@ -106,7 +106,7 @@ def _shares(work: Sequence[tuple[Eqn, int]], name: Callable[[Eqn], str]) -> Mapp
 
 
 def _needed(plan: Plan) -> list[int]:
-    """For each step the bytes of what callers hold, and of temporaries that are needed then."""
+    """For each step, the bytes of arguments and results, and of temporaries that are alive."""
     last: dict[Buffer, int] = {}
     first: dict[Buffer, int] = {}
     for number, step in enumerate(plan.steps):

@@ -94,7 +94,7 @@ def fragment(report: Explanation) -> str:
 
 
 def place(source: Source) -> str:
-    """What rows of one line have in common."""
+    """The key that rows of one line share."""
     return f"{Path(source.code.co_filename).name}:{source.line}".replace(" ", "_")
 
 

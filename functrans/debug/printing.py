@@ -27,7 +27,7 @@ class _Call:
     arguments: Structure
 
     def __call__(self, *values: Any) -> None:
-        # copies: what the program computes on with must not change
+        # copies, so that the function cannot change the program's arrays
         args, kwargs = tree.unflatten(self.arguments, [np.array(x)[()] for x in values])
         self.function(*args, **kwargs)
 
@@ -41,9 +41,9 @@ def callback(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> N
     order in which they are written. Derivatives ignore them and do not repeat them, unless
     `checkpoint` computes the function again.
 
-    Under `vmap`, both branches of a `functrans.lax.cond` are computed if the examples differ in
-    which one they take, and both then have their effects, for all examples. A function without
-    results has no effects, because there is nothing to compute.
+    Under `vmap`, if examples take different branches of a `functrans.lax.cond`, both branches are
+    computed, and have their effects, for all examples. A function without results has no effects,
+    because there is nothing to compute.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def print(text: str, /, *args: Any, **kwargs: Any) -> None:
     Raises
     ------
     ValueError
-        If the text asks for a value that is not given, or one is given that it does not ask for.
+        If the text refers to a missing value, or not to all values.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def print(text: str, /, *args: Any, **kwargs: Any) -> None:
 
 
 def _check(text: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """See that a text asks for what is given, now, and not when the program runs."""
+    """Raise now, and not when the program runs, unless a format string matches the values."""
     asked: set[str | int] = set()
     count = 0
     for _, field, _, _ in Formatter().parse(text):

@@ -31,10 +31,10 @@ class Row(NamedTuple):
     ----------
     seconds : float
     calls : int
-        How often it was called.
+        The number of calls.
     what : str
     sources : tuple of Source
-        The lines of yours that it is about.
+        Your lines to which it belongs.
     """
 
     seconds: float
@@ -68,7 +68,7 @@ class Rows(list[Row]):
 
 
 class Moment(NamedTuple):
-    """The memory that a program needs while a kernel is at work.
+    """The memory that a program needs while a kernel runs.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class Moment(NamedTuple):
 
 
 class Profile:
-    """A context in which compiled functions are timed, kernel by kernel; what `profile` gives.
+    """A context in which compiled functions are timed, kernel by kernel; returned by `profile`.
 
     Attributes
     ----------
     seconds : float
-        How long the context was.
+        The duration of the context.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Profile:
     def __exit__(self, *error: object) -> None:
         self._end = now()
         log = timeline.close_log()
-        # who was late to write an event of an earlier profile
+        # threads that wrote an event of an earlier profile late
         events = [each for each in log.events if each.start >= self._start]
         self._log = log._replace(events=events)
 
@@ -116,14 +116,14 @@ class Profile:
         return (self._end - self._start) * 1e-9
 
     def by_kernel(self) -> Rows:
-        """The time of each kernel, and of each call of NumPy for what has no compiled form."""
+        """The time of each kernel, and of each NumPy call for operations without kernels."""
         return self._rows(lambda kernel: [(kernel.what, 1.0)])
 
     def by_line(self) -> Rows:
-        """The time of each line of yours.
+        """The time of each of your lines.
 
-        That of a kernel which computes several lines is divided among them by the number of
-        operations in each: an estimate.
+        The time of a kernel that computes several lines is divided among them in proportion to
+        their operations, which is an estimate.
         """
         return self._rows(lambda kernel: kernel.lines.items())
 
@@ -132,11 +132,11 @@ class Profile:
         return self._rows(lambda kernel: kernel.operations.items())
 
     def by_stage(self) -> Rows:
-        """Where the time went: running, tracing, and the stages of the compiler.
+        """The time of running, of tracing, and of each stage of the compiler.
 
-        "trace" runs your function; "import" loads modules and LLVM; "print" writes kernels in
-        LLVM's language; "load" puts machine code into memory; "look up" looks for a program on
-        disk; "the rest" is Python around it all. The time of a span is without those inside of it.
+        "trace" runs your function; "import" loads modules and LLVM; "print" generates LLVM IR;
+        "load" loads machine code; "look up" searches for a program on disk; "the rest" is Python
+        code. The time of a span excludes the spans inside.
         """
         own = dict(_own_times(self._log.spans))
         found: dict[str, list[float]] = {}
@@ -148,7 +148,7 @@ class Profile:
         return Rows([*rows, Row(max(rest, 0.0), 1, "the rest")], self.seconds)
 
     def by_thread(self) -> Rows:
-        """The time that each thread of the library's was at work in kernels."""
+        """The time that each of the library's threads spent in kernels."""
         found: dict[str, list[int]] = {}
         shared = {(each.program, each.step, each.caller) for each in self._shares()}
         for each in self._log.events:
@@ -165,7 +165,7 @@ class Profile:
         )
 
     def memory(self) -> list[Moment]:
-        """The memory that programs need, kernel after kernel."""
+        """The memory that programs need, for each kernel."""
         return [
             Moment(
                 (each.start - self._start) * 1e-9,
@@ -183,7 +183,7 @@ class Profile:
         Parameters
         ----------
         axes : matplotlib.axes.Axes, optional
-            Where; new ones unless given.
+            Where to draw; new axes by default.
 
         Returns
         -------
@@ -270,7 +270,7 @@ class Profile:
             )
         return "\n\n".join(parts)
 
-    # -- what the log is about -----------------------------------------------------------------
+    # -- contents of the log -------------------------------------------------------------------
 
     def _whole(self) -> list[Event]:
         return [each for each in self._log.events if each.share < 0]
@@ -336,7 +336,7 @@ _GONE = Described("a program that is gone", (), {"(no line of yours)": 1.0}, {"u
 
 
 def _own_times(spans: list[Span]) -> Iterator[tuple[int, int]]:
-    """The time of each span without those inside of it, on the same thread."""
+    """The time of each span without the spans inside, on the same thread."""
     by_thread: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
         by_thread.setdefault(span.thread, []).append(i)
@@ -360,7 +360,7 @@ def profile() -> Profile:
     Returns
     -------
     Profile
-        To be used in a ``with`` statement. After it, ``print`` shows where the time went, and
+        A context manager. After it, ``print`` shows the times, and
         `Profile.by_line`, `Profile.by_kernel`, `Profile.by_operation`, `Profile.by_thread`,
         `Profile.by_stage`, `Profile.memory`, `Profile.save_chrome_trace` and
         `Profile.save_speedscope` show it in other ways.
@@ -368,13 +368,13 @@ def profile() -> Profile:
     Raises
     ------
     RuntimeError
-        On entering, if there is a profile already: a process has one at a time, of all its threads.
+        On entering, if another profile is active: a process can have one, for all threads.
 
     Notes
     -----
-    Each kernel reads the clock twice (some 40 ns), and not at all without a profile. A profile can
-    hold a million kernel calls. Functions that are not compiled are timed
-    by `explain`. Programs of the Numba backend and of CUDA are not seen.
+    During a profile, each kernel reads the clock twice (some 40 ns). A profile can hold a million
+    kernel calls. `explain` times functions that are not compiled. Programs of the Numba backend and
+    of CUDA are not recorded.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Recording of intermediate values and cotangents that have names, beside a function's result."""
+"""Recording of named intermediate values and their cotangents."""
 
 from __future__ import annotations
 
@@ -54,20 +54,19 @@ def name(x: Any, name: str, /) -> Any:
 
 
 class Recording:
-    """What was seen of the named values of a call; prints as a table.
+    """The recorded values of a call; prints as a table.
 
     Attributes
     ----------
     result : object
         What the function returned.
     values : dict of list of ndarray
-        By its name, a value each time that it was computed, in that order: in a loop, once in each
-        step. Under `vmap`, all examples are in one array, whose first axis has them.
+        For each name, the values in the order in which they were computed: in a loop, one for each
+        step. Under `vmap`, all examples are in one array, along the first axis.
     cotangents : dict of list of ndarray
-        The same for cotangents: the derivatives of what was differentiated with respect to the
-        values. Those of a loop begin with its last step.
+        The same for cotangents. Those of a loop begin with its last step.
     tangents : dict of list of ndarray
-        Of forward mode.
+        The same for tangents, in forward mode.
     """
 
     def __init__(self) -> None:
@@ -99,13 +98,13 @@ def _described(arrays: Sequence[np.ndarray[Any, Any]]) -> str:
 
 
 def _without_repetitions(graph: Graph) -> Graph:
-    """The graph without what nothing needs: values of a loop that its derivative computes, too."""
+    """The graph without dead code: values of a loop that its derivative recomputes."""
     names = [var for eqn in graph.eqns if eqn.primitive is named for var in eqn.outputs]
     return prune(Graph(graph.inputs, graph.eqns, [*graph.outputs, *names]))
 
 
 class _Recorder:
-    """Keeps what named equations give."""
+    """Records the results of named equations."""
 
     def __init__(self, recording: Recording) -> None:
         self.again: dict[str, list[np.ndarray[Any, Any]]] = {}
@@ -138,13 +137,13 @@ def record(function: Callable[..., Any], /) -> Callable[..., Recording]:
     Parameters
     ----------
     function : callable
-        Any function of arrays, transformed or not, compiled or not. For cotangents, one that takes
-        a gradient: ``grad(f)``, or a whole training step.
+        Any function of arrays, transformed or not, compiled or not. For cotangents, one that
+        computes a gradient: ``grad(f)``, or a whole training step.
 
     Returns
     -------
     callable
-        With the arguments of ``function``; it gives a `Recording`.
+        Takes the arguments of ``function``, and returns a `Recording`.
 
     Examples
     --------

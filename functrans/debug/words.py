@@ -1,4 +1,4 @@
-"""Numbers with units, and lines, as reports write them."""
+"""Formatting of numbers with units, and of source lines, in reports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One function on many processes: arrays in shards, and messages between them.
 
 `shard_map` runs a function on the parts of arrays. Its collectives (`functrans.lax.psum` and
-others) pass messages by MPI, ``pip install "functrans[mpi]"``, or are sums over an axis in one
-process. `chunked_map` goes through more data than memory holds.
+others) pass messages by MPI, ``pip install "functrans[mpi]"``, or are simulated in one process.
+`chunked_map` processes more data than fit into memory.
 """
 
 from typing import TYPE_CHECKING

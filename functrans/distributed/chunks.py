@@ -43,33 +43,34 @@ def chunked_map(
 ) -> Any:
     """Apply a function to chunks of data, and combine the results.
 
-    Only some chunks are in memory at a time, so the data may be larger. Results are put together in
-    the order of the chunks, whoever is ready first: the same data give the same bits.
+    Only some chunks are in memory at a time. Results are combined in the order of the chunks, so
+    the same data give the same bits.
 
     Parameters
     ----------
     function : callable
-        Of one chunk; returns a pytree. What `jit` gave is compiled once for each size of a chunk.
+        Takes one chunk, and returns a pytree. A jitted function is compiled once for each chunk
+        size.
     source : array, pytree of arrays, or iterator
-        Arrays are cut along their first axis: NumPy's, memory-mapped ones, those of zarr and dask,
-        or anything with a ``shape`` and a ``dtype`` that is sliced. The arrays of a pytree are cut
-        together. An iterator gives the chunks.
+        Arrays are divided along their first axis: NumPy's, memory-mapped ones, those of zarr and
+        dask, or any object with ``shape``, ``dtype`` and slices. The arrays of a pytree are divided
+        together. An iterator yields the chunks.
     combine : {"concatenate", "sum"} or callable, optional
         ``"concatenate"`` joins results along their first axis; ``"sum"`` adds them up;
         ``combine(so_far, next)`` is called for each result after the first.
     chunk_size : int, optional
-        Rows in a chunk; by default 16 MB of them.
+        The rows of a chunk; by default 16 MB.
     engine : {"serial", "threads", "dask"}, optional
-        ``"threads"`` reads and computes chunks in several threads, while results are put together
-        in this one. ``"dask"`` does so in the processes of a Dask cluster: those of ``client``, of
-        the current one, or of a local cluster that is started for the call. A process that dies
-        costs its chunks again and nothing else. Rows of a memory-mapped file are read there; a
-        compiled function is sent as its program, and found in the disk cache of the other process.
+        ``"threads"`` reads and computes chunks in several threads, and combines results in this
+        one. ``"dask"`` does so in the processes of a Dask cluster: those of ``client``, of the
+        current one, or of a local cluster that is started for the call. If a process dies, only its
+        chunks are computed again. Rows of a memory-mapped file are read there; a compiled function
+        is sent as its program, and found in the disk cache of the other process.
     workers : int, optional
         How many threads, or processes of a local cluster; 2 if left out.
     client : distributed.Client, optional
     progress : str, optional
-        The title of a bar that counts the chunks; tqdm draws it.
+        The title of a tqdm progress bar that counts the chunks.
 
     Returns
     -------
@@ -78,18 +79,18 @@ def chunked_map(
     Raises
     ------
     ValueError
-        If an option is none of those above, or an iterator gives nothing.
+        If an option is invalid, or an iterator yields nothing.
     AxisSizeError
         If the arrays have different numbers of rows.
     TreeMismatchError
-        If the function returns another structure for one chunk than for another.
+        If the results for two chunks differ in structure.
     ImportError
         If there is no Dask for ``engine="dask"``: ``pip install "functrans[dask]"``.
 
     Notes
     -----
-    An error of the function's says for which chunk it was. The results of `functrans.grad` may be
-    added up like any other: the gradient of a sum over a data set is a sum over chunks.
+    Errors of the function name the chunk. Gradients may be summed, too: the gradient of a sum over
+    a data set is a sum over chunks.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def _applied(function: Callable[[Any], Any], chunk: Chunk, number: int) -> Any:
 def _in_threads(
     function: Callable[[Any], Any], chunks: Iterator[Chunk], workers: int
 ) -> Iterator[Any]:
-    """Results in the order of the chunks; no more are begun than are soon put together."""
+    """Results in the order of the chunks; only a few are computed ahead."""
     numbered = enumerate(chunks)
     with ThreadPoolExecutor(workers, "functrans-chunks") as pool:
 

@@ -27,7 +27,7 @@ RETRIES = 5
 def results(
     function: Callable[[Any], Any], chunks: Iterator[Chunk], client: Any, workers: int
 ) -> Iterator[Any]:
-    """Results in the order of the chunks; some more are begun than there are threads to do them."""
+    """Results in the order of the chunks; slightly more are started than there are threads."""
     with ExitStack() as stack:
         client = client or _current(workers, stack)
         threads = _threads(client)
@@ -62,7 +62,7 @@ def _dask() -> Any:
 
 
 def _current(workers: int, stack: ExitStack) -> Any:
-    """The client that is current; or one of a cluster of its own, which ends with the stack."""
+    """The current client, or that of a new local cluster, which is closed with the stack."""
     distributed = _dask()
     try:
         return distributed.get_client()
@@ -74,7 +74,7 @@ def _current(workers: int, stack: ExitStack) -> Any:
 
 
 def _threads(client: Any) -> dict[str, int]:
-    """How many threads work on each machine of a cluster."""
+    """The number of threads of each machine of a cluster."""
     found: dict[str, int] = {}
     for worker in client.scheduler_info(n_workers=-1)["workers"].values():
         found[worker["host"]] = found.get(worker["host"], 0) + worker["nthreads"]
@@ -82,7 +82,7 @@ def _threads(client: Any) -> dict[str, int]:
 
 
 class _Plain:
-    """A function of Python's, which is pickled."""
+    """A Python function, which is pickled."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -106,7 +106,7 @@ class _Shipped:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "program")
                 save(self._function, path, types)
-                # as the result of a task, it is made again where a process dies that has it
+                # as the result of a task, it is created again if the process that holds it dies
                 self._programs[key] = self._client.submit(_same, path.read_bytes())
         return None, self._programs[key]
 
@@ -118,7 +118,7 @@ def _same(x: bytes) -> bytes:
 def _compute(
     chunk: Chunk, number: int, threads: dict[str, int], function: Any, program: bytes | None
 ) -> Any:
-    """What a process does."""
+    """The work of a process."""
     if "FUNCTRANS_NUM_THREADS" not in os.environ:
         host = _dask().get_worker().address.rpartition(":")[0].rpartition("/")[2]
         config.threads = max(1, (os.cpu_count() or 1) // threads.get(host, 1))

@@ -1,6 +1,6 @@
 """MPI by addresses: its functions and its handles as numbers, for messages from compiled code.
 
-None of this is in code that is kept: `functrans.run.code.messages` asks for it in each process.
+None of this is stored in cached code: each process queries it (`functrans.run.code.messages`).
 """
 
 from __future__ import annotations

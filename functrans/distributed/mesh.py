@@ -1,4 +1,4 @@
-"""Meshes: named axes of processes, and how arrays are split along them."""
+"""Meshes: named axes of processes, along which arrays are divided."""
 
 from __future__ import annotations
 
@@ -63,22 +63,21 @@ class Mesh:
     Parameters
     ----------
     axes : dict of int
-        The names of the axes, and how many processes there are along each.
+        The names of the axes, and the number of processes along each.
     engine : {"sim", "mpi"}, optional
-        With ``"sim"``, all are simulated in this process, by `vmap`: the numbers are those of the
-        real ones up to rounding, and a test needs no more. With ``"mpi"``, each is a process that
-        ``mpiexec`` has started, and runs the same program; it needs mpi4py. The threads of the
-        machine are divided among the processes on it, unless ``FUNCTRANS_NUM_THREADS`` says how
-        many each may use.
+        With ``"sim"``, all processes are simulated in this one by `vmap`, with the same results up
+        to rounding, which suffices for tests. With ``"mpi"``, ``mpiexec`` has started each process
+        with the same program; it needs mpi4py. The threads of a machine are divided among its
+        processes, unless ``FUNCTRANS_NUM_THREADS`` is set.
 
     Attributes
     ----------
     axes : dict of int
     engine : str
     size : int
-        How many processes there are.
+        The number of processes.
     rank : int
-        Which one this is: 0 if they are simulated.
+        The number of this process; 0 if they are simulated.
 
     Raises
     ------
@@ -86,7 +85,7 @@ class Mesh:
         If the engine is not known, if a size is less than 1, or if MPI has started another number
         of processes.
     ImportError
-        If mpi4py is not there.
+        If mpi4py is not installed.
 
     Examples
     --------

@@ -61,7 +61,7 @@ class Link(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Which processes these are, in compiled code; None if that cannot call MPI."""
+        """The identifier of these processes in compiled code; None if that cannot call MPI."""
         return _key(self) if handles.functions(_mpi()) else None
 
     @property
@@ -69,7 +69,7 @@ class Link(NamedTuple):
         return _communicators[self.axes][self.name]
 
     def number(self) -> int:
-        """Which of the processes along the axis this is."""
+        """The number of this process along the axis."""
         number: int = self._along.Get_rank()
         return number
 
@@ -122,7 +122,7 @@ class Link(NamedTuple):
         return _as(received, x.dtype)
 
     def _extreme(self, x: Any, operation: str) -> Any:
-        """The largest or the smallest. A NaN is both, as with NumPy: MPI leaves it open."""
+        """The maximum or minimum; NaN if there is one, which MPI does not guarantee."""
         x = np.asarray(x)
         if not is_inexact(x.dtype):
             return self._reduced(x, operation)
@@ -156,7 +156,7 @@ def _room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def _as(x: Any, dtype: np.dtype[Any]) -> Any:
-    """What has arrived, in the dtype that was sent; a number, where it is one."""
+    """The received array, in the dtype that was sent; a scalar if it has no axes."""
     if x.dtype != dtype:
         x = x.astype(dtype)
     return x if x.ndim else x[()]
@@ -168,7 +168,7 @@ def connected(axes: Axes) -> tuple[int, dict[str, Link]]:
     Raises
     ------
     ValueError
-        If there are more processes, or fewer, than the mesh has.
+        If the number of processes is not that of the mesh.
     """
     mpi = _mpi()
     world = mpi.COMM_WORLD
@@ -193,7 +193,7 @@ def connected(axes: Axes) -> tuple[int, dict[str, Link]]:
 
 
 def _let_code_find(axes: Axes) -> None:
-    """Let compiled code pass messages along the axes of a mesh, where it can call MPI."""
+    """Let compiled code pass messages along the axes of a mesh, if it can call MPI."""
     addresses = handles.functions(_mpi())
     for name, communicator in _communicators[axes].items():
         key = Link(axes, name).key
@@ -202,7 +202,7 @@ def _let_code_find(axes: Axes) -> None:
 
 
 def _share_threads(mpi: Any) -> None:
-    """Divide the threads of a machine among its processes: more of them wait for each other."""
+    """Divide the threads of a machine among its processes; with more, they would wait."""
     if "FUNCTRANS_NUM_THREADS" not in os.environ:
         here = mpi.COMM_WORLD.Split_type(mpi.COMM_TYPE_SHARED)
         share = (os.cpu_count() or 1) // here.Get_size()
@@ -215,7 +215,7 @@ FORWARDING = 1.0
 
 
 def _end_all_together(mpi: Any) -> None:
-    """Let a process that fails say why and end the others, which would wait for it."""
+    """When a process fails, print its error and end the others, which would wait for it."""
     shown = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -52,9 +52,9 @@ def shard_map(
 ) -> Transformed[..., Any]:
     """Run a function on the parts of arrays, each in a process of a mesh.
 
-    Each process runs ``function`` on its parts, and the axes of the mesh are named axes for it:
-    collectives (`functrans.lax.psum` and others) go along them, and derivatives know what varies
-    along them, as under ``vmap(axis_name=...)``.
+    Each process runs ``function`` on its parts. The axes of the mesh are named axes: collectives
+    (`functrans.lax.psum` and others) work along them, and derivatives take into account which
+    values vary along them, as under ``vmap(axis_name=...)``.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ def shard_map(
     in_specs : PartitionSpec, or a tuple with an entry for each argument
         How arguments are divided. An entry may be a pytree that is a prefix of the argument.
     out_specs : PartitionSpec, or a pytree that is a prefix of the result
-        How the parts make up the results. A result that is not divided along an axis of the mesh
-        must be the same along it.
+        How results are composed of their parts. A result that is not divided along an axis of the
+        mesh must be equal along it.
     local : bool, optional
-        With processes that are real, arguments and results are whole arrays in every process, of
-        which each takes its part. If ``local``, they are its own parts, and nothing is sent to
-        divide them or put them together. One process that simulates the others has the whole.
+        By default, every process has whole arrays as arguments and results, and takes its part. If
+        ``local``, these are only its own parts, and no messages are needed to compose results. A
+        process that simulates the others always has whole arrays.
 
     Returns
     -------
     callable
-        With the positional arguments of ``function``. It is a function as any other, under
-        `functrans.grad`, `functrans.jit` and `functrans.vmap`.
+        Takes the positional arguments of ``function``. `functrans.grad`, `functrans.jit` and
+        `functrans.vmap` apply to it.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def shard_map(
         If a spec does not fit: it names an axis that the mesh does not have, or a result varies
         along an axis that its spec does not name.
     ShapeError
-        If an axis of an array does not fall into equal parts.
+        If an axis of an array cannot be divided into equal parts.
     RuntimeError
         In all processes, if they have traced different programs.
 
@@ -156,7 +156,7 @@ class _Call:
         self.wanted = out_specs
 
     def simulated(self) -> Sequence[Any]:
-        """All parts in this process: lanes along an axis for each of the mesh's."""
+        """All parts in this process: lanes along an axis for each axis of the mesh."""
         found: list[PartitionSpec] = []
 
         def part(*leaves: Any) -> list[Any]:
@@ -195,7 +195,7 @@ class _Call:
         return together
 
     def distributed(self, local: bool) -> Sequence[Any]:
-        """The part of this process, and messages for the rest."""
+        """The result from the part of this process, by messages to the others."""
         parts = list(self.leaves)
         if not local:
             parts = [
@@ -212,7 +212,7 @@ class _Call:
         ]
 
     def _staged(self, parts: Sequence[Any]) -> tuple[Graph, Sequence[Any], Sequence[PartitionSpec]]:
-        """The program of a process, ready to be differentiated; what it captures; the specs."""
+        """The differentiable program of a process, its captured values, and the specs."""
         names, count = list(self.sizes), len(parts)
         for name in names:
             check_name(name, "the mesh of shard_map")
@@ -277,10 +277,10 @@ class _Call:
         return [name for name in self.sizes if name in spec.names]
 
     def _order(self, spec: PartitionSpec, ndim: int) -> tuple[list[str], tuple[int, ...]]:
-        """The axes of a divided array, names before the places that fall to one process each.
+        """The axes of a divided array: names, each before the axis of a process's part.
 
-        Gives them as ``[name, name, "", name, "", ...]``, and the permutation that brings the
-        names, in the order of the mesh, before the rest.
+        Returns ``[name, name, "", name, "", ...]``, and the permutation that moves the names, in
+        the order of the mesh, to the front.
         """
         axes = [*spec.axes, *[()] * (ndim - len(spec.axes))]
         labels = [label for names in axes for label in (*names, "")]
@@ -289,7 +289,7 @@ class _Call:
         return labels, (*first, *rest)
 
     def _divided(self, x: Any, spec: PartitionSpec, what: str) -> Any:
-        """An array with one axis more for each name, before the axes of a part."""
+        """An array with an additional leading axis for each name."""
         shape = aval_of_leaf(x).shape
         if len(spec.axes) > len(shape):
             raise AxesError(f"in_specs: {spec} has more axes than {what}, of shape {shape}")
@@ -310,7 +310,7 @@ class _Call:
         return transpose(reshape(x, shape=shape), permutation=order)
 
     def _whole(self, x: Any, spec: PartitionSpec) -> Any:
-        """What `_divided` was given."""
+        """The inverse of `_divided`."""
         if not spec.names:
             return x
         labels, order = self._order(spec, x.ndim - len(spec.names))

@@ -1,7 +1,7 @@
-"""Where the chunks of `chunked_map` come from: arrays that may be larger than memory, or iterators.
+"""Sources of the chunks of `chunked_map`: arrays that may be larger than memory, or iterators.
 
-An array is read by its rows. What is sent to another process is not the rows of a memory-mapped
-file but where they are: the file, and which of its bytes.
+Arrays are read in blocks of rows. For a memory-mapped file, other processes receive not the rows
+but their location: the file and the range of bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Chunk(Protocol):
 
 
 class MappedRows(NamedTuple):
-    """Rows of a file: an array of a shape from a byte on."""
+    """Rows of a file: an array of a shape, at an offset in bytes."""
 
     path: str
     offset: int
@@ -43,7 +43,7 @@ class MappedRows(NamedTuple):
     dtype: np.dtype[Any]
 
     def read(self) -> Any:
-        # a mapping would count all pages that were ever read as this process' memory
+        # all pages of a mapping that were ever read count as this process's memory
         count = prod(self.shape)
         rows = np.fromfile(self.path, self.dtype, count, offset=self.offset)
         return rows.reshape(self.shape)
@@ -53,7 +53,7 @@ class MappedRows(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of an array that is sliced as NumPy's are."""
+    """Rows of an array with NumPy's slices."""
 
     array: Any
     start: int
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 
     def read(self) -> Any:
         rows = self.array[self.start : self.stop]
-        if hasattr(rows, "compute"):  # of dask's
+        if hasattr(rows, "compute"):  # an array of dask
             rows = rows.compute(scheduler="synchronous")
         return np.asarray(rows)
 
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What an iterator gave."""
+    """A chunk from an iterator."""
 
     value: Any
 
@@ -95,14 +95,14 @@ class Parts(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Chunks, and how many there are if that is known."""
+    """Chunks, and their number if it is known."""
 
     chunks: Iterator[Chunk]
     total: int | None
 
 
 def source_of(source: Any, chunk_size: int | None) -> Source:
-    """The chunks of a pytree of arrays with as many rows, or of an iterator.
+    """The chunks of a pytree of arrays with equal numbers of rows, or of an iterator.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _by_rows(
 def _rows(x: Any, start: int, stop: int) -> Any:
     mapped = _mapped(x)
     if mapped is None and isinstance(x, np.ndarray):
-        return Rows(x[start:stop], 0, stop - start)  # which is all that is sent of it
+        return Rows(x[start:stop], 0, stop - start)  # only this is sent
     if mapped is None:
         return Rows(x, start, stop)
     row = prod(x.shape[1:]) * x.dtype.itemsize
@@ -162,7 +162,7 @@ def _rows(x: Any, start: int, stop: int) -> Any:
 
 
 def _mapped(x: Any) -> MappedRows | None:
-    """Where an array is in a file, if it is there from a byte on, row by row."""
+    """The location of an array in a file, if its rows are contiguous there."""
     if not isinstance(x, np.memmap) or not x.flags.c_contiguous or x.filename is None:
         return None
     root = x
@@ -170,7 +170,7 @@ def _mapped(x: Any) -> MappedRows | None:
         root = root.base
     first, whole = (a.__array_interface__["data"][0] for a in (x, root))
     path = str(Path(x.filename).absolute())
-    # (what was written to the mapping is in the file when it has been flushed)
+    # (writes to the mapping are in the file after a flush)
     if x.mode != "r":
         x.flush()
     return MappedRows(path, int(root.offset) + first - whole, x.shape, x.dtype)

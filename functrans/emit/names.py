@@ -87,7 +87,7 @@ def _rotated(context, builder, signature, args):
 
 
 def _truncated(context, builder, signature, args):
-    """A float as an integer. Out of range, it is what the machine gives, and not undefined."""
+    """A float as an integer. Out of range, the result is that of the machine, and not undefined."""
     kind = context.get_value_type(signature.return_type)
     # the builder has no method for `freeze`
     number = builder.fptosi(args[0], kind)

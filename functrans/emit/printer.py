@@ -1,4 +1,4 @@
-"""Pretty-printing of the loop language as Python source: what the printers for Numba share.
+"""Pretty-printing of the loop language as Python source: the common base of the printers for Numba.
 
 The printed code is simple: one element after another, no vectors. An expression that is long, or is
 used several times, is assigned to a variable of its own. It is computed again once memory or locals
@@ -56,20 +56,18 @@ LONGEST = 60
 
 
 class Printer:
-    """Prints the statements of a kernel.
-
-    Parameters
-    ----------
-    taken : iterable of str
-        Names that no variable may have, besides Python's keywords.
-    """
+    """Prints the statements of a kernel."""
 
     root: str
     """A template of the square root of a number, defined by each printer."""
     ratio = "({} / {})"
     """A template of a quotient that is promised to be ordinary (`functrans.loop.scalar.ratio`)."""
 
-    def __init__(self, kernel: Kernel, taken: Iterable[str]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        taken: Iterable[str],  # names that no variable may have, besides Python's keywords
+    ) -> None:
         self.kernel = kernel
         self.lines: list[str] = []
         self.depth = 1

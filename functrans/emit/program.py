@@ -9,16 +9,15 @@ from functrans.loop.statements import Buffer, Kernel
 from functrans.lower.plan import Plan, Repeat, Step
 
 
-def emit(plan: Plan, kernels: Mapping[Kernel, str], name: str = "program") -> str:
+def emit(
+    plan: Plan,
+    kernels: Mapping[Kernel, str],  # the names of the kernels' functions
+    name: str = "program",
+) -> str:
     """The source of a plan as a Python function.
 
     Its arguments are the inputs and the outputs; it returns the status. Each temporary is allocated
     by itself, and freed by Numba after its last use.
-
-    Parameters
-    ----------
-    kernels : dict of Kernel to str
-        The names of the kernels' functions.
     """
     parameters = [f"in{i}" for i in range(len(plan.inputs))]
     parameters += [f"out{i}" for i in range(len(plan.outputs))]

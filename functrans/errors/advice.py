@@ -1,12 +1,12 @@
-"""Warnings of which something follows for a program's results."""
+"""Warnings that the results of a program may not be what its author expects."""
 
 
 class UnseenStateWarning(RuntimeWarning):
-    """A compiled function may not see all that changes in what it reads from outside.
+    """A compiled function may not notice all changes of the objects that it reads.
 
-    It is given at the first call, once for a function: an object that is written in C keeps its
-    state to itself, or the function reaches more objects than are looked at. Pass what changes as
-    an argument; if nothing changes, filter the warning.
+    It is given once for a function, at the first call: an object written in C hides its state, or
+    the function reaches more objects than are checked. Pass what changes as an argument; if
+    nothing changes, filter the warning.
     """
 
 

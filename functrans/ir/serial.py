@@ -87,12 +87,8 @@ def graph_to_data(graph: Graph, other: Encode = _refuse) -> Data:
 def graph_from_data(data: Data, other: Decode = _unknown) -> Graph:
     """The inverse of `graph_to_data`.
 
-    Raises
-    ------
-    UndefinedOperation
-        If the data name an operation that is not defined.
-    LookupError, ValueError, TypeError
-        If the data are not a graph.
+    Raises `UndefinedOperation` if the data name an operation that is not defined. Raises
+    `LookupError`, `ValueError` or `TypeError` if the data are not a graph.
     """
     variables: list[Var] = []
 
@@ -144,10 +140,7 @@ def aval_from_data(data: Data) -> Aval:
 def dtype_from_data(name: str) -> np.dtype[Any]:
     """A dtype by its name; for bfloat16, imports the package `ml_dtypes`.
 
-    Raises
-    ------
-    SavedProgramError
-        If the package is not installed.
+    Raises `SavedProgramError` if the package is not installed.
     """
     if name == "bfloat16":
         try:

@@ -148,10 +148,7 @@ def interned(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
 def broadcast_shape(*shapes: Shape) -> Shape:
     """The shape that shapes broadcast to; unlike `numpy.broadcast_shapes`, with any number of axes.
 
-    Raises
-    ------
-    ValueError
-        If they do not broadcast.
+    Raises `ValueError` if they do not broadcast.
     """
     ndim = max(map(len, shapes), default=0)
     result = [1] * ndim
@@ -177,10 +174,8 @@ _PYTHON_SCALARS = {
 def aval_of(value: Any) -> Aval:
     """The aval of a NumPy array or scalar, or of a Python number.
 
-    Raises
-    ------
-    TypeError
-        If the value is not a number or an array of bool, integer, float or complex dtype.
+    Raises `TypeError` if the value is not a number or an array of bool, integer, float or complex
+    dtype.
     """
     weak = _PYTHON_SCALARS.get(type(value))
     if weak is not None:

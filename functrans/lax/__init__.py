@@ -1,9 +1,9 @@
 """Control flow as operations, and sliding windows: scan, while_loop, cond, convolution, pooling.
 
-Besides: parts of arrays at traced places, and sums over segments.
+Also slices at traced positions, and sums over segments.
 
-Python's own ``for``, ``while`` and ``if`` work in traced functions too, as far as their conditions
-are known; a ``for`` loop is then recorded step by step. What is here is recorded as one operation,
+Python's ``for``, ``while`` and ``if`` work in traced functions, too, if their conditions are known;
+a ``for`` loop is then recorded step by step. The functions here are recorded as one operation,
 whatever the number of steps.
 """
 

@@ -1,4 +1,4 @@
-"""Running results of an associative operation."""
+"""Scans of associative operations."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def associative_scan(
     Parameters
     ----------
     fn : callable
-        ``fn(a, b)`` for pytrees of arrays that hold many elements along ``axis``: it combines them
-        element by element. It must be associative.
+        ``fn(a, b)`` combines pytrees of arrays with many elements along ``axis``, element by
+        element. It must be associative.
     elems : pytree
         Arrays of one length along ``axis``.
     reverse : bool, optional
@@ -39,14 +39,14 @@ def associative_scan(
     Returns
     -------
     pytree
-        In the structure and shapes of ``elems``.
+        With the structure and shapes of ``elems``.
 
     Raises
     ------
     AxisSizeError
         If the arrays differ in their length along ``axis``.
     TreeMismatchError
-        If ``fn`` returns another structure than that of ``elems``.
+        If the result of ``fn`` has another structure than ``elems``.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _back(x: Any, axis: int) -> Any:
 
 
 def _running(combine: Callable[[Leaves, Leaves], Leaves], xs: Leaves) -> Leaves:
-    """The running results: those of the pairs are every second one, the others one step further."""
+    """The partial results: those of pairs are every second one; the others take one more step."""
     count = xs[0].shape[0]
     if count < 2:
         return xs
@@ -111,7 +111,7 @@ def _running(combine: Callable[[Leaves, Leaves], Leaves], xs: Leaves) -> Leaves:
 
 
 def _interleaved(even: Any, odd: Any) -> Any:
-    """``even[0], odd[0], even[1], ...``; there may be one more of the even ones."""
+    """``even[0], odd[0], even[1], ...``; ``even`` may have one more element."""
     n = odd.shape[0]
     pairs = np.stack([even[:n], odd], axis=1).reshape(2 * n, *odd.shape[1:])
     return np.concatenate([pairs, even[n:]]) if even.shape[0] > n else pairs

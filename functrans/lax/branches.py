@@ -1,4 +1,4 @@
-"""Choosing: cond, switch, select."""
+"""Branches: cond, switch, select."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def cond(
 ) -> Any:
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
-    Both functions are traced, and one is run. Under `vmap` with a mapped ``pred`` each lane runs
-    its own branch: it does not matter if the other one would divide by zero or loop forever.
+    Both functions are traced, and one is executed. Under `vmap` with a mapped ``pred``, each lane
+    executes only its own branch, so the other one may divide by zero or loop forever.
 
     Parameters
     ----------
     pred : bool
     true_fun, false_fun : callable
-        Functions of the operands that return pytrees of the same structure and types. They may read
-        other values, traced ones too, from their closures.
+        Functions of the operands that return pytrees of the same structure and types. Their
+        closures may contain other values, also traced ones.
     *operands : pytrees
 
     Returns
@@ -134,7 +134,7 @@ def _label(function: Callable[..., Any], i: int, what: str) -> str:
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     """Elements of ``on_true`` where ``pred`` holds, of ``on_false`` elsewhere, leaf by leaf.
 
-    Both are computed; use `cond` to compute one.
+    Both are computed; use `cond` to compute only one.
 
     Parameters
     ----------

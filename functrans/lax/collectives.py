@@ -1,10 +1,10 @@
-"""Collectives, under the names of `jax.lax`: what the lanes of a named axis give each other.
+"""Collectives, under the names of `jax.lax`: communication between the lanes of a named axis.
 
 A function under ``vmap(f, axis_name="i")`` is written for one example, a *lane* of the axis
-``"i"``. The functions here combine what all lanes have. A value *varies* along the axis if the
-lanes may have different ones, and is *invariant* if all have the same: an argument that is not
-mapped, or a `psum`. Derivatives follow from that: where a weight that all lanes share meets their
-examples, its gradient is the sum over the lanes, once and not n times.
+``"i"``. The functions here combine the values of all lanes. A value *varies* along the axis if it
+may differ between lanes, and is *invariant* if all lanes have the same value: an argument that is
+not mapped, or a `psum`. Derivatives depend on this: where a weight that all lanes share is combined
+with their examples, its gradient is the sum over the lanes, taken once and not n times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AxisName = str | tuple[str, ...]
 
 
 def _each(x: Any, axis_name: Any, what: str, apply: Callable[[Any, Axis], Any]) -> Any:
-    """A pytree with ``apply`` done to every leaf, along one named axis after the other."""
+    """A pytree with ``apply`` applied to every leaf, along one named axis after the other."""
     names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
     for name in names:
         axis = along(name, what)
@@ -44,7 +44,7 @@ def _only(axis_name: Any, what: str) -> Axis:
 
 
 def _place(x: Any, axis: int, what: str, more: int = 0) -> int:
-    """An axis of an array as a number from the start; ``more`` of them are to be there."""
+    """The nonnegative index of an axis of an array, which gets ``more`` new axes."""
     ndim = x.ndim + more
     if not -ndim <= operator.index(axis) < ndim:
         raise AxesError(f"{what}: axis {axis} of an array of shape {x.shape}")
@@ -91,7 +91,7 @@ def psum(x: Any, axis_name: AxisName) -> Any:
             leaf = astype(leaf, np.int64)
         return collectives.psum(leaf, axis.lane, **axis.params)
 
-    if isinstance(x, (int, float)) and not isinstance(x, bool):  # how many there are: psum(1, "i")
+    if isinstance(x, (int, float)) and not isinstance(x, bool):  # the number of lanes: psum(1, "i")
         return x * axis_size(axis_name)
     return _each(x, axis_name, "psum", add)
 
@@ -157,7 +157,7 @@ def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) ->
     axis : int, optional
         The position of the new axis of lanes in the result.
     tiled : bool, optional
-        Whether the values are joined along an ``axis`` that they have, instead.
+        Whether to concatenate the values along an existing ``axis`` instead.
 
     Raises
     ------
@@ -190,13 +190,12 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
     Parameters
     ----------
     x : pytree of arrays
-        With one part for each lane along ``scatter_dimension``.
+        ``scatter_dimension`` has one part for each lane.
     axis_name : str
     scatter_dimension : int, optional
-        The axis with the parts; it has as many places as there are lanes, and is not in the
-        result.
+        The axis of the parts. Its extent is the number of lanes, and the result lacks it.
     tiled : bool, optional
-        Whether the axis stays, and a part is as many places as fall to each lane.
+        Whether to keep the axis, which is then divided into equal parts, one for each lane.
 
     Raises
     ------
@@ -232,15 +231,15 @@ def all_to_all(
     Parameters
     ----------
     x : pytree of arrays
-        With one part for each lane along ``split_axis``.
+        ``split_axis`` has one part for each lane.
     axis_name : str
     split_axis, concat_axis : int
         The axis that is split into parts, and the axis of the result along which the received parts
         are joined.
     tiled : bool, optional
-        Whether parts are several places of an axis that stays, and are joined along
-        ``concat_axis``. If not, ``split_axis`` has one place for each lane, and ``concat_axis``
-        takes its place.
+        Whether to keep both axes: ``split_axis`` is divided into equal parts, which are
+        concatenated along ``concat_axis``. Otherwise the extent of ``split_axis`` is the number of
+        lanes, and ``concat_axis`` is a new axis in its place.
 
     Raises
     ------
@@ -272,7 +271,7 @@ def all_to_all(
 
 
 def _parted(x: Any, axis: int, lanes: Axis, what: str, tiled: bool) -> Any:
-    """An array with one place for each lane along an axis; if tiled, a part is an axis behind."""
+    """An array with an axis of lanes; if tiled, the elements of a part are the next axis."""
     extent, size = x.shape[axis], lanes.size
     if not tiled and extent != size:
         raise ShapeError(
@@ -290,7 +289,7 @@ def _parted(x: Any, axis: int, lanes: Axis, what: str, tiled: bool) -> Any:
 
 
 def _joined(x: Any, axis: int) -> Any:
-    """An array with an axis and the one behind it made one."""
+    """An array with an axis and the next one merged."""
     count = prod(x.shape[axis : axis + 2])
     return reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 2 :]))
 
@@ -309,7 +308,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     Raises
     ------
     AxesError
-        If a lane is not one of the axis', or is twice a sender or a receiver.
+        If a lane does not exist, or is the sender or the receiver of two pairs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Convolutions over any number of axes, as neural networks have them."""
+"""Convolutions over any number of axes, as in neural networks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConvDimensionNumbers(NamedTuple):
     rhs_spec : tuple of int
         The axes of the kernel: output features, input features, and then the spatial ones.
     out_spec : tuple of int
-        The axes of the result, as those of the images.
+        The axes of the result, in the order of those of the images.
     """
 
     lhs_spec: Axes
@@ -42,7 +42,7 @@ class ConvDimensionNumbers(NamedTuple):
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """The axes of a convolution, from how a user names them.
+    """The axes of a convolution, from their names.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def conv_dimension_numbers(
         The shapes of the images and of the kernel.
     dimension_numbers : None, tuple of three strings, or ConvDimensionNumbers
         Three strings have a letter for each axis: of the images, such as ``"NHWC"``, of the kernel,
-        such as ``"HWIO"``, and of the result. ``N`` is the batch, ``C`` the features, ``O`` and
-        ``I`` are those of the result and of the images; other letters are spatial axes, in the
-        order in which they stand in the kernel. None means ``("NCHW", "OIHW", "NCHW")``.
+        such as ``"HWIO"``, and of the result. ``N`` is the batch, ``C`` the features; ``O`` and
+        ``I`` are the output and input features of the kernel. Other letters are spatial axes, in
+        the order of the kernel. None means ``("NCHW", "OIHW", "NCHW")``.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def conv_dimension_numbers(
     Raises
     ------
     ShapeError
-        If the arrays have not the same number of axes, or the strings do not name them.
+        If the arrays have different numbers of axes, or the strings do not match them.
 
     Examples
     --------
@@ -119,8 +119,8 @@ def conv_general_dilated(
 ) -> Any:
     """Convolve images with a kernel, with strides, padding, dilation and groups.
 
-    It is what neural networks call a convolution: the kernel is not flipped, so a result is the sum
-    of the products of the kernel with the window under it. (`scipy.signal` calls it a correlation.)
+    As in neural networks, the kernel is not flipped: an element of the result is the sum of the
+    products of the kernel with a window. (`scipy.signal` calls this a correlation.)
 
     Parameters
     ----------
@@ -131,15 +131,15 @@ def conv_general_dilated(
     window_strides : sequence of int
         For each spatial axis, the step by which the kernel moves.
     padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
-        The zeros before and behind each spatial axis; a negative number takes elements away.
-        ``"VALID"`` adds none. With ``"SAME"``, the result has as many places as the images,
-        divided by the strides and rounded up; an odd zero goes behind, with ``"SAME_LOWER"``
-        before.
+        The numbers of zeros before and after each spatial axis; negative numbers crop. ``"VALID"``
+        adds none. With ``"SAME"``, the extents of the result are those of the images, divided by
+        the strides and rounded up; an odd zero is added at the end, or with ``"SAME_LOWER"`` at the
+        start.
     lhs_dilation, rhs_dilation : sequence of int, optional
         The spacing of the elements of the images, or of the kernel.
     dimension_numbers : optional
-        Which axes are which, as `conv_dimension_numbers` takes it; None is
-        ``("NCHW", "OIHW", "NCHW")``.
+        The meaning of the axes, as for `conv_dimension_numbers`; None is ``("NCHW", "OIHW",
+        "NCHW")``.
     feature_group_count : int, optional
         The number of groups into which the features of the images and of the result are divided;
         each group is a separate convolution. With as many groups as features it is depthwise.
@@ -148,7 +148,8 @@ def conv_general_dilated(
     precision : optional
         Has no effect: sums are in the dtype of the result.
     preferred_element_type : dtype, optional
-        The dtype of the result. The sums are in it, or in the operands' if that is wider.
+        The dtype of the result. Sums are computed in it, or in the operands' dtype if that is
+        wider.
 
     Returns
     -------
@@ -215,7 +216,7 @@ class _Groups(NamedTuple):
 def _groups(
     x: Sequence[int], y: Sequence[int], specs: ConvDimensionNumbers, features: int, batch: int
 ) -> _Groups:
-    """The numbers of groups, after a look at whether the shapes fit them."""
+    """The numbers of groups; raises unless the shapes fit."""
     here = located(user_source())
     if features < 1 or batch < 1 or (features > 1 and batch > 1):
         raise ShapeError(
@@ -242,7 +243,7 @@ def _groups(
 
 
 def _grouped(x: Any, y: Any, specs: ConvDimensionNumbers, groups: _Groups, windows: Any) -> Any:
-    """The convolution, with an axis of groups in all three arrays if there are some."""
+    """The convolution, with an axis of groups in all three arrays if there is more than one."""
     spatial = [label for label, _ in windows]
     count = groups.features * groups.batch
     n_axis, c_axis = specs.lhs_spec[:2]
@@ -343,16 +344,17 @@ def conv_transpose(
     rhs : array
         The kernel.
     strides : sequence of int
-        By how much the result is larger along each spatial axis.
+        The factor by which the result is larger along each spatial axis.
     padding : {"SAME", "VALID"} or sequence of pairs
-        ``"SAME"`` gives results of the images' sizes times the strides; ``"VALID"`` all places
-        that a product of the kernel reaches. Pairs are those of `conv_general_dilated`.
+        With ``"SAME"``, the extents of the result are those of the images times the strides;
+        ``"VALID"`` gives all elements to which the kernel contributes. Pairs are as for
+        `conv_general_dilated`.
     rhs_dilation : sequence of int, optional
     dimension_numbers : optional
         As for `conv_general_dilated`; None has the features last: ``("NHWC", "HWIO", "NHWC")``.
     transpose_kernel : bool, optional
-        Whether the kernel is that of the convolution which this is the transpose of: its spatial
-        axes are flipped, and its features exchanged.
+        Whether the kernel is that of the original convolution, of which this is the transpose: its
+        spatial axes are flipped, and its features exchanged.
     precision : optional
         Has no effect.
     preferred_element_type : dtype, optional
@@ -431,7 +433,7 @@ def conv_general_dilated_patches(
     filter_shape : sequence of int
         The spatial axes of the kernel.
     window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers : optional
-        As for `conv_general_dilated`; of the kernel's letters only those of spatial axes matter.
+        As for `conv_general_dilated`; only the spatial axes of the kernel matter.
     precision : optional
         Has no effect.
     preferred_element_type : dtype, optional
@@ -440,8 +442,8 @@ def conv_general_dilated_patches(
     Returns
     -------
     array
-        With ``features * prod(filter_shape)`` features: all that the kernel lies on of the first
-        feature, then of the second, and so on.
+        With ``features * prod(filter_shape)`` features: the window of the first feature, then that
+        of the second, and so on.
 
     Raises
     ------
@@ -473,7 +475,7 @@ def conv_general_dilated_patches(
     sizes = zip(extents, taps, strides, pairs, bases, dilations, strict=True)
     seen = windows_of(x, axes=axes, windows=tuple(window(*each) for each in sizes))
     n_axis, c_axis = specs.lhs_spec[:2]
-    # batch, features, taps, and then the places
+    # batch, features, taps, and then the positions
     order = (n_axis, c_axis, *range(x.ndim, x.ndim + count), *axes)
     seen = transpose(seen, permutation=order)
     features = x.shape[c_axis] * prod(taps)

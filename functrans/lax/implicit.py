@@ -41,7 +41,7 @@ def custom_linear_solve(
     Parameters
     ----------
     matvec : callable
-        Linear: ``matvec(x)`` in the structure and types of ``b``.
+        A linear function; ``matvec(x)`` has the structure and types of ``b``.
     b : pytree of floats
     solve : callable
         ``solve(matvec, b)`` gives the solution.
@@ -49,10 +49,10 @@ def custom_linear_solve(
         ``transpose_solve(vecmat, b)`` gives the solution of the transposed system; reverse mode
         needs it.
     symmetric : bool, optional
-        Whether the system is its own transpose, so that ``solve`` does for both.
+        Whether the system is symmetric, so that ``solve`` also solves the transposed one.
     has_aux : bool, optional
-        Whether the solvers return ``(solution, aux)``: how many iterations it took, for example.
-        It has no derivative.
+        Whether the solvers return ``(solution, aux)``, with auxiliary data without a derivative,
+        such as the number of iterations.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def custom_linear_solve(
     Raises
     ------
     TreeMismatchError, ShapeError
-        If ``matvec`` or a solver returns something in another structure or type than ``b``.
+        If a result of ``matvec`` or of a solver has another structure or type than ``b``.
     NotDifferentiableError
         In reverse mode without ``transpose_solve`` or ``symmetric``.
 
@@ -109,7 +109,7 @@ def custom_linear_solve(
 def _linear_solve_with_aux(
     matvec: Function, b: Any, solve: Function, transpose_solve: Function | None, symmetric: bool
 ) -> Any:
-    """As the root of ``matvec(x) - b``, whose solver is called once for both results."""
+    """The root of ``matvec(x) - b``, whose solver is called once for both results."""
 
     def without_aux(solver: Function | None) -> Function | None:
         return None if solver is None else lambda matvec, y: _pair(solver(matvec, y))[0]
@@ -174,8 +174,8 @@ def custom_root(
     Parameters
     ----------
     f : callable
-        ``f(x)`` is zero at the root; its result has the structure and types of ``x``. Other values
-        that it depends on, traced ones too, are in its closure.
+        ``f(x)`` is zero at the root, and has the structure and types of ``x``. Its closure may
+        contain other values, also traced ones.
     initial_guess : pytree of floats
         Where the solver starts; the root does not depend on it.
     solve : callable
@@ -185,8 +185,8 @@ def custom_root(
         that is ``y / g(1.0)``, for vectors for example ``np.linalg.solve(jacfwd(g)(y), y)``. It
         must itself be traceable; reverse mode uses it for the transposed system, too.
     has_aux : bool, optional
-        Whether ``solve`` returns ``(root, aux)``: how many iterations it took, for example. It has
-        no derivative.
+        Whether ``solve`` returns ``(root, aux)``, with auxiliary data without a derivative, such as
+        the number of iterations.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def custom_root(
     Raises
     ------
     TreeMismatchError, ShapeError
-        If ``f`` or ``solve`` returns something else than a value like ``initial_guess``.
+        If a result of ``f`` or ``solve`` has another structure or type than ``initial_guess``.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def _root(
     for aval, path in zip(avals, tree.paths(initial_guess), strict=True):
         if not is_inexact(aval.dtype):
             raise CustomRuleError(f"{model}{path} of {operation} must be a float, not {aval}")
-    # what f takes from around it becomes an argument, so that the rule can know its tangent
+    # captured values of f become arguments, so that the rule receives their tangents
     body = staged(f, argument, avals, operation, "f")
     _check_like(like, body.result, body.graph.out_avals, f"f of {operation}", model)
 
@@ -265,7 +265,7 @@ def _root(
     operands = [*body.captures, *converted(guess.leaves, avals)]
     if current.get() is None:
         return unpacked(solved(*operands))
-    # what the solver takes from around it becomes an argument as well: the rule runs it again
+    # so do captured values of the solver, which the rule runs again
     types = [aval_of_leaf(x) for x in operands]
     solver = stage(solved, types, kind=operation, values=known_values(operands))
 
@@ -294,7 +294,7 @@ def _root(
 
 
 def _tangent(function: Function, values: list[Any], tangents: Sequence[Any]) -> Any:
-    """The tangent of a function of a list of values, of which only the floats move."""
+    """The tangent of a function of a list of values, of which only floats have tangents."""
     moving = [i for i, x in enumerate(values) if is_inexact(aval_of_leaf(x).dtype)]
 
     def of_floats(*floats: Any) -> Any:

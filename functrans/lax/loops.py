@@ -1,4 +1,4 @@
-"""Loops by a condition and over integers: while_loop and fori_loop."""
+"""Loops with a condition, and over integers: while_loop and fori_loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def while_loop(
     max_steps: int | None = None,
     progress: str | None = None,
 ) -> Any:
-    """Apply a function to a value as long as a condition holds.
+    """Apply a function repeatedly to a value while a condition holds.
 
     It does what this does, as one operation::
 
@@ -50,9 +50,9 @@ def while_loop(
             value = body(value)
         return value
 
-    It has derivatives of every kind. Reverse mode keeps what it needs of each step on a stack that
-    grows as the loop runs; with ``max_steps`` the stack has that length from the start. Under
-    `vmap` with a condition that depends on the lane, each lane runs for its own number of steps.
+    Both modes of differentiation work. Reverse mode stores the residuals of each step on a stack
+    that grows as the loop runs; with ``max_steps``, the stack has that length from the start. Under
+    `vmap`, each lane has its own number of steps if the condition depends on the lane.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ def while_loop(
         numbers in ``init`` take the dtype that ``body`` gives them.
     init : pytree
     max_steps : int, optional
-        How many steps there may be.
+        The maximum number of steps.
     progress : str, optional
-        The title of a bar that counts the steps, which tqdm draws, also from compiled loops. Under
-        `vmap` each example has its own; backward passes have none.
+        The title of a tqdm progress bar that counts the steps, also of compiled loops. Under
+        `vmap`, each example has its own bar; backward passes have none.
 
     Returns
     -------
@@ -76,8 +76,8 @@ def while_loop(
     Raises
     ------
     CarryError
-        If ``body`` returns a value of another structure or type, or ``cond`` something else than
-        one bool.
+        If ``body`` returns a value of another structure or type, or ``cond`` does not return one
+        bool.
     StepLimitError
         If the condition still holds after ``max_steps`` steps.
 
@@ -105,7 +105,7 @@ def _while(
     counts: bool = False,
     progress: str | None = None,
 ) -> Any:
-    """A while loop that a message calls ``what``.
+    """A while loop, called ``what`` in messages.
 
     If it ``counts``, the first leaf is an int64 that its body takes for a Python integer.
     """
@@ -200,7 +200,7 @@ def fori_loop(
             value = body(i, value)
         return value
 
-    With Python integers as bounds it is a `scan`, with traced ones a `while_loop`.
+    With Python integers as bounds, it is a `scan`; with traced ones, a `while_loop`.
 
     Parameters
     ----------
@@ -209,10 +209,9 @@ def fori_loop(
         ``body(i, value)`` gives the next value, in the same structure, shapes and dtypes.
     init : pytree
     max_steps : int, optional
-        As for `while_loop`, where the bounds are traced.
+        As for `while_loop`, if the bounds are traced.
     progress : str, optional
-        The title of a progress bar, as for `scan`, or as for `while_loop` where the bounds are
-        traced.
+        The title of a progress bar, as for `scan`, or as for `while_loop` if the bounds are traced.
 
     Returns
     -------
@@ -255,8 +254,8 @@ def fori_loop(
 
 
 def _counted(body: Callable[[Any, Any], Any], init: Any, first: Any, steps: int) -> Any:
-    """The last value of a loop over so many integers, which begin with the first."""
-    # by what counts them, and not by an array, which would be as long as the loop
+    """The last value of a loop over ``steps`` integers from ``first`` on."""
+    # with a counter, not an array of numbers, which would be as long as the loop
     numbers = made(iota, size=steps, dtype=np.int64)
 
     def numbered(value: Any, i: Any) -> tuple[Any, Any]:

@@ -45,19 +45,19 @@ def reduce_window(
     ----------
     operand : array
     init_value : number
-        The identity of the computation, such as 0 for a sum, or ``-np.inf`` for a maximum: it fills
+        The identity of the computation, such as 0 for a sum or ``-np.inf`` for a maximum. It fills
         the padding, and the gaps of a dilation.
     computation : callable
         ``np.add``, ``np.multiply``, ``np.maximum``, ``np.minimum``, or another associative function
         of two arrays that combines them element by element.
     window_dimensions : sequence of int
-        The extent of the window along each axis: 1 along those that are kept apart.
+        The extent of the window along each axis; 1 for axes that are not reduced.
     window_strides : sequence of int, optional
         By how much it moves.
     padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
         As for `conv_general_dilated`, for all axes.
     base_dilation, window_dilation : sequence of int, optional
-        How far apart the elements of the array, or those of the window, are put.
+        The spacing of the elements of the array, or of the window.
 
     Returns
     -------
@@ -71,8 +71,7 @@ def reduce_window(
 
     Notes
     -----
-    Where several elements of a window are its maximum (or its minimum), they share the derivative
-    equally, as in ``np.max``.
+    Equal maxima (or minima) of a window share the derivative equally, as in ``np.max``.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
 
 
 def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
-    """An array with a number wherever a window sees no element of it, and the window on that."""
+    """An array with a value in padding and gaps that windows see, and the window on it."""
     if one.inside(x.shape[axis]) or not one.places:
         return x, one
     low, high = one.reach()
@@ -135,7 +134,7 @@ def _filled(x: Any, axis: int, one: Window, value: Any) -> tuple[Any, Window]:
 
 
 def _combined(x: Any, computation: Callable[[Any, Any], Any], first: int) -> Any:
-    """All along the axes from one on combined."""
+    """The elements along all axes from ``first`` on, combined."""
     axes = tuple(range(first, x.ndim))
     known = _REDUCTIONS.get(computation)
     if known is not None and not (known is reduce_sum and x.dtype.kind == "b"):
@@ -162,18 +161,18 @@ def max_pool(
     Parameters
     ----------
     inputs : array
-        A batch of images with the features last: ``(batch, ..., features)``.
+        A batch of images, of shape ``(batch, ..., features)``.
     window_shape : sequence of int
-        The extents of the window along the spatial axes between the two.
+        The extents of the window along the spatial axes.
     strides : sequence of int, optional
-        By how much it moves along each: 1, if nothing is given.
+        The strides along the spatial axes; 1 by default.
     padding : {"SAME", "VALID", "SAME_LOWER"} or sequence of pairs
-        For the spatial axes. What is added is smaller than everything.
+        For the spatial axes; padded elements are smaller than all others.
 
     Returns
     -------
     array
-        In the dtype of ``inputs``. Equal largest elements of a window share the derivative equally.
+        In the dtype of ``inputs``. Equal maxima of a window share the derivative equally.
 
     Raises
     ------
@@ -228,7 +227,7 @@ def avg_pool(
     Parameters
     ----------
     inputs, window_shape, strides, padding
-        As for `max_pool`. What is added is zero.
+        As for `max_pool`; padded elements are zero.
     count_include_pad : bool, optional
         Whether the zeros of the padding count as elements.
 
@@ -261,7 +260,7 @@ def avg_pool(
 
 
 def _limit(dtype: Any, sign: int) -> Any:
-    """What is smaller than all numbers of a dtype, or larger."""
+    """A value that is smaller, or larger, than all numbers of a dtype."""
     if is_float(dtype):
         return sign * np.inf
     if dtype.kind == "b":

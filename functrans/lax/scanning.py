@@ -65,22 +65,20 @@ def scan(
     init : pytree
         The first carry.
     xs : pytree, optional
-        Arrays with an element for each step along the first axis. Without them ``length`` says how
-        many steps there are, and ``f`` gets None.
+        Arrays with an element for each step along the first axis. Without them, ``length`` is the
+        number of steps, and ``f`` receives None.
     length : int, optional
     reverse : bool, optional
-        Whether to go from the last element to the first; ``ys`` is in the order of ``xs`` all the
-        same.
+        Whether to go from the last element to the first; ``ys`` is in the order of ``xs``, too.
     unroll : int or bool, optional
-        True, 0, or the number of steps or more: the steps are written one after the other instead
-        of as a loop, which is faster for a few short steps. Smaller numbers have no effect, since
-        several steps in one iteration are no faster.
+        True, 0, or at least the number of steps: the loop is unrolled completely, which is faster
+        for a few short steps. Smaller numbers have no effect, since partial unrolling is no faster.
     checkpoint_every : int, optional
         For the backward pass, store only the carry of every n-th step, and recompute the steps
         between. With the square root of the number of steps, memory is proportional to that root.
     progress : str, optional
-        The title of a progress bar, which tqdm draws, also from compiled loops: they stop for it a
-        hundred times. Backward passes have none.
+        The title of a tqdm progress bar, also of compiled loops, which update it a hundred times.
+        Backward passes have none.
 
     Returns
     -------
@@ -94,7 +92,7 @@ def scan(
     CarryError
         If ``f`` does not return ``(carry, y)``, or a carry of another structure or type.
     AxisSizeError
-        If the arrays in ``xs`` are not of one length.
+        If the arrays in ``xs`` differ in length.
 
     Examples
     --------
@@ -145,7 +143,7 @@ def scan_for(
     what: str,
     counts: bool = False,
 ) -> tuple[Any, Any]:
-    """A scan that a message calls ``what``; if it ``counts``, its elements are Python integers."""
+    """A scan, called ``what`` in messages; if it ``counts``, its elements are Python integers."""
     first, rows = flattened(init, "init"), flattened(xs, "xs")
     steps = _length(rows, xs, length)
     row_avals = [Aval(aval.shape[1:], aval.dtype, weak=counts) for aval in rows.avals]
@@ -189,7 +187,7 @@ def scan_for(
 
 
 def check_unroll(unroll: Any) -> None:
-    """Raise unless this says how many steps to unroll."""
+    """Raise unless this is a valid number of steps to unroll."""
     is_known = isinstance(unroll, (bool, np.bool_, int, np.integer))
     if not is_known or unroll < 0:
         error = ValueError if is_known else TypeError
@@ -254,11 +252,11 @@ def _in_segments(
     reverse: bool,
     every: int,
 ) -> tuple[Any, Any]:
-    """A scan over segments: ``segment(carry, rows, count)`` goes so many steps."""
+    """A scan over segments; ``segment(carry, rows, count)`` makes ``count`` steps."""
     whole, left = divmod(length, every)
     if whole == 0:
         return segment(init, xs, left)
-    # what is left over comes last, which is at the beginning if the direction is reversed
+    # remaining steps come last: those of the first elements, if the direction is reversed
     bulk, rest = slice(0, whole * every), slice(whole * every, length)
     if reverse:
         bulk, rest = slice(left, length), slice(0, left)
@@ -291,8 +289,8 @@ def map(
 ) -> Any:
     """Apply a function to one element after the other, and stack the results.
 
-    The result is that of `vmap`, but it is computed by a loop: it takes the memory of one element,
-    and each element may take its own branches.
+    The result is that of `vmap`, but it is computed by a loop, with the memory of one element; each
+    element takes its own branches.
 
     Parameters
     ----------
@@ -300,7 +298,7 @@ def map(
     xs : pytree
         Arrays with an element for each call along the first axis.
     batch_size : int, optional
-        How many elements are done at once, by `vmap`: more are faster, and take more memory.
+        How many elements are computed at once, by `vmap`: more are faster, and need more memory.
     progress : str, optional
         The title of a progress bar, as for `scan`.
 

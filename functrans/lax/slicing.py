@@ -1,7 +1,7 @@
 """Slices at traced indices, and segment sums, under the names of `jax.lax`.
 
-``x[i : i + 3]`` usually suffices; it raises if the slice is not inside the array. The functions
-here move the slice inside instead, as those of JAX do.
+``x[i : i + 3]`` usually suffices; it raises if the slice is out of bounds. The functions here shift
+the slice into the array instead, as in JAX.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ def dynamic_slice(operand: Any, start_indices: Sequence[Any], slice_sizes: Seque
     ----------
     operand : array
     start_indices : sequence of int, or array of integers
-        One for each axis. A negative one counts from the end. A slice that would exceed the array
-        is moved inside.
+        One for each axis; negative ones count from the end. A slice that exceeds the array is
+        shifted into it.
     slice_sizes : sequence of int
         The shape of the result.
 
     Raises
     ------
     ShapeError
-        If there is not one of each for each axis, or if a size is larger than the array's.
+        If the number of indices or sizes is not that of axes, or if a size is larger than the
+        array's.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
 
 
 def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True) -> Any:
-    """`dynamic_slice` of one element along one axis, which stays if ``keepdims`` says so.
+    """`dynamic_slice` of one element along one axis; ``keepdims`` keeps the axis.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Sequence[Any]
 def _part(
     shape: Shape, starts: Sequence[Any], sizes: Sequence[int]
 ) -> tuple[Index, tuple[int, ...], list[Any]]:
-    """A part, given by a slice along axes where its start is known, and indices along the others.
+    """The index of a part: slices along axes on which its start is known, indices along the others.
 
     Returns the slice, which takes all of the other axes, these axes, and their indices.
     """
@@ -200,7 +201,7 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def _starts(x: Any, starts: Any, sizes: Sequence[int], what: str) -> list[Any]:
-    """Where a part of the given shape starts, moved until it lies inside of the array."""
+    """The start of a part of the given shape, shifted into the array."""
     starts = starts if isinstance(starts, (list, tuple)) else list(asarray(starts))
     if len(starts) != x.ndim or len(sizes) != x.ndim:
         raise ShapeError(
@@ -226,7 +227,7 @@ def _inside(start: Any, extent: int, size: int) -> Any:
         return max(0, min(first + extent if first < 0 else first, last))
     if last == 0:
         return 0
-    if start.dtype.kind == "u":  # the largest numbers would become negative
+    if start.dtype.kind == "u":  # the largest uint64 would become negative
         start = minimum(astype(start, np.uint64), np.uint64(last))
     start = astype(start, _INDEX)
     from_front = select(less(start, 0), start + extent, start)
@@ -249,13 +250,13 @@ def segment_sum(
     ----------
     data : array of shape (n, ...)
     segment_ids : array of int, of shape (n,)
-        The segment of each row. Rows with a segment out of range are left out.
+        The segment of each row. Rows whose segment is out of range are ignored.
     num_segments : int, optional
-        How many segments there are: one more than the largest of the numbers, which then must be
-        known. Under `jit` and `vmap` it has to be given.
+        The number of segments; by default, one more than the largest segment, which must then be
+        known. It is required under `jit` and `vmap`.
     indices_are_sorted, unique_indices : bool
-        Taken for the sake of programs written for JAX; nothing depends on them but, for
-        `segment_prod`, that with ``unique_indices`` the result has a derivative.
+        For compatibility with JAX. Their only effect is that `segment_prod` has a derivative with
+        ``unique_indices``.
 
     Returns
     -------
@@ -265,8 +266,8 @@ def segment_sum(
     Raises
     ------
     ShapeError
-        If ``segment_ids`` has not one number for each row, or if the number of segments is not
-        known.
+        If ``segment_ids`` does not have one number for each row, or the number of segments is
+        unknown.
 
     Examples
     --------
@@ -362,7 +363,7 @@ def _by_segment(
     count = _number_of_segments(ids) if num_segments is None else operator.index(num_segments)
     ids = astype(ids, _INDEX)
     outside = np.logical_or(less(ids, 0), greater_equal(ids, count))
-    # rows that are left out go to one more segment, which is cut off
+    # ignored rows go to an extra segment, which is dropped
     places = select(outside, count, ids)
     empty = full_p(shape=(count + 1, *x.shape[1:]), value=neutral(x.dtype), dtype=x.dtype)
     return scatter(empty, x, places, axes=(0,), unique=unique)[:count]

@@ -14,7 +14,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tuple[int, ...]:
-    """One integer for each of so many axes; ones, if none is given."""
+    """One integer for each of ``count`` axes; ones by default."""
     if given is None:
         return (1,) * count
     found = tuple(operator.index(n) for n in given)
@@ -27,16 +27,16 @@ def numbers(given: Any, count: int, name: str, what: str, least: int = 1) -> tup
 
 
 def dilated(extent: int, dilation: int) -> int:
-    """The extent of an axis whose elements are so far apart."""
+    """The extent of an axis after dilation."""
     return (extent - 1) * dilation + 1 if extent else 0
 
 
 def paddings(
     padding: Any, extents: Sequence[int], taps: Sequence[int], strides: Sequence[int], what: str
 ) -> Pairs:
-    """How many elements are added before and behind each axis.
+    """The numbers of elements added before and after each axis.
 
-    ``extents`` and ``taps`` are with what dilation adds to them.
+    ``extents`` and ``taps`` include dilation.
     """
     if not isinstance(padding, str):
         pairs = tuple(tuple(map(operator.index, pair)) for pair in padding)

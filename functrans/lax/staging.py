@@ -23,7 +23,7 @@ from functrans.tree.compare import Structure, difference
 
 
 class Tree(NamedTuple):
-    """A pytree, taken apart; ``leaves`` are arrays, numbers or tracers, of the types ``avals``."""
+    """A flattened pytree; ``leaves`` are arrays, numbers or tracers, of the types ``avals``."""
 
     leaves: list[Any]
     structure: Structure
@@ -31,7 +31,7 @@ class Tree(NamedTuple):
 
 
 def flattened(value: Any, what: str) -> Tree:
-    """A pytree of arrays; a leaf that is none raises `DtypeError` and is named by its key path."""
+    """Flatten a pytree of arrays; raises `DtypeError`, with the key path, for any other leaf."""
     leaves, structure = tree.flatten(value)
 
     def name(i: int) -> str:
@@ -42,7 +42,7 @@ def flattened(value: Any, what: str) -> Tree:
 
 
 class Body(NamedTuple):
-    """A staged function: from arguments and then captured values to the leaves of its result."""
+    """A staged function of arguments and captured values; it gives the leaves of its result."""
 
     graph: Graph
     captures: tuple[Any, ...]
@@ -52,9 +52,10 @@ class Body(NamedTuple):
 
 
 def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    """Outputs, of which plain arrays are copied that lie in the memory of an operand or another.
+    """Outputs, with copies of plain arrays that share memory with an operand or another output.
 
-    A loop without a step gives what it was given. Whoever writes to that means the result alone.
+    A loop without steps returns its operands. A later assignment to the result must not change
+    these.
     """
     taken = [x for x in operands if isinstance(x, np.ndarray)]
     results = []
@@ -67,7 +68,7 @@ def apart(outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 
 
 def check_function(function: Any, role: str, operation: str) -> None:
-    """Raise if what must be a function is none."""
+    """Raise unless an argument is a function."""
     if not callable(function):
         raise TypeError(f"{role} of {operation} must be a function, not {describe(function)}")
 
@@ -82,8 +83,8 @@ def staged(
 ) -> Body:
     """Trace ``function(*structure.unflatten(tracers))`` without values.
 
-    ``kind`` is the operation that the function is a part of, ``name`` what messages call it.
-    ``varying`` says along which named axes the arguments vary, if there are such axes around it.
+    ``kind`` is the operation of which the function is a part, ``name`` its name in messages.
+    ``varying`` are the enclosing named axes along which the arguments vary.
     """
 
     def result_name(i: int, result: Structure) -> str:
@@ -101,9 +102,10 @@ def staged(
 
 
 def steady(make: Callable[[Sequence[Names]], Body], init: Sequence[Any]) -> Body:
-    """The body of a loop whose carry varies along the named axes that it is said to vary along.
+    """The body of a loop, with the named axes along which its carry varies after every step.
 
-    A carry that starts as the same value in all lanes need not stay it (a fixed point).
+    A carry that is equal in all lanes at the start may vary later (found by a fixed-point
+    iteration).
     """
     carry = [variance(x) for x in init]
     while True:
@@ -117,7 +119,7 @@ def steady(make: Callable[[Sequence[Names]], Body], init: Sequence[Any]) -> Body
 def closed(bodies: Sequence[Body], graphs: Sequence[Graph]) -> tuple[list[Graph], list[Any]]:
     """Graphs that all take the captures of every body and then their arguments; the captures.
 
-    What several of them capture is taken once.
+    A value that several of them capture occurs once.
     """
     captures: dict[int, Any] = {}
     for body in bodies:

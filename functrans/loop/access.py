@@ -23,17 +23,10 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Scenario(NamedTuple):
-    """How control flow proceeds where it depends on data.
+    """How control flow proceeds where it depends on data."""
 
-    Parameters
-    ----------
-    steps : int or None
-        The trip count of loops of unknown length; None: as many as possible.
-    branches : tuple of bool
-        The values of unknown conditions: of the first one met, the second, and so on, cyclically.
-    """
-
-    steps: int | None
+    steps: int | None  # the trip count of loops of unknown length; None: as many as possible
+    # the values of unknown conditions: of the first one met, the second, and so on, cyclically
     branches: tuple[bool, ...]
 
     def one_of(self, low: float, high: float, is_start: bool) -> int:
@@ -44,61 +37,35 @@ class Scenario(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A matrix in column-major order that a library routine reads or writes.
+    """A matrix in column-major order that a library routine reads or writes."""
 
-    Parameters
-    ----------
-    argument : int
-        The position of the argument of the call that is its address.
-    rows, columns, leading : Array
-        Its extents, and the distance of its columns in elements.
-    triangle : {"A", "U", "L"}
-        All of it, or the diagonal and the elements above or below it.
-    offset : Array
-        The distance of its start from the address, in elements.
-    """
-
-    argument: int
-    rows: Array
+    argument: int  # the position of the argument of the call that is its address
+    rows: Array  # its extents
     columns: Array
-    leading: Array
+    leading: Array  # the distance of its columns, in elements
     reads: bool
     writes: bool
+    # "A", "U" or "L": all of it, or the diagonal and the elements above or below it
     triangle: str = "A"
-    offset: Array = np.asarray(0)
+    offset: Array = np.asarray(0)  # the distance of its start from the address, in elements
 
 
 @dataclass(eq=False)
 class Access:
-    """Elements that one expression or statement reads or writes.
-
-    Parameters
-    ----------
-    elements : Array
-        Their offsets in the buffer; an axis for each enclosing loop.
-    mask : Array or None
-        The iterations in which the access happens.
-    start : int
-        The time of the access in the first iterations.
-    spans : tuple of int
-        For each enclosing loop, how much later the access is in the next iteration.
-    certain : bool
-        Whether exactly these elements are accessed; otherwise, one of them, depending on data.
-    atomic : str or None
-        The operation of an atomic store; stores of the same operation may race.
-    indices : tuple of Scalar
-        The indices of the element, if the access is of one.
-    """
+    """Elements that one expression or statement reads or writes."""
 
     buffer: Buffer
-    elements: Array
-    mask: Array | None
-    start: int
+    elements: Array  # their offsets in the buffer; an axis for each enclosing loop
+    mask: Array | None  # the iterations in which the access happens
+    start: int  # the time of the access in the first iterations
+    # for each enclosing loop, how much later the access is in the next iteration
     spans: tuple[int, ...]
     writes: bool
+    # whether exactly these elements are accessed; otherwise, one of them, depending on data
     certain: bool = True
+    # the operation of an atomic store; stores of the same operation may race
     atomic: str | None = None
-    indices: tuple[Scalar, ...] = ()
+    indices: tuple[Scalar, ...] = ()  # the indices of the element, if the access is of one
 
     def flat(self, extra: Sequence[int] = (), extents: Sequence[int] = ()) -> tuple[Array, ...]:
         """The elements, the times of the first access to each, and the iterations.
@@ -146,17 +113,10 @@ def along(axis: int, values: Array, ndim: int) -> Array:
 
 
 class IndependentLoop(NamedTuple):
-    """A loop whose iterations are promised to be independent, and the accesses inside.
-
-    Parameters
-    ----------
-    extents : tuple of int
-        The extents of the enclosing loops, and its own.
-    fixed : frozenset of Scalar
-        The indices of the enclosing loops and the locals from outside, which all iterations share.
-    """
+    """A loop whose iterations are promised to be independent, and the accesses inside."""
 
     loop: For
-    extents: tuple[int, ...]
+    extents: tuple[int, ...]  # the extents of the enclosing loops, and its own
     accesses: list[Access]
+    # the indices of the enclosing loops and the locals from outside, which all iterations share
     fixed: frozenset[Scalar]

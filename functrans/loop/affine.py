@@ -11,15 +11,13 @@ from functrans.loop.statements import Buffer
 
 
 class Coefficients:
-    """The constant factors with which expressions contain a loop index.
+    """The constant factors with which expressions contain a loop index."""
 
-    Parameters
-    ----------
-    varying : set of Scalar
-        Locals whose values differ between the iterations.
-    """
-
-    def __init__(self, index: Scalar, varying: set[Scalar] | None = None) -> None:
+    def __init__(
+        self,
+        index: Scalar,
+        varying: set[Scalar] | None = None,  # locals whose values differ between the iterations
+    ) -> None:
         self.index = index
         self.varying = varying if varying is not None else set()
         self._known: dict[Scalar, int | None] = {}
@@ -90,14 +88,12 @@ LARGEST = 1 << 12
 """The largest power of two that is searched for."""
 
 
-def divisor(expression: Scalar, sizes: Sequence[int] | None = None) -> int:
-    """The largest power of two, up to `LARGEST`, that is known to divide an int64 expression.
-
-    Parameters
-    ----------
-    sizes : sequence of int, optional
-        The sizes with which a kernel is called; without them, any.
-    """
+def divisor(
+    expression: Scalar,
+    # the sizes with which a kernel is called; without them, any
+    sizes: Sequence[int] | None = None,
+) -> int:
+    """The largest power of two, up to `LARGEST`, that is known to divide an int64 expression."""
     known: dict[Scalar, int] = {}
     for node in postorder([expression]):
         known[node] = _divisor(node, [known[arg] for arg in node.args], sizes)

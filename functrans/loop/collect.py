@@ -59,29 +59,18 @@ Footprint = Callable[[Call, Sequence[Any]], Iterable[Region]]
 
 
 class Accesses:
-    """The accesses of a kernel's statements in one call.
-
-    Parameters
-    ----------
-    buffers : sequence of Buffer
-        The arguments for the kernel's buffers.
-    footprint : callable
-        Returns what library routines read and write.
-    decisions : Decisions, optional
-        Those of the kernels before this one.
-    in_memory : mapping of Buffer to int
-        Known values in its buffers: the trip counts of earlier loops.
-    """
+    """The accesses of a kernel's statements in one call."""
 
     def __init__(
         self,
         kernel: Kernel,
-        buffers: Sequence[Buffer],
+        buffers: Sequence[Buffer],  # the arguments for the kernel's buffers
         sizes: Sequence[int],
-        footprint: Footprint,
+        footprint: Footprint,  # returns what library routines read and write
         scenario: Scenario,
+        # known values in its buffers: the trip counts of earlier loops
         in_memory: Mapping[Buffer, int] = NONE_KNOWN,
-        decisions: Decisions | None = None,
+        decisions: Decisions | None = None,  # those of the kernels before this one
     ) -> None:
         self.kernel = kernel
         self.footprint = footprint

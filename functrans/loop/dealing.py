@@ -13,9 +13,7 @@ from functrans.loop.statements import For, Reduce
 def check_rounds(statement: For | Reduce, extent: int) -> None:
     """Check that the trip count of a loop fits the number of its rounds, if that is given.
 
-    Raises
-    ------
-    Fault
+    Raises `Fault`.
     """
     rounds, lanes = statement.rounds, statement.lanes
     if rounds and not (rounds - 1) * lanes < extent <= rounds * lanes:

@@ -18,15 +18,13 @@ POSITIONS = "index", "size"
 
 
 class Decisions:
-    """The values that are assumed of conditions on data.
+    """The values that are assumed of conditions on data."""
 
-    Parameters
-    ----------
-    branches : sequence of bool
-        The values of the first condition that is met, of the second, and so on, cyclically.
-    """
-
-    def __init__(self, branches: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        # the values of the first condition that is met, of the second, and so on, cyclically
+        branches: Sequence[bool],
+    ) -> None:
         self.branches = branches
         self._decided: dict[Scalar, bool] = {}
         self._defined: dict[Scalar, Scalar] = {}

@@ -82,17 +82,13 @@ def masked_by(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> np.nd
 
 
 class Values:
-    """The values of integer and bool expressions at the current position in a kernel.
+    """The values of integer and bool expressions at the current position in a kernel."""
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        The sizes with which the kernel is called.
-    in_memory : mapping of Buffer to int
-        Known values in memory.
-    """
-
-    def __init__(self, sizes: Sequence[int], in_memory: Mapping[Buffer, int] = NONE_KNOWN) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],  # the sizes with which the kernel is called
+        in_memory: Mapping[Buffer, int] = NONE_KNOWN,  # known values in memory
+    ) -> None:
         self.sizes = sizes
         self.in_memory = in_memory
         self.bound: dict[Scalar, Value] = {}

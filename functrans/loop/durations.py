@@ -47,10 +47,7 @@ def _is_bounded(loop: For) -> bool:
 def extent_of(index: Scalar) -> int:
     """An upper bound on the trip count of a loop.
 
-    Raises
-    ------
-    Fault
-        If there is none.
+    Raises `Fault` if there is none.
     """
     extent: int | None = index.attribute[2]
     if extent is None:

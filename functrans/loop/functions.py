@@ -42,21 +42,12 @@ copies would exceed the instruction cache."""
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A result as an expression of parameters.
-
-    Parameters
-    ----------
-    result : Scalar
-        Its leaves are parameters and constants.
-    name : str
-        Only for printing.
-    instruction : str, optional
-        The instruction that does the same on some machines (`functrans.emit.llvm.scalar`).
-    """
+    """A result as an expression of parameters."""
 
     parameters: tuple[Scalar, ...]
-    result: Scalar
-    name: str = "rare"
+    result: Scalar  # its leaves are parameters and constants
+    name: str = "rare"  # only for printing
+    # the instruction that does the same on some machines (`functrans.emit.llvm.scalar`)
     instruction: str = ""
 
     @cached_property

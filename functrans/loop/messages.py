@@ -24,21 +24,13 @@ class Message(NamedTuple):
     the addresses of the sent and the received elements; and a status, which is 0 on success.
     ``sendrecv`` has the ranks of the receiver and the sender before the status (-1: none). ``rank``
     takes only the address for this process's rank.
-
-    Parameters
-    ----------
-    kind : str
-        ``allreduce``, ``allgather``, ``reducescatter``, ``alltoall``, ``sendrecv`` or ``rank``.
-    code : str
-        The elements' dtype in NumPy's notation: ``f8``.
-    link : str
-        The key of the group of processes.
     """
 
+    # ``allreduce``, ``allgather``, ``reducescatter``, ``alltoall``, ``sendrecv`` or ``rank``
     kind: str
     operation: str
-    code: str
-    link: str
+    code: str  # the elements' dtype in NumPy's notation: ``f8``
+    link: str  # the key of the group of processes
 
     @property
     def symbol(self) -> str:

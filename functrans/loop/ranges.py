@@ -26,20 +26,13 @@ _MONOTONE = frozenset({"add", "sub", "mul", "neg", "fma", "min", "max", "sqrt"})
 
 
 class Ranges:
-    """The ranges of expressions.
-
-    Parameters
-    ----------
-    of_index : callable
-        The range of an expression that is an index.
-    known : mapping of Scalar to Interval, optional
-        Ranges of leaves.
-    """
+    """The ranges of expressions."""
 
     def __init__(
         self,
+        # the range of an expression that is an index
         of_index: Callable[[Scalar], tuple[int, int] | None],
-        known: Mapping[Scalar, Interval] | None = None,
+        known: Mapping[Scalar, Interval] | None = None,  # ranges of leaves
     ) -> None:
         self.of_index = of_index
         self._known: dict[Scalar, Interval | None] = dict(known or {})

@@ -57,16 +57,14 @@ class Reductions(NamedTuple):
 
 
 def lower_folds(
-    expressions: Sequence[Scalar], lanes: int, simplify: Simplifier, target: Target
+    expressions: Sequence[Scalar],
+    lanes: int,  # the numbers in a vector register; 1 inside of a vector loop
+    simplify: Simplifier,
+    target: Target,
 ) -> tuple[list[Statement], list[Scalar]]:
     """Statements that compute the folds, and the expressions with locals instead of them.
 
     Independent folds over equal extents share one loop.
-
-    Parameters
-    ----------
-    lanes : int
-        The numbers in a vector register; 1 inside of a vector loop.
     """
     statements: list[Statement] = []
     current = list(expressions)

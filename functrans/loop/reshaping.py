@@ -7,19 +7,11 @@ from math import prod
 
 
 def as_in_kernel(
-    given: Sequence[int], inner: Sequence[int], has_axes: bool
+    given: Sequence[int],  # the extents of the array
+    inner: Sequence[int],  # the extents of the kernel's buffer except the first, which is computed
+    has_axes: bool,  # whether the kernel's buffer has axes at all
 ) -> tuple[int, ...] | None:
-    """The extents of an array as a kernel takes it; None if its shape does not fit.
-
-    Parameters
-    ----------
-    given : sequence of int
-        The extents of the array.
-    inner : sequence of int
-        The extents of the kernel's buffer except the first, which is computed.
-    has_axes : bool
-        Whether the kernel's buffer has axes at all.
-    """
+    """The extents of an array as a kernel takes it; None if its shape does not fit."""
     if not has_axes:
         return () if prod(given) == 1 else None
     if tuple(given[1:]) == tuple(inner) and given:

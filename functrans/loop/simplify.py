@@ -41,15 +41,12 @@ FALSE = const(False, BOOL)
 
 
 class Simplifier:
-    """Rewrites expressions; the ranges of numbers decide comparisons.
+    """Rewrites expressions; the ranges of numbers decide comparisons."""
 
-    Parameters
-    ----------
-    known : mapping of Scalar to Interval, optional
-        The ranges of leaves that are no indices.
-    """
-
-    def __init__(self, known: Mapping[Scalar, Interval] | None = None) -> None:
+    def __init__(
+        self,
+        known: Mapping[Scalar, Interval] | None = None,  # the ranges of leaves that are no indices
+    ) -> None:
         self._done: dict[Scalar, Scalar] = {}
         self._bounds: dict[Scalar, Range | None] = {}
         self._terms: dict[Scalar, Terms] = {}

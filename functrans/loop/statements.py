@@ -27,20 +27,11 @@ _fresh = itertools.count()
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A C-contiguous array in memory; two buffers never overlap.
+    """A C-contiguous array in memory; two buffers never overlap."""
 
-    Parameters
-    ----------
-    name : str
-        Only for printing.
-    dtype : numpy dtype
-    shape : tuple of Scalar
-        int64: constants or sizes.
-    """
-
-    name: str
+    name: str  # only for printing
     dtype: np.dtype[Any]
-    shape: tuple[Scalar, ...]
+    shape: tuple[Scalar, ...]  # int64: constants or sizes
 
     def __repr__(self) -> str:
         return self.name
@@ -82,28 +73,18 @@ def local(dtype: Any, label: str = "t") -> Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """``target[indices] = value``, or with an ``op``, ``target[indices] op= value``.
-
-    Parameters
-    ----------
-    target : Buffer
-    indices : tuple of Scalar
-    value : Scalar
-    op : str or None
-    atomic : bool
-        Whether reading and writing are one atomic operation. Independent iterations may then update
-        the same element, if all of them use the same operation; their order is unspecified. Without
-        an ``op``, any of the stores may be the last.
-    late : bool
-        Whether the thread continues before the store is complete: it is complete once the thread
-        has passed an `Await` that waits for it, and until then nobody may access the element.
-    """
+    """``target[indices] = value``, or with an ``op``, ``target[indices] op= value``."""
 
     target: Buffer
     indices: tuple[Scalar, ...]
     value: Scalar
     op: str | None = None
+    # Whether reading and writing are one atomic operation. Independent iterations may then update
+    # the same element, if all of them use the same operation; their order is unspecified. Without
+    # an ``op``, any of the stores may be the last.
     atomic: bool = False
+    # whether the thread continues before the store is complete: it is complete once the thread has
+    # passed an `Await` that waits for it, and until then nobody may access the element
     late: bool = False
 
 
@@ -125,70 +106,44 @@ class Assign:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """``for index in range(start, stop)``.
-
-    Parameters
-    ----------
-    lanes : int
-        The number of iterations that are executed at once, as vectors (1: a plain loop). The
-        iterations must be independent.
-    parallel : bool
-        Whether the iterations may be executed concurrently, in any order: for loops in the `band`
-        of a kernel.
-    repeatable : bool
-        Whether iterations may be repeated, so that the last vector may overlap the one before it;
-        there are then at least ``lanes`` iterations.
-    whole : bool
-        Whether the number of iterations is known to be a multiple of the lanes.
-    rounds : int
-        The number of vectors (or rounds of a team) that the iterations fill, the last one perhaps
-        only in part; 0 if it is not known.
-    """
+    """``for index in range(start, stop)``."""
 
     index: Scalar
     start: Scalar
     stop: Scalar
     body: tuple[Statement, ...]
+    # The number of iterations that are executed at once, as vectors (1: a plain loop). The
+    # iterations must be independent.
     lanes: int = 1
+    # whether the iterations may be executed concurrently, in any order: for loops in the `band` of
+    # a kernel
     parallel: bool = False
+    # whether iterations may be repeated, so that the last vector may overlap the one before it;
+    # there are then at least ``lanes`` iterations
     repeatable: bool = False
-    whole: bool = False
+    whole: bool = False  # whether the number of iterations is known to be a multiple of the lanes
+    # the number of vectors (or rounds of a team) that the iterations fill, the last one perhaps
+    # only in part; 0 if it is not known
     rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
-    """Declare locals that combine values over a nest of loops.
+    """Declare locals that combine values over a nest of loops."""
 
-    Parameters
-    ----------
-    targets : tuple of Scalar
-        Locals.
-    ops : tuple of str
-        How each is combined: one of `functrans.loop.nodes.FOLDS`.
-    values : tuple of Scalar
-    loops : tuple of (index, start, stop)
-        Outermost first.
-    body : tuple of statements
-        Executed in the innermost loop, before the values are computed.
-    lanes : int
-        The number of partial results of each target: the iterations of the innermost loop are
-        dealt to them cyclically. At the end they are combined pairwise: vector lanes by halves,
-        threads of a team neighbours first. This determines the bits of the result.
-    whole : bool
-        Whether the innermost extent is known to be a multiple of the lanes.
-    rounds : int
-        The number of vectors (or rounds of a team) that the innermost loop fills, the last one
-        perhaps only in part; 0 if it is not known.
-    """
-
-    targets: tuple[Scalar, ...]
-    ops: tuple[str, ...]
+    targets: tuple[Scalar, ...]  # locals
+    ops: tuple[str, ...]  # how each is combined: one of `functrans.loop.nodes.FOLDS`
     values: tuple[Scalar, ...]
-    loops: tuple[tuple[Scalar, Scalar, Scalar], ...]
+    loops: tuple[tuple[Scalar, Scalar, Scalar], ...]  # outermost first
+    # executed in the innermost loop, before the values are computed
     body: tuple[Statement, ...] = ()
+    # The number of partial results of each target: the iterations of the innermost loop are dealt
+    # to them cyclically. At the end they are combined pairwise: vector lanes by halves, threads of
+    # a team neighbours first. This determines the bits of the result.
     lanes: int = 1
-    whole: bool = False
+    whole: bool = False  # whether the innermost extent is known to be a multiple of the lanes
+    # the number of vectors (or rounds of a team) that the innermost loop fills, the last one
+    # perhaps only in part; 0 if it is not known
     rounds: int = 0
 
 
@@ -203,18 +158,12 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """Repeat: execute ``prepare``, leave the loop if the condition is false, execute ``body``.
-
-    Parameters
-    ----------
-    most : int or None
-        An upper bound on the number of iterations, if it is known.
-    """
+    """Repeat: execute ``prepare``, leave the loop if the condition is false, execute ``body``."""
 
     prepare: tuple[Statement, ...]
     condition: Scalar
     body: tuple[Statement, ...]
-    most: int | None = None
+    most: int | None = None  # an upper bound on the number of iterations, if it is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +176,10 @@ class Address:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How a call can be blocked: executed for some of its rows.
+    """How a call can be blocked: executed for some of its rows."""
 
-    Parameters
-    ----------
-    count : int
-        The position of the argument that is the number of rows.
-    axes : dict of int to int
-        For each address argument that depends on the row, the axis of the rows.
-    """
-
-    count: int
+    count: int  # the position of the argument that is the number of rows
+    # for each address argument that depends on the row, the axis of the rows
     axes: Mapping[int, int]
 
 
@@ -275,37 +217,19 @@ class Barrier:
 
 @dataclass(frozen=True, eq=False)
 class Await:
-    """The thread waits for its late stores; those since the last such statement are a group.
+    """The thread waits for its late stores; those since the last such statement are a group."""
 
-    Parameters
-    ----------
-    behind : int
-        The number of most recent groups that need not be complete.
-    """
-
-    behind: int
+    behind: int  # the number of most recent groups that need not be complete
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """An operand of a `MatrixMultiply`: its rows (or columns), and the terms along them.
+    """An operand of a `MatrixMultiply`: its rows (or columns), and the terms along them."""
 
-    Parameters
-    ----------
-    corner : Address
-        The first term of the first row.
-    rows : int
-        The number of rows.
-    apart : int
-        The distance between rows, in elements.
-    terms_apart : int
-        The distance between terms, in elements. One of the two is 1.
-    """
-
-    corner: Address
-    rows: int
-    apart: int
-    terms_apart: int
+    corner: Address  # the first term of the first row
+    rows: int  # the number of rows
+    apart: int  # the distance between rows, in elements
+    terms_apart: int  # The distance between terms, in elements. One of the two is 1.
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,20 +242,12 @@ class MatrixMultiply:
     multiplied exactly, and added in float32, in an unspecified order; float64 operands by fused
     multiply-adds of float64. float32 operands are tf32: either their last 13 bits are zero, or they
     are rounded here.
-
-    Parameters
-    ----------
-    sums : Address
-        The first accumulator of the thread.
-    left, right : Panel
-        With 16 rows, or a multiple, each; the terms of a row are 32 bytes.
-    rounded : bool
-        Whether operands of float32 are rounded to tf32 first, as `fragments.as_tf32` does.
     """
 
-    sums: Address
-    left: Panel
-    right: Panel
+    sums: Address  # the first accumulator of the thread
+    left: Panel  # with 16 rows, or a multiple; the terms of a row are 32 bytes
+    right: Panel  # the same
+    # whether operands of float32 are rounded to tf32 first, as `fragments.as_tf32` does
     rounded: bool = False
 
     @property
@@ -372,42 +288,27 @@ class Kernel:
 
     If its only statement is a parallel `For` that starts at 0, the caller decides which part of its
     range to execute.
-
-    Parameters
-    ----------
-    buffers : tuple of Buffer
-    sizes : int
-        Their number.
-    body : tuple of statements
-    scratch : tuple of Buffer
-        Buffers of constant shape on the stack, one for each thread.
-    team : int
-        In a grid, the number of threads that execute an iteration of the band together; 0 without
-        a grid. A single thread has its own scratch. The threads of a larger team all execute the
-        statements, except that only the first one executes stores, and that loops and reductions
-        with as many lanes are dealt to them; they share the scratch.
-    dealt : tuple of Buffer
-        The rows of a team's scratch of which each thread only accesses elements that it has
-        written itself: in registers, except for those in ``long``.
-    long : tuple of Buffer
-        Those of the dealt rows that are in shared memory.
-    narrow : bool
-        In a grid, whether the indices of all threads are known to fit into 31 bits.
-    private : tuple of Buffer
-        The rows of a team's scratch of which each thread has its own part during an iteration of
-        the band: the first index is that of the thread, which is the iteration of a dealt loop.
-        They are registers if the other indices are constants.
     """
 
     buffers: tuple[Buffer, ...]
-    sizes: int
+    sizes: int  # their number
     body: tuple[Statement, ...]
-    scratch: tuple[Buffer, ...] = ()
+    scratch: tuple[Buffer, ...] = ()  # buffers of constant shape on the stack, one for each thread
+    # In a grid, the number of threads that execute an iteration of the band together; 0 without a
+    # grid. A single thread has its own scratch. The threads of a larger team all execute the
+    # statements, except that only the first one executes stores, and that loops and reductions with
+    # as many lanes are dealt to them; they share the scratch.
     team: int = 0
+    # the rows of a team's scratch of which each thread only accesses elements that it has written
+    # itself: in registers, except for those in ``long``
     dealt: tuple[Buffer, ...] = ()
+    # in a grid, whether the indices of all threads are known to fit into 31 bits
     narrow: bool = False
+    # The rows of a team's scratch of which each thread has its own part during an iteration of the
+    # band: the first index is that of the thread, which is the iteration of a dealt loop. They are
+    # registers if the other indices are constants.
     private: tuple[Buffer, ...] = ()
-    long: tuple[Buffer, ...] = ()
+    long: tuple[Buffer, ...] = ()  # those of the dealt rows that are in shared memory
 
     @property
     def band(self) -> tuple[For, ...]:

@@ -49,64 +49,36 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 @dataclass(frozen=True)
 class Target:
-    """A machine.
+    """A machine."""
 
-    Parameters
-    ----------
-    vector_bytes : int
-        The size of a vector register.
-    registers : int
-        The number of vector registers.
-    cache_line : int
-        The size of a cache line in bytes.
-    cache, cache_ways : int
-        The size in bytes of the cache that a core has to itself, and its associativity.
-    parallel_loops : int
-        The number of loops of a nest, from the outermost one on, whose iterations may be executed
-        in parallel: one if threads share a range, more on a grid.
-    through_memory : int
-        The number of operations that take as long as writing an element to memory and reading it.
-        Measured (large arrays that are computed twice).
-    largest_scratch : int
-        The most bytes of rows of a nest on a thread's stack.
-    largest_stack : int
-        The most bytes of rows on the stack of a kernel: nests inside of a loop each have some.
-    stages : tuple of str
-        The optional stages that are carried out, of `Stage`.
-    routines : bool
-        Whether loops may call routines of BLAS and LAPACK.
-    deterministic : bool
-        Whether floats that are added to the same element are combined in a fixed order, also on a
-        grid.
-    tf32 : bool
-        Whether a grid may round the operands of float32 products to tf32, for its tensor cores.
-    libraries : bool
-        Whether products of a program, outside of loops, may be calls of a library that runs beside
-        kernels: cuBLAS, on a GPU.
-    in_loop : bool
-        Whether the graph is inside of a loop, and so executed many times.
-    grid : Grid or None
-        The threads of a GPU, which share the loops with lanes; None for a CPU.
-    thresholds : tuple
-        The records of thresholds that differ from the defaults, each after its type.
-    """
-
-    vector_bytes: int = 64
-    registers: int = 32
-    cache_line: int = 64
-    cache: int = 1 << 20
-    cache_ways: int = 8
+    vector_bytes: int = 64  # the size of a vector register
+    registers: int = 32  # the number of vector registers
+    cache_line: int = 64  # the size of a cache line in bytes
+    cache: int = 1 << 20  # the size in bytes of the cache that each core has to itself
+    cache_ways: int = 8  # the associativity of this cache
+    # the number of loops of a nest, from the outermost one on, whose iterations may be executed in
+    # parallel: one if threads share a range, more on a grid
     parallel_loops: int = 1
+    # The number of operations that take as long as writing an element to memory and reading it.
+    # Measured (large arrays that are computed twice).
     through_memory: int = 48
-    largest_scratch: int = 1 << 16
+    largest_scratch: int = 1 << 16  # the most bytes of rows of a nest on a thread's stack
+    # the most bytes of rows on the stack of a kernel: nests inside of a loop each have some
     largest_stack: int = 1 << 18
-    stages: tuple[Stage, ...] = STAGES
-    routines: bool = True
+    stages: tuple[Stage, ...] = STAGES  # the optional stages that are carried out, of `Stage`
+    routines: bool = True  # whether loops may call routines of BLAS and LAPACK
+    # whether floats that are added to the same element are combined in a fixed order, also on a
+    # grid
     deterministic: bool = False
+    # whether a grid may round the operands of float32 products to tf32, for its tensor cores
     tf32: bool = False
+    # whether products of a program, outside of loops, may be calls of a library that runs beside
+    # kernels: cuBLAS, on a GPU
     libraries: bool = False
-    in_loop: bool = False
+    in_loop: bool = False  # whether the graph is inside of a loop, and so executed many times
+    # the threads of a GPU, which share the loops with lanes; None for a CPU
     grid: Grid | None = None
+    # the records of thresholds that differ from the defaults, each after its type
     thresholds: tuple[tuple[type[Any], Any], ...] = ()
 
     @cached_property

@@ -30,18 +30,13 @@ from functrans.loop.statements import Buffer
 from functrans.loop.walk import passes_messages, stored
 
 
-def verify(accesses: Accesses, written: Mapping[Buffer, Array]) -> dict[Buffer, Array]:
+def verify(
+    accesses: Accesses,
+    written: Mapping[Buffer, Array],  # the elements that have been written before
+) -> dict[Buffer, Array]:
     """The elements of a kernel's buffers that have been written after it has run.
 
-    Parameters
-    ----------
-    written : mapping of Buffer to array of bool
-        The elements that have been written before.
-
-    Raises
-    ------
-    Fault
-        If the kernel breaks a promise.
+    Raises `Fault` if the kernel breaks a promise.
     """
     for loop in accesses.independent:
         if passes_messages(loop.loop.body):

@@ -187,25 +187,15 @@ def always_loaded(roots: Iterable[Scalar]) -> Iterator[Scalar]:
 def rebuilt(
     statement: Statement,
     *,
-    body: Callable[[Body], Body],
-    values: Callable[[Expressions], Expressions],
+    body: Callable[[Body], Body],  # rewrites the statements inside
+    values: Callable[[Expressions], Expressions],  # rewrites the values that are computed
+    # rewrites loop bounds and arguments of library routines
     indices: Callable[[Expressions], Expressions],
+    # rewrites an element that is written or passed by reference: a buffer, and the indices
     element: Callable[[Buffer, tuple[Scalar, ...]], tuple[Buffer, tuple[Scalar, ...]]],
-    buffer: Callable[[Buffer], Buffer],
+    buffer: Callable[[Buffer], Buffer],  # rewrites the buffers that a call reads and writes
 ) -> Statement:
-    """A statement of the same kind, with its parts rewritten.
-
-    Parameters
-    ----------
-    body : callable
-        Rewrites the statements inside.
-    values, indices : callable
-        Rewrite the values that are computed; and loop bounds and arguments of library routines.
-    element : callable
-        Rewrites an element that is written or passed by reference: a buffer, and the indices.
-    buffer : callable
-        Rewrites the buffers that a call reads and writes.
-    """
+    """A statement of the same kind, with its parts rewritten."""
     match statement:
         case Store():
             (value,) = values((statement.value,))

@@ -18,45 +18,22 @@ from functrans.ops.compiled.emission import Inner
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """An incomplete plan; the stages of `functrans.lower.pipeline` fill its fields in this order.
-
-    Parameters
-    ----------
-    inputs : tuple of Buffer
-        The buffers of the graph's inputs.
-    lower : callable
-        Lowers an inner graph to statements.
-    donated : tuple of Buffer
-        The inputs that results may overwrite.
-    whole : bool
-        Whether the graph is a program, and not inside another graph.
-    kept : frozenset of Var
-        The materialised values.
-    asked : int
-        The operations of the graph if each element of each value is computed once.
-    selected : RootBuilder
-        The roots, before any is split.
-    loops : tuple of Loop
-        The loops that the roots share.
-    work : int
-        The operations of all nests.
-    homes : dict
-        For outputs that overwrite an input, that input.
-    """
+    """An incomplete plan; the stages of `functrans.lower.pipeline` fill in its fields in order."""
 
     target: Target
     graph: Graph
-    inputs: tuple[Buffer, ...]
-    lower: Callable[[Graph], Inner]
-    donated: tuple[Buffer, ...] = ()
-    whole: bool = False
-    kept: frozenset[Var] = frozenset()
-    asked: int = 0
-    selected: RootBuilder | None = None
+    inputs: tuple[Buffer, ...]  # the buffers of the graph's inputs
+    lower: Callable[[Graph], Inner]  # lowers an inner graph to statements
+    donated: tuple[Buffer, ...] = ()  # the inputs that results may overwrite
+    whole: bool = False  # whether the graph is a program, and not inside another graph
+    kept: frozenset[Var] = frozenset()  # the materialised values
+    asked: int = 0  # the operations of the graph if each element of each value is computed once
+    selected: RootBuilder | None = None  # the roots, before any is split
     roots: tuple[Root, ...] = ()
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[Loop, ...] = ()  # the loops that the roots share
     nests: tuple[Nest, ...] = ()
-    work: int = 0
+    work: int = 0  # the operations of all nests
+    # for outputs that overwrite an input, that input
     homes: Mapping[Buffer, Buffer] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     plan: Plan | None = None

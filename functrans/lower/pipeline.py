@@ -285,22 +285,13 @@ def memory_planning(draft: Draft) -> Draft:
 
 
 class Pipeline(NamedTuple):
-    """The stages for one kind of machine, in order, in sections.
-
-    Parameters
-    ----------
-    graph, loops, kernels, memory : tuple of Stage
-        The stages of each section. Those of ``loops`` are repeated with more values materialised,
-        if there would be too much recomputation.
-    inside : callable
-        Maps a target to the target for inner graphs.
-    """
+    """The stages for one kind of machine, in order, in sections."""
 
     graph: tuple[Stage, ...]
-    loops: tuple[Stage, ...]
+    loops: tuple[Stage, ...]  # repeated with more values materialised if too much is recomputed
     kernels: tuple[Stage, ...]
     memory: tuple[Stage, ...]
-    inside: Callable[[Target], Target]
+    inside: Callable[[Target], Target]  # maps a target to the target for inner graphs
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -361,19 +352,12 @@ Watch = Callable[[Stage, Draft, float], None]
 
 
 def plan(
-    graph: Graph, target: Target, donated: Sequence[int] = (), watch: Watch | None = None
+    graph: Graph,
+    target: Target,  # the machine to compile for
+    donated: Sequence[int] = (),  # the numbers of the inputs that results may overwrite
+    watch: Watch | None = None,  # called after each stage of this graph, but not of inner graphs
 ) -> Plan:
-    """The plan of a graph whose primitives all have compiled forms; its arguments determine it.
-
-    Parameters
-    ----------
-    target : Target
-        The machine to compile for.
-    donated : sequence of int
-        The numbers of the inputs that results may overwrite.
-    watch : callable, optional
-        Called after each stage of this graph, but not of inner graphs.
-    """
+    """The plan of a graph whose primitives all have compiled forms; its arguments determine it."""
     inputs = _inputs(graph, "in")
     given = tuple(inputs[number] for number in donated)
     draft = Draft(target, graph, inputs, _Inner(target).lower, given, whole=True)
@@ -433,15 +417,13 @@ def _with_loops(draft: Draft, watch: Watch | None = None) -> Draft:
 
 
 class _Inner:
-    """Lowers inner graphs, in the order in which they occur.
+    """Lowers inner graphs, in the order in which they occur."""
 
-    Parameters
-    ----------
-    *known : Inner
-        The results for the first ones, if they have been lowered before.
-    """
-
-    def __init__(self, target: Target, *known: Inner) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *known: Inner,  # the results for the first ones, if they have been lowered before
+    ) -> None:
         self.target = pipeline_of(target).inside(target)
         self._known = iter(known)
 

@@ -21,68 +21,36 @@ block's."""
 
 @dataclass(frozen=True, eq=False)
 class Exit:
-    """The exit of a program's loop whose trip count depends on data.
+    """The exit of a program's loop whose trip count depends on data."""
 
-    Parameters
-    ----------
-    going : Buffer
-        Whether the loop continues: a bool that each iteration stores.
-    count : Buffer
-        An int64: after the loop, its trip count.
-    most : int or None
-        An upper bound on the trip count, if it is known.
-    """
-
-    going: Buffer
-    count: Buffer
-    most: int | None
+    going: Buffer  # whether the loop continues: a bool that each iteration stores
+    count: Buffer  # an int64: after the loop, its trip count
+    most: int | None  # an upper bound on the trip count, if it is known
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A call of a kernel.
-
-    Parameters
-    ----------
-    buffers : tuple of Buffer
-        The program's buffers with which it is called.
-    extent : int
-        The range of the kernel's parallel loop; 0 if it has none.
-    work : int
-        Roughly the number of scalar operations.
-    turns : tuple of Scalar
-        The indices of the program's loops around it, outermost first. Their values are the last
-        sizes with which the kernel is called.
-    form : str
-        The form in which it is computed, if there are several.
-    exit : Exit or None
-        The exit of the innermost loop around it, if the loop is left after this step.
-    """
+    """A call of a kernel."""
 
     kernel: Kernel
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[Buffer, ...]  # the program's buffers with which it is called
     sizes: tuple[int, ...]
-    extent: int
-    work: int
+    extent: int  # the range of the kernel's parallel loop; 0 if it has none
+    work: int  # roughly the number of scalar operations
+    # The indices of the program's loops around it, outermost first. Their values are the last sizes
+    # with which the kernel is called.
     turns: tuple[Scalar, ...] = ()
-    form: str = ""
+    form: str = ""  # the form in which it is computed, if there are several
+    # the exit of the innermost loop around it, if the loop is left after this step
     exit: Exit | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """A loop of the program: steps that are executed repeatedly, in order.
+    """A loop of the program: steps that are executed repeatedly, in order."""
 
-    Parameters
-    ----------
-    index : Scalar
-        The iteration, counted from 0.
-    steps : tuple of Step and Repeat
-        The body.
-    """
-
-    index: Scalar
-    steps: tuple[Step | Repeat, ...]
+    index: Scalar  # the iteration, counted from 0
+    steps: tuple[Step | Repeat, ...]  # the body
 
     @property
     def count(self) -> int | None:
@@ -102,14 +70,11 @@ class Repeat:
         return tuple(dict.fromkeys(one for step in self.steps for one in step.buffers))
 
 
-def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
-    """The steps, with those that share a loop combined to its body.
-
-    Parameters
-    ----------
-    depth : int
-        The number of loops around all of them.
-    """
+def schedule(
+    steps: Sequence[Step],
+    depth: int = 0,  # the number of loops around all of them
+) -> Iterator[Step | Repeat]:
+    """The steps, with those that share a loop combined to its body."""
 
     def loop(step: Step) -> Scalar | None:
         return step.turns[depth] if len(step.turns) > depth else None
@@ -123,18 +88,11 @@ def schedule(steps: Sequence[Step], depth: int = 0) -> Iterator[Step | Repeat]:
 
 def called(
     steps: Sequence[Step | Repeat],
+    # returns the bool in a buffer, after the step that stores it; needed for loops with an exit
     holds: Callable[[Buffer], bool] | None = None,
-    turns: tuple[int, ...] = (),
+    turns: tuple[int, ...] = (),  # the iterations of the loops around them
 ) -> Iterator[tuple[Step, tuple[int, ...]]]:
-    """Each step, as often as it is called, in order, with the iterations of the loops around it.
-
-    Parameters
-    ----------
-    holds : callable, optional
-        Returns the bool in a buffer, after the step that stores it; needed for loops with an exit.
-    turns : tuple of int
-        The iterations of the loops around them.
-    """
+    """Each step, as often as it is called, in order, with the iterations of the loops around it."""
     for step in steps:
         if isinstance(step, Repeat):
             for turn in itertools.count() if step.count is None else range(step.count):
@@ -162,25 +120,13 @@ def _turn(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A program: its steps, and its memory.
-
-    Parameters
-    ----------
-    inputs, outputs : tuple of Buffer
-        An output that overwrites a donated input is the same buffer.
-    steps : tuple of Step
-        In order; those that share a loop of the program are adjacent.
-    offsets : dict
-        The offset of each temporary in the arena, in bytes.
-    arena : int
-        The size of the arena in bytes.
-    """
+    """A program: its steps, and its memory."""
 
     inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
-    offsets: dict[Buffer, int]
-    arena: int
+    outputs: tuple[Buffer, ...]  # an output that overwrites a donated input is the same buffer
+    steps: tuple[Step, ...]  # in order; those that share a loop of the program are adjacent
+    offsets: dict[Buffer, int]  # the offset of each temporary in the arena, in bytes
+    arena: int  # the size of the arena in bytes
 
     @property
     def schedule(self) -> tuple[Step | Repeat, ...]:

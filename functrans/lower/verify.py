@@ -51,18 +51,13 @@ SCENARIOS = (
 )
 
 
-def verify(plan: Plan, in_part: Sequence[int] = ()) -> int:
-    """Check what a plan promises; returns the number of kernels that were too large to check.
+def verify(
+    plan: Plan,
+    in_part: Sequence[int] = (),  # the numbers of the outputs that need not be written completely
+) -> int:
+    """Check the promises of a plan; returns the number of kernels that were too large to check.
 
-    Parameters
-    ----------
-    in_part : sequence of int
-        The numbers of the outputs that need not be written completely.
-
-    Raises
-    ------
-    PlanError
-        If a promise is broken, with the kernel's text.
+    Raises `PlanError` if a promise is broken, with the kernel's text.
     """
     too_large = 0
     for number, scenario in enumerate(SCENARIOS):

@@ -1,14 +1,14 @@
 """The functions of NumPy and of the array API, for arrays and for traced values.
 
 ``import functrans.numpy as fnp`` has NumPy's functions under their names and with their signatures.
-Applied to plain arrays outside of a trace they are NumPy's. Applied to traced values, or to lists
-with traced values in them, they record operations; NumPy's own functions find them here, so that a
-function which was written with ``import numpy as np`` needs no change. What has no traced form is
-NumPy's, too: ``random``, ``save``, ``histogram``, ``set_printoptions``.
+Outside of a trace they call NumPy's. Applied to traced values, or to lists that contain some, they
+record operations. NumPy's own functions dispatch to them, so a function written with ``import numpy
+as np`` needs no change. Names without a traced form are NumPy's: ``random``, ``save``,
+``set_printoptions``.
 
-NumPy's functions that do not look at their arguments (``np.array([x, y])``, ``np.zeros(3)``) find
-them where a traced function calls them by their full names; those that it has imported by name
-(``from numpy import array``) do not. This namespace's always do.
+NumPy's functions that do not dispatch on their arguments (``np.array([x, y])``, ``np.zeros(3)``)
+are replaced where a traced function calls them by their full names, but not where it has imported
+them by name (``from numpy import array``). The functions of this namespace always work.
 """
 
 from typing import TYPE_CHECKING

@@ -30,7 +30,7 @@ array = asarray
 Axes = tuple[int, ...]
 INDEX = np.dtype(np.int64)
 
-# -- what a user gives -----------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------
 
 
 def operand(x: Any) -> Any:
@@ -46,7 +46,7 @@ def common_dtype(*operands: Any) -> np.dtype[Any]:
 def inexact(x: Any) -> Any:
     """Convert to an array of floats or complex numbers.
 
-    Integers and bools become float64, and so does bfloat16, which is no float dtype to NumPy.
+    Integers, bools and bfloat16, which NumPy does not know as a float dtype, become float64.
     """
     x = array(x)
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
@@ -97,7 +97,7 @@ def known(x: Any) -> Any:
     return None if value is UNKNOWN else np.asarray(value)
 
 
-# -- arrays that a traced function makes -----------------------------------------------------------
+# -- arrays made by traced functions ---------------------------------------------------------------
 
 
 def filled(shape: Shape, value: float, dtype: Any) -> Any:

@@ -35,8 +35,8 @@ def where(
 ) -> Any:
     """Select the elements of ``x`` where a condition holds, and those of ``y`` elsewhere.
 
-    What is not taken contributes exactly 0 to the derivative, even where it is infinite. With the
-    condition alone it is `nonzero`.
+    Elements that are not selected contribute exactly 0 to the derivative, even where it is
+    infinite. With the condition alone, this is `nonzero`.
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
@@ -45,7 +45,7 @@ def where(
     return select_p(truth(condition), operand(x), operand(y))
 
 
-# -- where something is ----------------------------------------------------------------------------
+# -- positions -------------------------------------------------------------------------------------
 
 
 def _known_truth(x: Any, name: str) -> Any:
@@ -69,9 +69,9 @@ def nonzero(a: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     ----------
     a : array
     size : int, optional
-        How many positions there are. More elements are left out, and missing ones filled.
+        The number of positions to return: excess ones are dropped, and missing ones filled.
     fill_value : int or tuple of int, optional
-        The position of what is missing, one for all axes or one for each; 0 if not given.
+        The position to fill in, one for all axes or one for each; 0 by default.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def clip(
     return clip_p(x, operand(low), operand(high))
 
 
-protocols.ufuncs["clip"] = clip  # a plain array's method asks its operands so
+protocols.ufuncs["clip"] = clip  # the method of a plain array dispatches in this way
 
 
 @answers(np.nan_to_num)

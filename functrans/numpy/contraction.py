@@ -96,7 +96,7 @@ def cross(
             "incompatible dimensions for cross product (both dimensions must be 3), found "
             f"{x.shape[-1]} and {y.shape[-1]}"
         )
-    # by slices, whose places are known to the compiler everywhere
+    # by slices, whose positions the compiler always knows
     (x0, x1, x2), (y0, y1, y2) = ([z[..., i] for i in range(3)] for z in (x, y))
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
     result = stack(parts, axis=parts[0].ndim)

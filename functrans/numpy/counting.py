@@ -46,16 +46,16 @@ def unique(
     ----------
     ar : array
     return_index, return_inverse, return_counts : bool
-        Whether to give where each element is first, which of them each element of the array is, and
-        how often it is there.
+        Whether to return the first index of each distinct element, the indices that reconstruct the
+        array, and the counts.
     axis : int, optional
-        The axis along which whole parts are compared, where the elements are known.
+        The axis whose slices are compared as wholes; only for known elements.
     equal_nan : bool
-        Whether NaN are taken to be equal.
+        Whether NaNs count as equal.
     size : int, optional
-        How many there are. More are left out, and missing ones filled.
+        The number of elements to return: excess ones are dropped, and missing ones filled.
     fill_value : number, optional
-        What stands for an element that is missing: the least one if not given. It is there 0 times.
+        The value of missing elements, the smallest element by default. Their count is 0.
 
     Raises
     ------
@@ -144,10 +144,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
     x : vector of integers, none of them negative
     weights : vector, optional
     minlength : int, optional
-        How many counts there are at the least.
+        The minimum number of counts.
     length : int, optional
-        How many counts there are; larger numbers are not counted. It, or a ``minlength`` that is
-        more than the largest number, must be said where the numbers are not known.
+        The number of counts; larger numbers are not counted. If the numbers are not known, give
+        this, or a ``minlength`` that exceeds the largest number.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
         if positions.dtype.kind in "iu":  # a narrow dtype may not hold the size
             positions = astype(positions, INDEX)
         positions = minimum(positions, size)
-    if weights is None or (length is None and not positions.size):  # of nothing, NumPy counts
+    if weights is None or (length is None and not positions.size):  # no elements: integers
         added = filled(positions.shape, 1, INDEX)
     else:
         added = array(weights)
@@ -184,7 +184,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0, *, length: Any 
             )
         added = astype(added, np.float64)
     if value is None and positions.dtype.kind == "i":
-        positions = astype(positions, np.uint64)  # below 0 is out of bounds, and not from the end
+        positions = astype(positions, np.uint64)  # not from the end
     counts = filled((size + (length is not None),), 0, added.dtype)
     return scatter_add(counts, added, positions, axes=(0,), unique=False)[:size]
 

@@ -216,7 +216,7 @@ def geomspace(
     return move_axis(inner, 0, axis_of(axis, inner.ndim))
 
 
-# -- from what is there ----------------------------------------------------------------------------
+# -- from existing data ----------------------------------------------------------------------------
 
 
 @protocols.implements(np.asarray)
@@ -232,7 +232,7 @@ def asarray(
     """As `numpy.asarray`, also of sequences of traced values; traced within a trace."""
     if current.get() is None:
         if holds_device((a,), {}):
-            x = as_operand(a)  # it stays where it is
+            x = as_operand(a)  # it stays on its device
             return x if dtype is None else to_dtype(x, dtype)
         return np.asarray(a, dtype, order, device=device, copy=copy)
     if order not in ORDERS:
@@ -241,7 +241,7 @@ def asarray(
     x = protocols.strengthened(constant(np.asarray(a) if lost(a) else as_operand(a)))
     if dtype is not None and x.dtype != np.dtype(dtype):
         return to_dtype(x, dtype)
-    # what comes of a list is new, too
+    # an array made from a list is new, too
     if copy or not hasattr(a, "dtype"):
         return duplicate(x)
     return views.in_order(x, f"np.asarray(..., order={order!r})") if order in ("C", "F") else x
@@ -301,8 +301,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
 def _rows_and_crossings(rows: int, columns: int, k: Any) -> tuple[Any, Any]:
     """The index of each row, and for each column the row of its element on the k-th diagonal.
 
-    Diagonals beyond the corners are all empty, so that the nearest of them does for one whose
-    number is too large to compute with.
+    All diagonals beyond the corners are empty, so ``k`` is clamped to avoid overflow.
     """
     if not isinstance(k, Tracer):
         k = min(max(k, -rows), columns)

@@ -28,7 +28,7 @@ from functrans.ops.reductions.sorting import argsort
 
 __all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 
-# NumPy's classes: results of its own are of no other, so that branches may return either
+# NumPy's own classes, so that branches may return its results or traced ones
 EigResult = type(np.linalg.eig(np.eye(1)))
 EighResult = type(np.linalg.eigh(np.eye(1)))
 SVDResult = type(np.linalg.svd(np.eye(1)))
@@ -49,8 +49,8 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     ----------
     a : array of shape (..., N, N)
     UPLO : {'L', 'U'}
-        Which triangle. The derivative is with respect to its elements, each of which stands for
-        two.
+        The triangle that is read. The derivative is with respect to its elements, each of which
+        represents two of the matrix.
 
     Returns
     -------
@@ -61,13 +61,13 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
     Notes
     -----
-    The derivative is that of perturbation theory [1]_. Where eigenvalues are equal (up to rounding)
-    the vectors of their common space are not determined, and how these turn into each other is
-    taken to be 0. So the first derivative is right of what treats equal eigenvalues alike and is
-    made of the eigenvalues, ``np.sum(f(w))``, or of projections on whole spaces. Of what is
-    made of both, ``(v * f(w)) @ v.T``, and of second derivatives, the part within the space is
-    missing: there, use matrix functions (`functrans.scipy.linalg.expm`, ``sqrtm``, ``logm``),
-    whose derivatives need no eigenvectors.
+    The derivative is that of perturbation theory [1]_. The eigenvectors of equal eigenvalues (up to
+    rounding) are determined only up to a rotation of their eigenspace, whose derivative is taken to
+    be 0. So first derivatives are right for symmetric functions of the eigenvalues, such as
+    ``np.sum(f(w))``, and for projections on whole eigenspaces. For functions of both, such as
+    ``(v * f(w)) @ v.T``, and for second derivatives, the part within the eigenspace is missing: use
+    matrix functions there (`functrans.scipy.linalg.expm`, ``sqrtm``, ``logm``), whose derivatives
+    need no eigenvectors.
 
     References
     ----------
@@ -108,15 +108,15 @@ def eig(a: Any) -> Any:
     Returns
     -------
     eigenvalues : array of shape (..., M)
-        Complex. As in NumPy they are real if ``a`` is and all of them are, where that is known:
-        not under `jit` and `vmap`.
+        Complex. As in NumPy, they are real if ``a`` is real and all of them are known to be real;
+        they are not known under `jit` and `vmap`.
     eigenvectors : array of shape (..., M, M)
         As columns of length 1, whose largest components are real.
 
     Notes
     -----
-    The derivative is that of perturbation theory, with the vectors so normalised. Where eigenvalues
-    are equal (up to rounding), see `eigh`; a matrix without a basis of eigenvectors has none.
+    The derivative is that of perturbation theory, for eigenvectors normalised in this way. For
+    equal eigenvalues (up to rounding), see `eigh`; a defective matrix has no derivative.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def svd(
         Whether the vectors span the whole spaces, or only those of the ``K = min(M, N)`` singular
         values.
     compute_uv : bool
-        Whether the vectors are asked for.
+        Whether to compute the singular vectors.
     hermitian : bool
         Whether the matrices are Hermitian: their lower triangles are read.
 

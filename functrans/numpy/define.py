@@ -1,8 +1,8 @@
 """Registration of the traced form of a NumPy function.
 
-The traced form is a function with those of NumPy's parameters that it supports, under NumPy's
-names, the positional ones first and in NumPy's order. What it does not list is refused by name if
-somebody gives it a value; ``out=`` is seen to here for all of them.
+The traced form is a function with the parameters that it supports, under NumPy's names, the
+positional ones first and in NumPy's order. Other parameters of NumPy's function are refused if they
+are given a value. This module handles ``out=`` for all functions.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ def answers(
 ) -> Callable[[Function], Function]:
     """Dispatch calls of a NumPy function with traced arguments to the decorated function.
 
-    What takes its place has the first one's name and signature. It leaves calls without traced
-    arguments to NumPy.
+    The function that is returned has the name and signature of the first one, and passes calls
+    without traced arguments to NumPy.
 
     Parameters
     ----------
     *numpy_functions : callable
-        NumPy's function, and others that mean the same.
+        NumPy's function, and its aliases.
     creates : bool
-        Whether it makes new arrays, which a function that is traced may want to assign to: within a
-        trace all of them are then traced, whatever the arguments.
+        Whether it creates new arrays, to which a traced function may assign: within a trace, they
+        are traced whatever the arguments are.
     views : bool
-        Whether NumPy's result shares memory with an argument. Else the result is a copy, even where
-        there was nothing to do.
+        Whether NumPy's result shares memory with an argument. Otherwise the result is a copy, even
+        if it equals the argument.
     beyond : tuple of str
-        Keywords that NumPy's function does not know, or not all values of. Where one of them is
-        given, plain arrays are not left to NumPy.
+        Keywords, or values of keywords, that NumPy's function lacks. If one is given, plain arrays
+        are not passed to NumPy.
     """
 
     def enter(implementation: Function) -> Function:
@@ -187,7 +187,7 @@ def _says_nothing(name: str, value: Any, default: Any, meaningless: Meaningless)
     if allowed is None:
         return True
     if isinstance(value, Tracer):
-        # only `like` is given as an array: NumPy has found the traced form by it
+        # only `like` may be an array: NumPy has dispatched on it
         return name == "like"
     return isinstance(value, (str, bool, int, type(None))) and value in allowed
 

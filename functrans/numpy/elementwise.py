@@ -1,4 +1,4 @@
-"""Elementwise functions that are no ufuncs, and functions about dtypes.
+"""Elementwise functions that are not ufuncs, and functions of dtypes.
 
 The ufuncs of the namespace are NumPy's own: applied to traced values they record operations.
 """

@@ -38,7 +38,7 @@ __all__ = [
 
 Transform = Callable[..., Any]
 
-# -- what the transforms share ---------------------------------------------------------------------
+# -- common to all transforms ----------------------------------------------------------------------
 
 
 def resized(x: Any, axis: int, extent: int) -> Any:
@@ -218,9 +218,9 @@ def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> A
     Parameters
     ----------
     n : int
-        How many points there are.
+        The number of points.
     d : float
-        The distance of two points, which may be traced.
+        The distance of adjacent points, which may be traced.
     device : None or "cpu"
     dtype : dtype, optional
         A dtype of floats.

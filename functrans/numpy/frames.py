@@ -10,7 +10,7 @@ import sys
 from types import FrameType, FunctionType
 from typing import Any
 
-from functrans.trace.asking import let_ask
+from functrans.trace.delegation import delegate
 from functrans.trace.foreign import refuse_labelled
 from functrans.trace.tracer import Tracer
 
@@ -27,7 +27,7 @@ def answer_for_polars() -> None:
         for name in _OPERATORS.split():
             operator = vars(kind).get(f"__{name}__")
             if isinstance(operator, FunctionType):
-                let_ask(operator, _refuse, _meets_a_traced_value)
+                delegate(operator, _refuse, _meets_a_traced_value)
 
 
 def _refuse(self: Any, other: Any) -> None:

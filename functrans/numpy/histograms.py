@@ -48,7 +48,7 @@ def _outer_edges(x: Any, bounds: Any) -> tuple[Any, Any]:
     else:
         first, last = min(x), max(x)
     if not isinstance(first, Tracer) and not isinstance(last, Tracer):
-        # Python's numbers stay what they are, and yield to the dtype of the data
+        # Python numbers stay weak, and adopt the dtype of the data
         return (first - 0.5, last + 0.5) if first == last else (first, last)
     alike = equal(first, last)
     return select(alike, first - 0.5, first), select(alike, last + 0.5, last)

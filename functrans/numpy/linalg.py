@@ -80,9 +80,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     ----------
     a : array of shape (..., M, N)
     rcond, rtol : array of shape (...), optional
-        Singular values that are no larger than this, in proportion to the largest, count as 0: for
-        `rcond` 1e-15, if neither is given; for ``rtol=None`` ``max(M, N)`` times the machine
-        epsilon.
+        Singular values up to this fraction of the largest count as 0. The default is 1e-15; for
+        ``rtol=None``, it is ``max(M, N)`` times the machine epsilon.
     hermitian : bool
         Whether the matrices are Hermitian: their lower triangles are read.
 
@@ -92,8 +91,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
     Notes
     -----
-    The derivative is that of [1]_ for changes that leave the rank as it is; where others do not,
-    the pseudo-inverse is not continuous.
+    The derivative is that of [1]_ for changes that preserve the rank; the pseudo-inverse is not
+    continuous where the rank changes.
 
     References
     ----------
@@ -130,22 +129,22 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     a : array of shape (M, N)
     b : array of shape (M,) or (M, K)
     rcond : float, optional
-        Singular values that are no larger than this, in proportion to the largest, count as 0:
-        ``max(M, N)`` times the machine epsilon, if nothing is said.
+        Singular values up to this fraction of the largest count as 0; by default, ``max(M, N)``
+        times the machine epsilon.
 
     Returns
     -------
     x : array of shape (N,) or (N, K)
     residuals : array of shape (1,) or (K,), or (0,)
         The squared lengths of ``b - a @ x``; empty if M <= N or if the rank is less than N. Under
-        `jit` and `vmap`, where the rank is not known, they are there whenever M > N.
+        `jit` and `vmap`, where the rank is not known, they are returned whenever M > N.
     rank : integer
     s : array of shape (min(M, N),)
         The singular values of ``a``.
 
     Notes
     -----
-    The derivative is that of [1]_, for matrices of any rank and changes that leave it as it is.
+    The derivative is that of [1]_, for matrices of any rank and changes that preserve it.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Norms and condition numbers of `numpy.linalg`, with derivatives that are never NaN.
 
-The derivative of a norm at 0 is taken to be 0, the subgradient of least length; so is that of a
-singular value which is 0 (up to rounding), in the norms that are made of singular values.
+The derivative of a norm at 0 is taken to be 0, the subgradient of least length. So is that of a
+singular value that is 0 (up to rounding), in norms defined by singular values.
 """
 
 from __future__ import annotations
@@ -131,15 +131,15 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
 
 
-# -- how near to singular --------------------------------------------------------------------------
+# -- conditioning ----------------------------------------------------------------------------------
 
 
 @answers(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Any:
     """The condition numbers of the matrices along the last two axes, in the norm of order ``p``.
 
-    Without an order, that of the largest to the smallest singular value. Singular matrices have
-    the condition number infinity.
+    By default, the ratio of the largest to the smallest singular value. It is infinite for singular
+    matrices.
     """
     x = inexact(x)
     if not x.size and 0 in x.shape[-2:]:

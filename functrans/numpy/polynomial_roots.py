@@ -59,8 +59,8 @@ def roots(p: Any) -> Any:
         return zeros((0,), np.float64)
     behind = x.size - 1 - int(present[-1])
     x = inexact(x[int(present[0]) :])
-    # A single root 0 moves with the last coefficient, and so do the others. Several do not: their
-    # derivatives are infinite.
+    # A simple root 0 depends smoothly on the last coefficient; a multiple one has an infinite
+    # derivative.
     x, last = _divided(x) if behind == 1 else (x[: x.size - behind], zeros((behind,), x.dtype))
     if x.size < 2:
         return last if not is_complex(x.dtype) else zeros((behind,), np.float64)
@@ -131,13 +131,13 @@ def polyfit(
     y : array of shape (M,) or (M, K)
     deg : int
     rcond : float, optional
-        As for `numpy.linalg.lstsq`: ``M`` times the machine epsilon, if nothing is said.
+        As for `numpy.linalg.lstsq`; by default, ``M`` times the machine epsilon.
     full : bool
-        Whether residuals, rank, singular values and `rcond` are results, too.
+        Whether to return residuals, rank, singular values and `rcond`, too.
     w : array of shape (M,), optional
         Weights of the residuals.
     cov : bool or 'unscaled'
-        Whether the covariance of the coefficients is a second result.
+        Whether to return the covariance of the coefficients as a second result.
 
     Returns
     -------

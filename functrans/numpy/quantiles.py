@@ -63,7 +63,7 @@ def median(
     return restored(result, axes, keepdims)
 
 
-# -- of the elements that are numbers --------------------------------------------------------------
+# -- ignoring NaN ----------------------------------------------------------------------------------
 
 
 @answers(np.nanmedian)
@@ -130,7 +130,7 @@ def _of_numbers(x: Any, levels: _Levels, axis: Any, method: str, keepdims: bool)
     return _by_level([restored(result, axes, keepdims) for result in results], levels)
 
 
-# -- how they are found ----------------------------------------------------------------------------
+# -- computation -----------------------------------------------------------------------------------
 
 
 class _Levels(NamedTuple):

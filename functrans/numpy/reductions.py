@@ -1,7 +1,7 @@
 """Sums, products, extremes, averages and truth along axes; running sums and products.
 
-The derivatives where elements tie, or where a norm or a deviation is 0, are a choice; the
-choices are listed in docs/derivatives-at-the-edges.md.
+docs/derivatives-at-the-edges.md lists the derivatives where elements tie, or where a norm or a
+deviation is 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 Op = Callable[..., Any]
 
-# -- what they share -------------------------------------------------------------------------------
+# -- common helpers --------------------------------------------------------------------------------
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -1,6 +1,6 @@
 """Substitutes for functions of `math` in traced functions: ``math.sin(x)`` of a traced number.
 
-As theirs, the result is a Python number, which does not determine the dtype of a calculation.
+As in `math`, the result is a Python number, so its dtype is weak.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _number(x: Any) -> Any:
 
 def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
     of_math = getattr(math, name)
-    operands = getattr(getattr(np, ufunc, None), "nin", 1)  # those of SciPy take one
+    operands = getattr(getattr(np, ufunc, None), "nin", 1)  # SciPy's functions take one
 
     def substitute(*args: Any) -> Any:
         if name == "log" and len(args) == 2:
@@ -47,7 +47,7 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
         numbers = tuple(map(_number, args))
         values = [known(x) for x in numbers]
         if None not in values:
-            of_math(*map(float, values))  # which raises outside of the domain
+            of_math(*map(float, values))  # raises outside of the domain
         result = protocols.ufuncs[ufunc](*numbers)
         return result if result.dtype == np.bool_ else as_number(result, dtype=_FLOAT)
 

@@ -1,8 +1,8 @@
 """Sums of polynomials of `numpy.polynomial`, for traced values, by their three-term recurrences.
 
-NumPy's functions are for plain arrays: they make an array of the coefficients, and ask whether the
-places are an ``np.ndarray``. Where a traced function calls them by their full names, as
-``np.polynomial.chebyshev.chebval(x, c)``, what is here answers.
+NumPy's functions convert the coefficients to plain arrays, and test whether the points are an
+``np.ndarray``. Where a traced function calls them by their full names, such as
+``np.polynomial.chebyshev.chebval(x, c)``, the functions of this module are called instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects of `numpy.polynomial` and `np.poly1d` with traced coefficients, and what they compute.
+"""Objects of `numpy.polynomial` and `np.poly1d` with traced coefficients, and their methods.
 
 Integrals and derivatives of a series are linear, and products bilinear, in its coefficients:
 NumPy's own functions give their matrices. Which traced coefficients are 0 is not known: none is

@@ -1,8 +1,8 @@
 """Set operations on vectors: intersection, union and differences.
 
-How many elements there are depends on what they are. Where that is not known, under `jit` and
-`vmap`, ``size=`` says how many are given: the first ones in ascending order, and if there are
-fewer, ``fill_value`` behind them.
+The number of elements of a result depends on values. If these are not known, under `jit` and
+`vmap`, ``size=`` gives the number: the first elements in ascending order, followed by
+``fill_value`` if there are fewer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Indices and distinct elements in arrays of a given size, if the elements are not known.
 
-How many there are depends on the data, and a shape must not. With ``size=n`` there are n places:
-what is too much is left out, and places without an element are filled.
+Their number depends on the data, on which a shape must not depend. With ``size=n``, there are n
+entries: excess elements are dropped, and missing ones filled.
 """
 
 from __future__ import annotations

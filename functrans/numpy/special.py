@@ -1,7 +1,7 @@
-"""Functions of `scipy.special` that are not ufuncs there.
+"""Functions of `scipy.special` that are not ufuncs.
 
-SciPy's ufuncs (``scipy.special.erf``, ``expit``, ``gammaln``...) take traced values themselves.
-SciPy's ``logsumexp`` and ``softmax`` do not; these take their places.
+SciPy's ufuncs (``scipy.special.erf``, ``expit``, ``gammaln``...) accept traced values. SciPy's
+``logsumexp`` and ``softmax`` do not; the functions here replace them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def logsumexp(
     ----------
     a : array
     axis : int or tuple of int, optional
-        All axes, if it is not given.
+        All axes by default.
     b : array, optional
-        What the exponentials are multiplied by; of a shape that broadcasts with that of `a`. An
-        element that is multiplied by 0 does not count, even if it is infinite or NaN.
+        Factors of the exponentials, which broadcast with `a`. An element with the factor 0 is
+        ignored, even if it is infinite or NaN.
     keepdims : bool
-        Whether the axes stay, with size 1.
+        Whether to keep the axes, with size 1.
     return_sign : bool
-        Whether the sum may be negative: then the logarithm of its absolute value is returned,
-        and its sign. Without that, the logarithm of a negative sum is NaN.
+        Whether to return the logarithm of the sum's absolute value, and its sign. Otherwise, the
+        logarithm of a negative sum is NaN.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def logsumexp(
     terms = exp(x - top) if b is None else b * exp(x - top)
     highest = equal(exponents, raw)
     if b is None and not is_complex(x.dtype):
-        # the highest terms are ones: what the others add is lost in the sum, but not in log1p
+        # the largest terms are ones: small other terms are lost in the sum, but not in log1p
         above = sum(select(highest, terms, 0), axes, keepdims=True)
         rest = sum(select(highest, 0, terms), axes, keepdims=True)
         total = above + rest

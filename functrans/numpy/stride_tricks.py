@@ -73,7 +73,7 @@ def _no_axis(axis: int, ndim: int) -> int:
 
 
 def _slid(x: Any, sizes: Sequence[int], axes: Sequence[int]) -> Any:
-    # an axis that is named twice has windows of windows
+    # an axis that is given twice has windows of windows
     for size, axis in zip(sizes, axes, strict=True):
         places = x.shape[axis] - size + 1
         if places < 1:
@@ -91,19 +91,19 @@ def as_strided(
 ) -> Any:
     """An array with other strides, as a view that cannot be written to.
 
-    `numpy.lib.stride_tricks.as_strided` does not ask traced values, so they need this function. A
-    traced value has no layout: its strides are those of a C-contiguous array (``x.strides``).
+    `numpy.lib.stride_tricks.as_strided` does not dispatch on traced values, so they need this
+    function. A traced value counts as C-contiguous (``x.strides``).
 
     Parameters
     ----------
     x : array
     shape : sequence of int, optional
     strides : sequence of int, optional
-        In bytes; not negative, and multiples of an element's.
+        In bytes; nonnegative multiples of the item size.
     subok : bool, optional
-        Has no meaning for traced values.
+        Ignored for traced values.
     writeable : bool, optional
-        A traced result cannot be written to, whatever is said.
+        Ignored for traced values, whose result is read-only.
 
     Returns
     -------
@@ -155,7 +155,7 @@ protocols.attributes["strides"] = c_strides
 
 
 def _strided(x: Any, shape: tuple[int, ...], steps: tuple[int, ...]) -> Any:
-    """Windows of windows: along each axis but the last one, what is left for those behind it."""
+    """The strided view as nested windows: each axis but the last one is a window along the next."""
     moving = [(n, step) for n, step in zip(shape, steps, strict=True) if step and n > 1]
     if 0 in shape:
         moving = []

@@ -1,8 +1,8 @@
 """Substitutes for ``np.zeros(3)``, ``np.array([x, y])``, ``np.r_[x]`` in traced functions.
 
-Where a traced value is among the arguments, also in a list, it is our function, unless the value is
-a known one without a derivative. Else it is NumPy's function, and a new array that it makes is one
-that traced values may be assigned to.
+If a traced value is among the arguments, also inside a list, our function is called, unless the
+value is known and has no derivative. Otherwise, NumPy's function is called, and traced values can
+be assigned to a new array that it creates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _any_lost(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _of_new_arrays(numpys: Function) -> Function:
-    """The substitute of a function that makes new arrays, but for ``np.array(x, copy=None)``."""
+    """The substitute of a function that creates arrays, except ``np.array(x, copy=None)``."""
     converts = _of_conversions(numpys)
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
@@ -53,15 +53,15 @@ def _of_new_arrays(numpys: Function) -> Function:
 
 
 def _new(x: Any) -> Any:
-    # NumPy may have made it as a view of something else that it has made
+    # it may be a view of another array that NumPy has created
     return assignable(x if getattr(x, "base", None) is None else np.array(x))
 
 
 def _of_conversions(numpys: Function) -> Function:
-    """The substitute of a function that gives an array as it is, if it can.
+    """The substitute of a function that returns an array itself if possible.
 
-    A known value without a derivative stays traced here, because writes to the result and to the
-    array must be seen in each other.
+    A known value without a derivative stays traced here, because the result and the array must
+    share later assignments.
     """
 
     def substitute(a: Any, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +77,7 @@ def _of_conversions(numpys: Function) -> Function:
 
 
 def _of_others(numpys: Function) -> Function:
-    """The substitute of a function that asks its arguments, but not the elements of lists."""
+    """The substitute of a function that dispatches on arguments, but not on elements of lists."""
     beyond = beyond_numpy.get(numpys, ())
 
     def substitute(*args: Any, **kwargs: Any) -> Any:
@@ -89,7 +89,7 @@ def _of_others(numpys: Function) -> Function:
             return protocols.apply_function(numpys, args, kwargs)
         result = numpys(*args, **kwargs)
         if type(result) is Assignable and result.base is None:
-            # NumPy makes new arrays of the class of some that can be assigned to
+            # NumPy gives new arrays the class of assignable arguments
             return assignable(np.array(result))
         return result if any(result is x for x in args) else assignable(result)
 
@@ -97,7 +97,7 @@ def _of_others(numpys: Function) -> Function:
 
 
 def _of_ufunc(ufunc: np.ufunc) -> Function:
-    """The substitute of a ufunc, which asks its arguments, but not the elements of lists."""
+    """The substitute of a ufunc, which dispatches on operands, but not on elements of lists."""
     # a look-up by the types of tracers, if the ufunc is a primitive and nothing more
     name = getattr(protocols.ufuncs[ufunc.__name__], "name", "")
 
@@ -129,7 +129,7 @@ def _is_dtype(x: Any) -> bool:
 
 
 def _of_dtype(numpys: Function) -> Function:
-    """The substitute of a dtype that is called, which converts."""
+    """The substitute of a dtype, which converts when it is called."""
 
     def substitute(*args: Any) -> Any:
         if len(args) == 1 and loses(args[0]):
@@ -150,8 +150,8 @@ _array = lazy("functrans.numpy.creation:array")
 
 
 def _substitute(numpys: Function) -> Function:
-    """What takes the place of a function of NumPy's, whose traced form is imported for that."""
-    protocols.functions.get(numpys)  # whose module says what is in `creating`
+    """The substitute of a NumPy function; imports its traced form."""
+    protocols.functions.get(numpys)  # its module has registered it in `creating`
     if numpys in _CONVERSIONS:
         return _of_conversions(numpys)
     if numpys in creating or numpys is np.array:
@@ -160,9 +160,9 @@ def _substitute(numpys: Function) -> Function:
 
 
 def _substitutes(module: ModuleType, content: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What takes the places of those functions, ufuncs and dtypes of a module that have one.
+    """The substitutes of the functions, ufuncs and dtypes of a module that have one.
 
-    ``content`` is what to look at, if that is not all of it.
+    ``content`` are the names to consider, all by default.
     """
     found: dict[str, Any] = {}
     for name, numpys in (vars(module) if content is None else content).items():
@@ -185,7 +185,7 @@ def _own(path: str, called: bool = True) -> Made:
 
 
 def _refusing(name: str, instead: str) -> Function:
-    """What takes the place of a function of NumPy's that refuses traced values."""
+    """The substitute of a NumPy function that refuses traced values."""
     numpys = getattr(np, name)
 
     def refuse_traced(*args: Any, **keywords: Any) -> Any:
@@ -224,7 +224,7 @@ _initialize_poly1d = lazy("functrans.numpy.series_objects:initialize_poly1d")
 
 
 def answer_for_numpy() -> None:
-    """Enter what takes the places of NumPy's functions."""
+    """Register the substitutes of NumPy's functions."""
     protocols.replacements[np] = {
         **_substitutes(np),
         **{name: _own(f"functrans.numpy.building:{name}", called=False) for name in _OBJECTS},
@@ -238,17 +238,17 @@ def answer_for_numpy() -> None:
 
 
 def answer_for(name: str) -> None:
-    """Enter what takes the places of the functions of a module of NumPy's."""
+    """Register the substitutes of the functions of a NumPy module."""
     protocols.replacements[sys.modules[name]] = _substitutes(sys.modules[name])
 
 
 def answer_for_namespace() -> None:
-    """Enter what takes the places of what is NumPy's own in our namespace.
+    """Register the substitutes of NumPy's own objects in our namespace.
 
-    A dtype or a ufunc that is not called has to be NumPy's in our namespace, too.
+    Dtypes and ufuncs in our namespace must be NumPy's objects, unless they are called.
     """
     own = sys.modules["functrans.numpy"]
-    # what NumPy imports when it is asked for it is not asked for
+    # submodules that NumPy imports lazily are not imported for this
     theirs = {*np.__all__} - HOME.keys()
     numpys = {name: x for name, x in vars(np).items() if name in theirs and _is_taken(x)}
     vars(own).update(numpys)

@@ -1,7 +1,7 @@
 """The modules that define the functions, methods and operators of traced values.
 
-The tables of a trace are filled by these modules, which are imported when somebody asks for
-something of theirs.
+These modules fill the tables of `functrans.trace.protocols`, and are imported on first use of one
+of their functions.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _find_function(function: Any) -> None:
 
 
 def answered(module: ModuleType, name: str, numpys: Any) -> bool:
-    """Whether something that is named in a module of NumPy's is a function with a traced form."""
+    """Whether an object in a NumPy module is a function with a traced form."""
     if module is not np:
         return isinstance(numpys, _DISPATCHED)
     return callable(numpys) and getattr(numpys, "__name__", name) in _OF_NUMPY

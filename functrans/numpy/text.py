@@ -1,4 +1,4 @@
-"""Arrays as text, and questions about arrays rather than their elements."""
+"""Arrays as text, and properties of arrays that do not depend on elements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def min_scalar_type(a: Any, /) -> np.dtype[Any]:
 
 @answers(np.require, views=True)
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
-    """As `asarray`: a traced array fulfils any requirement, but that it be a ``np.ndarray``."""
+    """As `asarray`: a traced array fulfils all requirements, except to be an ``np.ndarray``."""
     return asarray(a, dtype, "C" if requirements else None)
 
 
@@ -68,7 +68,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether something is a number; a traced value without dimensions stands for one."""
+    """Whether a value is a scalar; a traced value without axes is one."""
     return element.ndim == 0 if isinstance(element, Tracer) else np.isscalar(element)
 
 

@@ -1,7 +1,4 @@
-"""Ufuncs beyond calling them: their methods, and ``out=`` and ``where=``.
-
-``np.add.reduce``, ``.accumulate``, ``.outer``, ``.at``; what a traced result is stored into.
-"""
+"""Methods of ufuncs (``reduce``, ``accumulate``, ``outer``, ``at``), ``out=`` and ``where=``."""
 
 from __future__ import annotations
 
@@ -37,22 +34,22 @@ from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 from functrans.trace.views import assign
 
-# -- storing ---------------------------------------------------------------------------------------
+# -- out and where ---------------------------------------------------------------------------------
 
 
 def store(name: str, result: Any, outs: Any, where: Any) -> Any:
-    """What a call with ``out=`` or ``where=`` gives, after assigning in place.
+    """The result of a call with ``out=`` or ``where=``, after assigning in place.
 
     Parameters
     ----------
     name : str
         The ufunc's name.
     result : array or tuple of them
-        What the ufunc gives without these keywords.
+        The result without these keywords.
     outs : tuple or None
         An array, or None, for each result.
     where : array or True
-        For which elements the results are stored.
+        The elements at which results are stored.
     """
     if isinstance(result, tuple):
         outs = outs or (None,) * len(result)
@@ -74,7 +71,7 @@ def store(name: str, result: Any, outs: Any, where: Any) -> Any:
             "Write `a = a + x` instead of `a += x` or out=a, or make the array traced before: "
             "a = functrans.numpy.array(a)."
         )
-    result = constant(result)  # of plain operands
+    result = constant(result)  # the operands are plain
     if where is not True:
         result = select(reductions.truth(where), astype(result, out.dtype), out)
     if result.shape != out.shape and broadcast_shape(result.shape, out.shape) == out.shape:
@@ -96,7 +93,7 @@ Reduction = Callable[..., Any]
 
 def _bits(ufunc: np.ufunc, op: Callable[..., Any], neutral: int) -> Reduction:
     def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
-        ufunc.resolve_dtypes((x.dtype, x.dtype, None))  # which refuses floats
+        ufunc.resolve_dtypes((x.dtype, x.dtype, None))  # it refuses floats
         axes = axes_of(axis, x.ndim)
         out = op(reductions.chosen(x, where, neutral), axes=axes)
         return reductions.restored(out, axes, keepdims)
@@ -142,7 +139,7 @@ _IN_FLOATS = frozenset(("hypot", "logaddexp", "logaddexp2"))
 
 
 def _combined(ufunc: np.ufunc) -> Reduction:
-    """The reduction by an associative, commutative ufunc: halves are combined, again and again."""
+    """The reduction by an associative, commutative ufunc: halves are combined repeatedly."""
     combine = protocols.ufuncs[ufunc.__name__]
 
     def reduce(x: Any, axis: Any, *, keepdims: Any = False, where: Any = True) -> Any:
@@ -191,7 +188,7 @@ def _running_results(ufunc: np.ufunc, x: Any, axis: int) -> Any:
 
 
 def _as_combined(ufunc: np.ufunc, x: Any) -> Any:
-    """A value of the dtype of its combinations, which one element alone has, too."""
+    """A value in the dtype of combined values, which a single element must have, too."""
     return astype(x, ufunc.resolve_dtypes((x.dtype, x.dtype, None))[-1])
 
 

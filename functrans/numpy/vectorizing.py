@@ -23,7 +23,7 @@ __all__ = ["vectorize"]
 
 
 def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """What calling an object that `numpy.vectorize` has made gives."""
+    """The result of calling an object that `numpy.vectorize` returned."""
     if not (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
         if holds_device(args, kwargs):
             return callers[-1](self, args, kwargs, "np.vectorize")
@@ -45,8 +45,8 @@ def call_vectorized(self: Any, *args: Any, **kwargs: Any) -> Any:
 class vectorize(np.vectorize):
     """A function of numbers, applied to all elements of arrays that are broadcast.
 
-    It takes NumPy's arguments. Traced arrays go through `vmap`, so that the function is called
-    once; where it branches in Python on values that are known, it is called for each element.
+    It takes the arguments of `numpy.vectorize`. For traced arrays the function is called once,
+    under `vmap`; if it branches in Python on known values, it is called for each element.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ class vectorize(np.vectorize):
         The dtypes of the results.
     doc : str, optional
     excluded : set of str and int, optional
-        Arguments that are handed on as they are.
+        Arguments that are passed on unchanged.
     cache : bool, optional
-        Taken for NumPy's sake.
+        Ignored; NumPy has it.
     signature : str, optional
-        The axes of what the function takes and returns, such as ``"(n),(n)->()"``.
+        The axes of the function's arguments and results, such as ``"(n),(n)->()"``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class vectorize(np.vectorize):
 
 
 def _core_ndims(signature: str | None, count: int) -> list[int]:
-    """How many axes of each operand the function itself is given."""
+    """The number of axes of each operand that the function itself receives."""
     if signature is None:
         return [0] * count
     inputs = re.findall(r"\(([^()]*)\)", signature.split("->")[0])
@@ -110,7 +110,7 @@ def _rows(x: Any, core: int, loop: Shape, size: int) -> Any:
 
 
 def _one_by_one(function: Callable[..., Any], rows: list[Any], size: int) -> Any:
-    """The function of one element after the other; the first result decides on the dtypes."""
+    """The function applied element by element; the first result determines the dtypes."""
     results = [function(*(x[i] for x in rows)) for i in range(size)]
     if not isinstance(results[0], tuple):
         return _stacked(results)

@@ -35,19 +35,11 @@ class TooDense(Exception):
 
 
 class Dependent(NamedTuple):
-    """A value in a program, and the pattern of the input elements that it depends on.
-
-    Parameters
-    ----------
-    pattern : sparse matrix of bool, optional
-        None if it depends on no element of the inputs.
-    value : array, optional
-        The value itself, if it is known.
-    """
+    """A value in a program, and the pattern of the input elements that it depends on."""
 
     aval: Aval
-    pattern: Pattern | None = None
-    value: Any = None
+    pattern: Pattern | None = None  # None if it depends on no element of the inputs
+    value: Any = None  # the value itself, if it is known
 
     @property
     def is_known(self) -> bool:

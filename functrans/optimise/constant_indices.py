@@ -107,24 +107,12 @@ class Known:
 
 
 class Target(NamedTuple):
-    """An indexed array, seen as one whose indexed axes are merged into a single axis.
+    """An indexed array, seen as one whose indexed axes are merged into a single axis."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        The shape of the array.
-    axes : tuple of int
-        The indexed axes.
-    index_shape : tuple of int
-        The shape of the index arrays.
-    positions : tuple of int
-        The positions along the merged axis to which the indices refer.
-    """
-
-    shape: Shape
-    axes: tuple[int, ...]
-    index_shape: Shape
-    positions: Positions
+    shape: Shape  # the shape of the array
+    axes: tuple[int, ...]  # the indexed axes
+    index_shape: Shape  # the shape of the index arrays
+    positions: Positions  # the positions along the merged axis to which the indices refer
 
     @property
     def axis(self) -> int:

@@ -9,7 +9,7 @@ lists of its own (`functrans.optimise.grid.passes`).
 
 A pass is a function whose docstring says in two lines what it expects and what it leaves. Its entry
 gives the reason for its position, and the check of its result if ``config.check_plans`` is set.
-Each may be left out (``config.skip_passes``) unless it is required: results stay correct.
+Results stay correct without a pass (``config.skip_passes``) unless it is required.
 """
 
 from __future__ import annotations
@@ -205,10 +205,7 @@ def _through(passes: Iterable[Pass], graph: Graph, *target: Target) -> Graph:
 def _skipped() -> frozenset[str]:
     """The names of passes to leave out.
 
-    Raises
-    ------
-    ValueError
-        If there is no pass of such a name, or it is required.
+    Raises `ValueError` if there is no pass of such a name, or it is required.
     """
     if not config.skip_passes:
         return frozenset()

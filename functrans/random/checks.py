@@ -27,8 +27,8 @@ KEY = np.dtype(np.uint32)
 def sampler(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function at its first call, for each value of its keyword-only arguments.
 
-    So random numbers are equal to the bit, inside and outside of compiled functions, one by one and
-    under `vmap`.
+    Random numbers are then equal to the bit inside and outside of compiled functions, and under
+    `vmap`.
     """
 
     @wraps(function)

@@ -53,7 +53,7 @@ def _squeezed(key: Any, a: Any) -> Any:
         beyond = u >= 1 - dtype.type(0.0331) * (square * square)
         return beyond & (np.log(u) >= square * 0.5 + d * ((1 - v) + np.log(v)))
 
-    # what is refused, to begin with
+    # a rejected proposal to start with
     start = key, one * 0, one, one * 2
     return while_loop(refused, proposal, start)[2]
 
@@ -111,8 +111,9 @@ def log_gamma_slope(a: Any, log_x: Any) -> Any:
         int (digamma(a) - log(x) + v) e**(x (1 - e**-v) - a v) dv
         int (log(x) - digamma(a) + v) e**(a v - x (e**v - 1)) dv
 
-    The integral whose integrand is never negative is taken, so that nothing cancels. For ``x < 1``
-    it is the series ``sum x**(n-1) (digamma(a + n) - log(x)) / (a (a+1) ... (a+n-1))``, n from 1.
+    The integral whose integrand is never negative is used, so that nothing cancels. For ``x < 1``,
+    the result is the series ``sum x**(n-1) (digamma(a + n) - log(x)) / (a (a+1) ... (a+n-1))``, n
+    from 1.
     """
     near_zero = log_x < 0
     return np.where(
@@ -184,7 +185,7 @@ def gammas(key: Any, a: Any) -> Any:
     value, factor = _draw(key, a)
     x = value * np.exp(factor)
     tiny = np.finfo(a.dtype).tiny
-    # moved by its logarithm; the ratio is 1
+    # the derivative comes from the logarithm; the ratio is 1
     log_x = np.log(np.where(x > tiny, x, tiny))
     return x * np.exp(moved(log_x, a) - log_x)
 

@@ -106,7 +106,7 @@ def _permuted(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
 
 
 def _shuffled(key: Any, x: Any, axis: int) -> Any:
-    """Shuffled by sorting with random keys, so often that equal keys do not matter."""
+    """Shuffled by repeated sorting with random keys, so that equal keys have no effect."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, now = new_keys(key, 2)

@@ -43,8 +43,8 @@ def uniform(
     Returns
     -------
     array of ``shape`` and ``dtype``
-        With as many random bits as the dtype's fraction has: 52 for float64, 23 for float32, 10
-        for float16 and 7 for bfloat16.
+        The number of random bits is that of the dtype's fraction: 52 for float64, 23 for float32,
+        10 for float16 and 7 for bfloat16.
 
     Examples
     --------

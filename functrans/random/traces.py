@@ -32,26 +32,25 @@ def estimate_trace(
 ) -> Any:
     """An unbiased estimate of the trace of a linear function, by products with random signs.
 
-    So the Laplacian of ``f`` at ``x`` is estimated by ``estimate_trace(key, lambda v: hvp(f)(x, v),
-    x)``, and the divergence of a field by ``lambda v: jvp(field, (x,), (v,))[1]``, for the cost of
-    the products.
+    For example, ``estimate_trace(key, lambda v: hvp(f)(x, v), x)`` estimates the Laplacian of ``f``
+    at ``x``, and ``lambda v: jvp(field, (x,), (v,))[1]`` the divergence of a field.
 
     Parameters
     ----------
     key : array of shape (2,), uint32
         As for the functions of `functrans.random`.
     product : callable
-        A linear function, from pytrees like ``like`` to such.
+        A linear function that takes and returns pytrees like ``like``.
     like : pytree of floats
-        What the function takes, for its shapes; of n elements in all.
+        An argument of the function, of which only the shapes matter; it has n elements.
     samples : int, optional
-        How many products are computed.
+        The number of products.
     method : {"hutch++", "hutchinson"}, optional
         Hutchinson's estimate is the mean of ``v @ A v`` over vectors of random signs, with a
-        standard deviation that falls as ``1 / sqrt(samples)``. Hutch++ spends two thirds of the
-        products on the part of the matrix that is large, whose trace it computes exactly; the
-        deviation of what remains falls as ``1 / samples``, for matrices that are positive
-        semidefinite. With ``samples >= 3 * n`` it is exact.
+        standard deviation that falls as ``1 / sqrt(samples)``. Hutch++ uses two thirds of the
+        products for the dominant subspace of the matrix, on which it computes the trace exactly;
+        the deviation of the rest falls as ``1 / samples`` for positive semidefinite matrices. With
+        ``samples >= 3 * n`` it is exact.
 
     Returns
     -------
@@ -61,7 +60,7 @@ def estimate_trace(
     Raises
     ------
     ValueError
-        If there is no such method, or there are too few samples: 1, for Hutch++ 3.
+        If the method does not exist, or there are fewer samples than 1 (3 for Hutch++).
     ShapeError
         If the result of ``product`` is not like ``like``.
 

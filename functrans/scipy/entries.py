@@ -19,7 +19,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.scipy.from_source import FROM_SOURCE
 from functrans.trace import protocols
-from functrans.trace.asking import Condition, let_ask
+from functrans.trace.delegation import Condition, delegate
 from functrans.trace.patch import enter_late
 from functrans.trace.source import is_installed
 
@@ -58,7 +58,7 @@ def of_scipys(module: str, name: str) -> Any:
         return found
 
     def traced(*args: Any, **kwargs: Any) -> Any:
-        # what the function calls may be ours, also where NumPy is not patched
+        # the function may call functions of ours, also where NumPy is not patched
         enter_late()
         return _by_source(found, args, kwargs)
 
@@ -95,7 +95,7 @@ def take_the_place(name: str, namespace: bool = True) -> None:
             function = attrgetter(inside)(sys.modules[module])
             function = getattr(function, "__func__", function)  # if it is a bound method
             if isinstance(function, FunctionType):
-                let_ask(function, ours, concerned)
+                delegate(function, ours, concerned)
             elif isinstance(function, BuiltinFunctionType):
                 # compiled functions have no hook; calls of them by their full name are replaced
                 protocols.replacements.setdefault(sys.modules[module], {})[inside] = ours

@@ -18,7 +18,7 @@ from functrans.lazily import lazy
 from functrans.numpy.define import refuse
 from functrans.scipy.entries import enter as enter_scipys
 from functrans.scipy.entries import of_the_user
-from functrans.trace.asking import own
+from functrans.trace.delegation import own
 
 Function = Callable[..., Any]
 

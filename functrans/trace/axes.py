@@ -17,21 +17,12 @@ from functrans.ir.graph import Var
 
 
 class Axis(NamedTuple):
-    """A named axis, for one of its lanes.
-
-    Parameters
-    ----------
-    size : int
-        The number of lanes.
-    lane : Tracer
-        The number of the lane, an int64.
-    engine : hashable, optional
-        Communicates between lanes that are processes; None if the lanes are an array axis.
-    """
+    """A named axis, for one of its lanes."""
 
     name: str
-    size: int
-    lane: Any
+    size: int  # the number of lanes
+    lane: Any  # the number of the lane, an int64
+    # communicates between lanes that are processes; None if the lanes are an array axis
     engine: Any = None
 
     @property

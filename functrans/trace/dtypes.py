@@ -14,11 +14,8 @@ from functrans.trace.source import located, user_source
 def dtype_of(dtype: Any) -> np.dtype[Any]:
     """A supported dtype of traced arrays, in the machine's byte order.
 
-    Raises
-    ------
-    DtypeError
-        If it is neither bool, an integer or float of at most 64 bits, nor a complex dtype of such
-        floats.
+    Raises `DtypeError` if it is neither bool, an integer or float of at most 64 bits, nor a complex
+    dtype of such floats.
     """
     found: np.dtype[Any] = np.dtype(dtype)
     if not is_supported(found):

@@ -29,28 +29,14 @@ if TYPE_CHECKING:
 
 
 class Form(NamedTuple):
-    """A memoised elementwise operation on operands of given types.
-
-    Parameters
-    ----------
-    numpy : callable
-        The NumPy function that computes it.
-    aval : Aval
-        The type of the result.
-    kind : type
-        The class of NumPy's result.
-    convert : callable or None
-        Converts an operand that is a number.
-    number : Aval or None
-        The type of the converted operand.
-    """
+    """A memoised elementwise operation on operands of given types."""
 
     primitive: Primitive
-    numpy: Callable[..., Any]
-    aval: Aval
-    kind: type
-    convert: Callable[[Any], Any] | None = None
-    number: Aval | None = None
+    numpy: Callable[..., Any]  # the NumPy function that computes it
+    aval: Aval  # the type of the result
+    kind: type  # the class of NumPy's result
+    convert: Callable[[Any], Any] | None = None  # converts an operand that is a number
+    number: Aval | None = None  # the type of the converted operand
 
 
 _forms: Table[tuple[Any, ...], Form | None] = Table(4096)

@@ -56,6 +56,11 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return operator
 
 
+def _operators(name: str) -> tuple[Callable[[Any, Any], Any], ...]:
+    """``x + y``, ``y + x`` and ``x += y``."""
+    return _operator(name), _operator(name, True), _in_place(name)
+
+
 def _applied(name: str, self: Tracer, other: Any, reflected: bool) -> Any:
     if not is_operand(other):
         if name == "multiply" and isinstance(other, (list, tuple)) and _is_one_integer(self):
@@ -124,41 +129,19 @@ class Operators:
 
     __slots__ = ()
 
-    __add__, __radd__, __iadd__ = _operator("add"), _operator("add", True), _in_place("add")
-    __sub__, __rsub__, __isub__ = (
-        _operator("subtract"), _operator("subtract", True), _in_place("subtract"),
-    )  # fmt: skip
-    __mul__, __rmul__, __imul__ = (
-        _operator("multiply"), _operator("multiply", True), _in_place("multiply"),
-    )  # fmt: skip
-    __truediv__, __rtruediv__, __itruediv__ = (
-        _operator("divide"), _operator("divide", True), _in_place("divide"),
-    )  # fmt: skip
-    __floordiv__, __rfloordiv__, __ifloordiv__ = (
-        _operator("floor_divide"), _operator("floor_divide", True), _in_place("floor_divide"),
-    )  # fmt: skip
-    __mod__, __rmod__, __imod__ = (
-        _operator("remainder"), _operator("remainder", True), _in_place("remainder"),
-    )  # fmt: skip
-    __pow__, __rpow__, __ipow__ = _operator("pow"), _operator("pow", True), _in_place("pow")
-    __matmul__, __rmatmul__, __imatmul__ = (
-        _operator("matmul"), _operator("matmul", True), _in_place("matmul"),
-    )  # fmt: skip
-    __and__, __rand__, __iand__ = (
-        _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and"),
-    )  # fmt: skip
-    __or__, __ror__, __ior__ = (
-        _operator("bitwise_or"), _operator("bitwise_or", True), _in_place("bitwise_or"),
-    )  # fmt: skip
-    __xor__, __rxor__, __ixor__ = (
-        _operator("bitwise_xor"), _operator("bitwise_xor", True), _in_place("bitwise_xor"),
-    )  # fmt: skip
-    __lshift__, __rlshift__, __ilshift__ = (
-        _operator("left_shift"), _operator("left_shift", True), _in_place("left_shift"),
-    )  # fmt: skip
-    __rshift__, __rrshift__, __irshift__ = (
-        _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift"),
-    )  # fmt: skip
+    __add__, __radd__, __iadd__ = _operators("add")
+    __sub__, __rsub__, __isub__ = _operators("subtract")
+    __mul__, __rmul__, __imul__ = _operators("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _operators("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators("floor_divide")
+    __mod__, __rmod__, __imod__ = _operators("remainder")
+    __pow__, __rpow__, __ipow__ = _operators("pow")
+    __matmul__, __rmatmul__, __imatmul__ = _operators("matmul")
+    __and__, __rand__, __iand__ = _operators("bitwise_and")
+    __or__, __ror__, __ior__ = _operators("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _operators("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _operators("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _operators("right_shift")
     __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", True)
     __eq__ = _operator("equal")
     __ne__ = _operator("not_equal")

@@ -18,7 +18,7 @@ from functrans.caches import Table
 from functrans.ir.primitive import current
 from functrans.lazily import Made, is_imported
 from functrans.locks import importing, lock
-from functrans.trace import asking, protocols
+from functrans.trace import delegation, protocols
 from functrans.trace.bytecode import Reads, attribute_reads
 from functrans.trace.source import is_installed
 from functrans.trace.trace import Trace
@@ -33,7 +33,7 @@ _changing = lock()
 def enter(trace: Trace) -> None:
     """Patch NumPy's modules, unless that is switched off."""
     if not config.patch_numpy:
-        asking.restore()
+        delegation.restore()
         return
     enter_late()
     with _changing:
@@ -46,7 +46,7 @@ def enter(trace: Trace) -> None:
             module.__class__ = patched
         for (owner, name), (_, ours) in protocols.replaced_methods.items():
             setattr(owner, name, ours)
-        asking.exchange()
+        delegation.exchange()
 
 
 def enter_late() -> None:
@@ -74,7 +74,7 @@ def leave(trace: Trace) -> None:
                 module.__class__ = own
             for (owner, name), (numpys, _) in protocols.replaced_methods.items():
                 setattr(owner, name, numpys)
-            asking.release()
+            delegation.release()
 
 
 def _patched_class(module: ModuleType, ours: dict[str, Any]) -> type:

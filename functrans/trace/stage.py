@@ -80,34 +80,23 @@ def _check_refusals(trace: Trace) -> None:
 
 @typechecked
 def stage(
+    # takes one tracer for each aval; returns a flat sequence of arrays and tracers
     function: Callable[..., Sequence[Any]],
     avals: Sequence[Aval],
     *,
-    kind: str,
+    kind: str,  # the name of the transform, for error messages
+    # Concrete arguments; `UNKNOWN` for those without a value. If all are known, equations are
+    # evaluated while they are recorded.
     values: Sequence[Any] | None = None,
+    # The values in the enclosing trace that the arguments represent. See `Trace`.
     operands: Sequence[Any] | None = None,
+    # If given, the values are those of the current call only: a value is computed only if Python
+    # branches on it, and the first branches have these outcomes. See `Trace`.
     outcomes: tuple[bool, ...] | None = None,
+    # the name of an argument in messages, by its number
     name: Callable[[int], str] = "argument {}".format,
 ) -> Staged:
-    """Run ``function`` on tracers, and return its graph.
-
-    Parameters
-    ----------
-    function : callable
-        Takes one tracer for each aval; returns a flat sequence of arrays and tracers.
-    kind : str
-        The name of the transform, for error messages.
-    values : sequence, optional
-        Concrete arguments; `UNKNOWN` for those without a value. If all are known, equations are
-        evaluated while they are recorded.
-    operands : sequence, optional
-        The values in the enclosing trace that the arguments represent. See `Trace`.
-    outcomes : tuple, optional
-        If given, the values are those of the current call only: a value is computed only if
-        Python branches on it, and the first branches have these outcomes. See `Trace`.
-    name : callable, optional
-        The name of an argument in messages, by its number.
-    """
+    """Run ``function`` on tracers, and return its graph."""
     if values is None:
         values = [UNKNOWN] * len(avals)
     concrete = outcomes is None and not holds(values, UNKNOWN)

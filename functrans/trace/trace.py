@@ -47,34 +47,25 @@ class Effects(Protocol):
 
 
 class Trace:
-    """The equations recorded while a function runs.
-
-    Parameters
-    ----------
-    kind : str
-        The transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages.
-    operands : sequence, optional
-        The values in the enclosing trace that the inputs represent; the inputs have values if
-        these do. `UNKNOWN` for an input that represents many (a mapped argument of `vmap`).
-    outcomes : tuple, optional
-        If given, the inputs have values that are valid for one call only: Python may branch on
-        values computed from them, and each such decision is recorded. The first decisions have
-        these outcomes.
-    concrete : bool
-        Whether the inputs have values. Float constants are then inputs of the graph instead of
-        literals, because they may differ in the next call, and graphs are cached by structure.
-    rewriting : bool
-        Whether the library's rules run, not a user's function. Equal equations are then recorded
-        once, and get the source line of the equation that is being rewritten.
-    """
+    """The equations recorded while a function runs."""
 
     def __init__(
         self,
+        # the transform that traces (``"grad"``, ``"vmap"``, ``"jit"``...), for error messages
         kind: str,
         *,
+        # The values in the enclosing trace that the inputs represent; the inputs have values if
+        # these do. `UNKNOWN` for an input that represents many (a mapped argument of `vmap`)
         operands: Sequence[Any] | None = None,
+        # If given, the inputs have values that are valid for one call only: Python may branch on
+        # values computed from them, and each such decision is recorded. The first decisions have
+        # these outcomes.
         outcomes: tuple[bool, ...] | None = None,
+        # Whether the inputs have values. Float constants are then inputs of the graph instead of
+        # literals, because they may differ in the next call, and graphs are cached by structure.
         concrete: bool = False,
+        # Whether the library's rules run, not a user's function. Equal equations are then recorded
+        # once, and get the source line of the equation that is being rewritten.
         rewriting: bool = False,
     ) -> None:
         self.kind = kind

@@ -25,28 +25,19 @@ UNCERTAIN = "uncertain"
 
 
 class View:
-    """The relation of a view to its base.
-
-    Parameters
-    ----------
-    read : callable
-        Maps the base to the view.
-    write : callable, None or `UNCERTAIN`
-        Maps the base and a new view to the new base. None if NumPy forbids it (``broadcast_to``).
-        `UNCERTAIN` if NumPy may have made a copy (``reshape``): after a write to one side, reading
-        the other raises.
-    operation : str
-        The operation that created the view, for messages.
-    """
+    """The relation of a view to its base."""
 
     __slots__ = ("base", "operation", "read", "seen", "write")
 
     def __init__(
         self,
         base: Tracer,
-        read: Callable[[Tracer], Any],
+        read: Callable[[Tracer], Any],  # maps the base to the view
+        # Maps the base and a new view to the new base. None if NumPy forbids it (``broadcast_to``).
+        # `UNCERTAIN` if NumPy may have made a copy (``reshape``): after a write to one side,
+        # reading the other raises.
         write: Callable[[Tracer, Tracer], Any] | str | None,
-        operation: str,
+        operation: str,  # the operation that created the view, for messages
     ) -> None:
         self.base = base
         self.read = read
@@ -100,13 +91,9 @@ def make_view(
 def assign(target: Tracer, result: Any, operation: str) -> None:
     """Assign ``result`` to ``target``, and update the bases of ``target``.
 
-    Raises
-    ------
-    MutationError
-        If the target is an argument of the traced function, belongs to an enclosing function, or is
-        read-only in NumPy.
-    TypeError
-        If the result has another dtype that NumPy would not cast to the target's.
+    Raises `MutationError` if the target is an argument of the traced function, belongs to an
+    enclosing function, or is read-only in NumPy. Raises `TypeError` if the result has another dtype
+    that NumPy would not cast to the target's.
     """
     _check_writable(target, operation)
     if result.shape != target.shape:

@@ -1,6 +1,6 @@
 """Training tools in functional form: functions of functions and of pytrees.
 
-They compose with all transforms, and nothing is kept between calls but what the caller passes on.
+They compose with all transforms, and have no state: the caller passes it on.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Gradient accumulation: a large batch in small pieces, one after the other, in one loop."""
+"""Gradient accumulation: a loop over small pieces of a large batch."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ def accumulate(
 ) -> Callable[..., Any]:
     """Compute a function of a batch piece by piece, and combine the results.
 
-    So intermediate values take the memory of one piece. For a function that averages over its
+    Intermediate values then need the memory of one piece only. If the function averages over its
     batch, such as the gradient of a mean loss, the result is that of the whole batch, up to
-    rounding. (Matrix products that all pieces can do at once, such as those of the data with the
-    first weights, a compiled program does at once, as long as an array of them has up to 256 MB.)
+    rounding. (In a compiled program, matrix products that do not depend on earlier pieces, such as
+    those of the data with the first weights, are computed for all pieces at once, up to 256 MB.)
 
     Parameters
     ----------
     function : callable
-        Such as ``value_and_grad(loss)``: of parameters and data, it returns a pytree of arrays.
+        Takes parameters and data, and returns a pytree of arrays, such as ``value_and_grad(loss)``.
     steps : int
-        Into how many pieces the batch is cut, of equal size.
+        The number of pieces, which have equal sizes.
     in_axes : int, None or sequence of these, optional
-        For each argument, the axis of examples in its arrays; None for one that every piece is
-        given as it is. By default None for the first argument, and 0 for all others.
+        For each argument, the axis of examples in its arrays; None for an argument that is the same
+        for all pieces. By default, None for the first argument, and 0 for all others.
     reduce : {"mean", "sum"}, optional
         How results are combined. Integers and bools, such as counts, are always added up.
 
     Returns
     -------
     callable
-        With the positional arguments of ``function``. Compiled, the pieces are one loop.
+        Takes the positional arguments of ``function``. Compiled, it is a loop over the pieces.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def accumulate(
 
         mapped = tuple(arg for arg, axis in zip(cut, axes, strict=True) if axis is not None)
         types = eval_shape(piece, tree.map(lambda x: x[0], mapped))
-        # rows are not added up but joined
+        # sparse rows are concatenated, not added
         first, structure = tree.flatten(types, is_leaf=is_rows)
         zeros = [
             None if is_rows(aval) else np.zeros(aval.shape, _sum_dtype(aval.dtype))

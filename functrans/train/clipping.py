@@ -1,4 +1,4 @@
-"""Gradient clipping: by value, by the norm of all, and by the norm for each example."""
+"""Gradient clipping: by value, by the global norm, and by the norm of each example."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functrans.train.rows import is_rows, map_gradients, merged_values
 
 
 def global_norm(gradients: Any) -> Any:
-    """The Euclidean norm of all numbers of a pytree together.
+    """The Euclidean norm of all elements of a pytree together.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def clip_by_global_norm(gradients: Any, max_norm: Any) -> Any:
     """
     squares = sum(np.sum(np.abs(x) ** 2) for x in merged_values(gradients))
     is_large = squares > max_norm * max_norm
-    # where nothing is scaled, the root is not taken: it has no slope at zero
+    # no root is taken where nothing is scaled, since it has no derivative at zero
     factor = np.where(is_large, max_norm / np.sqrt(np.where(is_large, squares, 1.0)), 1.0)
     return map_gradients(lambda x: (x * factor).astype(x.dtype), gradients)
 
@@ -100,15 +100,15 @@ def per_sample_clipped(
 ) -> Callable[..., Any]:
     """Clip the gradient of each example of a batch by its own norm before they are combined.
 
-    No example can then change the result by more than ``max_norm``, which is what differentially
-    private training adds noise to.
+    No example can then change the sum by more than ``max_norm``, as differentially private training
+    requires before it adds noise.
 
     Parameters
     ----------
     gradient : callable
-        The gradient for one example, such as ``grad(loss)``: of parameters and data.
+        The gradient of one example, given parameters and data, such as ``grad(loss)``.
     max_norm : float
-        What each example's `global_norm` is clipped to.
+        The bound of each example's `global_norm`.
     in_axes : int or sequence, optional
         As for `functrans.vmap`; by default None for the first argument, and 0 for all others.
     reduce : {"mean", "sum"}, optional

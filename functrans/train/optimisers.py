@@ -11,15 +11,15 @@ from functrans.train.rows import is_rows
 
 
 class Optimiser(NamedTuple):
-    """An optimiser: two functions, and no state of its own.
+    """An optimiser: a pair of functions without state.
 
     Parameters
     ----------
     init : callable
-        From parameters to the state, a pytree of arrays.
+        Maps parameters to the initial state, a pytree of arrays.
     update : callable
-        ``update(gradients, state, params)`` gives what is to be added to the parameters
-        (`apply_updates`), and the next state.
+        ``update(gradients, state, params)`` returns the updates, to be added to the parameters by
+        `apply_updates`, and the next state.
     """
 
     init: Callable[[Any], Any]
@@ -49,7 +49,7 @@ def sgd(rate: Any, momentum: Any = 0.0, nesterov: bool = False) -> Optimiser:
         The learning rate.
     momentum : float, optional
     nesterov : bool, optional
-        Whether the gradient is taken at the point to which the momentum leads.
+        Whether to use Nesterov's momentum.
 
     Returns
     -------

@@ -24,20 +24,20 @@ def cast(
 ) -> Callable[..., Any]:
     """Make a function compute in another floating dtype; its results are in float32.
 
-    Parameters and data stay in the dtype that they are stored in, and so do gradients: the casts
-    are a part of the function. Sums and matrix products of 16-bit numbers are added up in float32.
+    Parameters, data and gradients keep their dtypes: the casts are a part of the function. Sums and
+    matrix products of 16-bit numbers accumulate in float32.
 
     Parameters
     ----------
     function : callable
-        Of arrays, or pytrees of them.
+        Takes and returns arrays, or pytrees of them.
     compute : dtype, optional
-        What floats among the arguments are converted to: float16, or bfloat16 of ml_dtypes.
+        The dtype to which floats among the arguments are cast: float16, or bfloat16 of ml_dtypes.
     keep : sequence of str, or callable, optional
-        Which leaves stay as they are: those in whose path one of the texts occurs (``"norm"`` in
-        ``['layer']['norm']``), or for whose path the callable holds.
+        The leaves that are not cast: those whose path contains one of the strings (``"norm"`` in
+        ``['layer']['norm']``), or for whose path the callable returns True.
     result : dtype or None, optional
-        What floats among the results are converted to; None: they stay.
+        The dtype to which floats among the results are cast; None leaves them unchanged.
 
     Returns
     -------
@@ -81,9 +81,9 @@ class LossScale(NamedTuple):
     Parameters
     ----------
     scale : float
-        What the loss is multiplied by.
+        The factor of the loss.
     steps : int
-        How many steps have gone well since it was changed.
+        The number of finite steps since it was changed.
     """
 
     scale: Any
@@ -91,7 +91,7 @@ class LossScale(NamedTuple):
 
 
 def loss_scale(scale: float = 2.0**15) -> LossScale:
-    """The state to begin with.
+    """The initial state.
 
     Examples
     --------
@@ -113,25 +113,26 @@ def scaled_value_and_grad(
 ) -> Callable[..., Any]:
     """As `functrans.value_and_grad`, with a loss that is scaled so that no gradient underflows.
 
-    In float16 numbers below 6e-8 are zero, and many gradients are smaller. So the loss is
-    multiplied by a large scale, and the gradients are divided by it. Where that overflows, the
-    scale is halved and the step has to be skipped; after many good ones it is doubled.
+    In float16, numbers below 6e-8 are zero, and many gradients are smaller. So the loss is
+    multiplied by a large scale, and the gradients are divided by it. If that overflows, the scale
+    is halved, and the step must be skipped; after many finite steps, the scale is doubled.
 
     Parameters
     ----------
     function : callable
-        Returns a number, or that and auxiliary data.
+        Returns a number, or ``(number, aux)``.
     argnums, has_aux : optional
         As for `functrans.value_and_grad`.
     growth, backoff : float, optional
-        What the scale is multiplied by after ``interval`` good steps, and after an overflow.
+        The factors of the scale after ``interval`` finite steps, and after an overflow.
     interval : int, optional
 
     Returns
     -------
     callable
-        ``f(state, *args)``, with a `LossScale`, gives ``(value, gradients, is_finite, state)``; if
-        ``is_finite`` is False the gradients are zero, and `choose` keeps what was before.
+        ``f(state, *args)``, with a `LossScale`, returns ``(value, gradients, is_finite, state)``.
+        If ``is_finite`` is False, the gradients are zero, and `choose` can keep the previous
+        values.
 
     References
     ----------

@@ -34,16 +34,15 @@ from functrans.transform.lookups import with_offsets
 class Rows:
     """The nonzero rows of an array: the gradient of a table of which some rows were read.
 
-    ``table - rate * rows`` and ``table + rows`` are the table with these rows changed; a jitted
-    function that is given the table by ``donate_argnums`` writes them where the table lies. It is
-    a pytree: what is done to each of its leaves is done to the indices, too, so scale and add the
-    rows themselves.
+    ``table - rate * rows`` and ``table + rows`` change these rows of the table, in place if a
+    jitted function takes the table as a donated argument. `Rows` are a pytree whose leaves include
+    the indices: so do not map functions over leaves, but scale and add the `Rows` themselves.
 
     Parameters
     ----------
     indices : array of int64, shape (n,)
-        The number of each row. A row that was looked up several times is there several times, and
-        its gradient is the sum.
+        The index of each row. A row that was read several times occurs several times, and its
+        gradient is the sum.
     values : array, shape (n, ...)
 
     Examples
@@ -60,7 +59,7 @@ class Rows:
     indices: Any
     values: Any
 
-    __array_ufunc__ = None  # NumPy's arrays leave their operators to those below
+    __array_ufunc__ = None  # arrays defer to the operators below
 
     def __neg__(self) -> Rows:
         return Rows(self.indices, -self.values)
@@ -92,14 +91,14 @@ class Rows:
         return table + -self
 
     def dense(self, count: int) -> Any:
-        """The array of so many rows that this stands for."""
+        """The dense array, which has this number of rows."""
         return np.zeros((count, *self.values.shape[1:]), self.values.dtype) + self
 
     def merged(self) -> Rows:
         """The same with one entry for each row, in ascending order.
 
-        There are as many entries as before: those that are left over, at the end, are zeros for
-        row 0. Norms and other functions that are not linear need the rows merged.
+        The number of entries stays the same: surplus ones, at the end, are zeros for row 0. Norms
+        and other nonlinear functions need merged rows.
         """
         count = self.indices.shape[0]
         if count == 0:
@@ -134,7 +133,7 @@ def _number(x: Any) -> Any:
 
 
 def is_rows(node: Any) -> bool:
-    """Whether a node of a pytree is rows, which functions of gradients take as one leaf."""
+    """Whether a node of a pytree is `Rows`, which functions of gradients treat as a leaf."""
     return isinstance(node, Rows)
 
 
@@ -168,12 +167,12 @@ def value_and_row_grad(
     Parameters
     ----------
     function : callable
-        Returns one number. It reads rows of the tables, ``table[indices]`` or ``table[3]``, and
-        does nothing else with them; not in a loop or branch of `functrans.lax`.
+        Returns one number. It may use a table only to read rows, ``table[indices]`` or
+        ``table[3]``, and not in a loop or branch of `functrans.lax`.
     tables : str, sequence of str, or callable, optional
-        Which leaves of the first argument are tables: those in whose path one of the texts occurs
-        (``"embedding"`` in ``['embedding']``), or for whose path the callable holds. By default
-        all are.
+        The leaves of the first argument that are tables: those whose path contains one of the
+        strings (``"embedding"`` in ``['embedding']``), or for whose path the callable returns True.
+        By default all.
     has_aux : bool, optional
         As for `functrans.value_and_grad`.
 
@@ -230,7 +229,7 @@ def value_and_row_grad(
         )
         graph = performed(staged.graph, staged.value_of)
         if not holds(values, UNKNOWN):
-            graph = without_effects(graph)  # they have taken place
+            graph = without_effects(graph)  # these took place during tracing
         offset_graph, look_ups = with_offsets(graph, chosen, names)
         dense = [i for i in range(count) if i not in chosen]
 

@@ -36,22 +36,14 @@ _DEEPEST = 64
 
 
 class Substitution(NamedTuple):
-    """How the entries of a matrix are computed from its products with acyclic colours.
+    """How the entries of a matrix are computed from its products with acyclic colours."""
 
-    Parameters
-    ----------
-    leaves, neighbours : array of int
-        For each edge, in the order of substitution: the element of the concatenated products
-        that equals the entry at its turn; and the element from which the entry is then subtracted.
-    rounds : tuple of int
-        The starts of groups of edges that do not depend on each other.
-    entries : array of int
-        For each entry of the matrix the number of its edge, or (after all edges) of the element.
-    """
-
+    # for each edge, in the order of substitution, the element of the concatenated products that
+    # equals its entry at that time
     leaves: Any
-    neighbours: Any
-    rounds: tuple[int, ...]
+    neighbours: Any  # for each edge, the element from which its entry is then subtracted
+    rounds: tuple[int, ...]  # the starts of groups of edges that do not depend on each other
+    # for each entry of the matrix the number of its edge, or (after all edges) of the element
     entries: Any
 
 

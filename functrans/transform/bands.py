@@ -24,28 +24,15 @@ _SHORTEST = 256
 
 
 class Band(NamedTuple):
-    """How the entries of a matrix are read from its products with cyclic vectors.
+    """How the entries of a matrix are read from its products with cyclic vectors."""
 
-    Parameters
-    ----------
-    period : int
-        The number of colours.
-    first, rows : int
-        The regular rows: the number of their first entry, and of the rows.
-    diagonals : tuple of (int, int)
-        For each entry of the first regular row, its colour and its element in that product.
-    apart : tuple of (int, int, int)
-        The other entries: number, colour, element.
-    entries : int
-        The number of all entries.
-    """
-
-    period: int
-    first: int
-    rows: int
+    period: int  # the number of colours
+    first: int  # the number of the first entry of the regular rows
+    rows: int  # the number of regular rows
+    # for each entry of the first regular row, its colour and its element in that product
     diagonals: tuple[tuple[int, int], ...]
-    apart: tuple[tuple[int, int, int], ...]
-    entries: int
+    apart: tuple[tuple[int, int, int], ...]  # the other entries: number, colour, element
+    entries: int  # the number of all entries
 
 
 def cyclic_colours(pattern: Pattern, most: int) -> Any:

@@ -67,24 +67,13 @@ def batched_aval(aval: Aval, axis: int | None, size: int) -> Aval:
 @typechecked
 def batch_graph(
     graph: Graph,
-    axes: tuple[int | None, ...],
-    size: int,
+    axes: tuple[int | None, ...],  # the mapped axis of each input
+    size: int,  # the extent of the mapped axes
+    # the required mapped axis of each output; None leaves it as it results
     out_axes: tuple[int | None, ...] | None = None,
-    name: str | None = None,
+    name: str | None = None,  # of the axis, whose collectives end here
 ) -> tuple[Graph, tuple[int | None, ...]]:
-    """The batched graph, and the mapped axes of its outputs.
-
-    Parameters
-    ----------
-    axes : tuple of int or None
-        The mapped axis of each input.
-    size : int
-        The extent of the mapped axes.
-    out_axes : tuple of int or None, optional
-        The required mapped axis of each output; None leaves it as it results.
-    name : str, optional
-        The name of the axis, whose collectives end here.
-    """
+    """The batched graph, and the mapped axes of its outputs."""
     found: list[int | None] = []
 
     def run(*inputs: Any) -> list[Any]:

@@ -132,25 +132,16 @@ def _tangent_of_linear(
 
 
 class Tangent(NamedTuple):
-    """The tangents of a graph's outputs, as a linear graph.
+    """The tangents of a graph's outputs, as a linear graph."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Maps the needed values and the tangents of the inputs to the tangents of the outputs,
-        followed by the ``late`` outputs.
-    needed : tuple of int
-        The numbers of the original graph's variables (in `variables`) whose values it takes.
-    nonzero : tuple of bool
-        For each output of the original graph, whether it has a tangent.
-    late : tuple of bool
-        For each output of the original graph, whether it is computed together with the tangents,
-        because it results from an equation with an inner graph.
-    """
-
+    # maps the needed values and the tangents of the inputs to the tangents of the outputs, followed
+    # by the ``late`` outputs
     graph: Graph
+    # the numbers of the original graph's variables (in `variables`) whose values it takes
     needed: tuple[int, ...]
-    nonzero: tuple[bool, ...]
+    nonzero: tuple[bool, ...]  # for each output of the original graph, whether it has a tangent
+    # for each output of the original graph, whether it is computed together with the tangents,
+    # because it results from an equation with an inner graph
     late: tuple[bool, ...]
 
 

@@ -22,20 +22,11 @@ from functrans.transform.jacobian import basis
 
 
 class Second(NamedTuple):
-    """A value and its derivatives in all directions; None for zero derivatives.
-
-    Parameters
-    ----------
-    value : array
-    tangents : array or None
-        The tangents in all directions, along a first axis.
-    laplacian : array or None
-        The sum of the second derivatives over all directions.
-    """
+    """A value and its derivatives in all directions; None for zero derivatives."""
 
     value: Any
-    tangents: Any = None
-    laplacian: Any = None
+    tangents: Any = None  # the tangents in all directions, along a first axis
+    laplacian: Any = None  # the sum of the second derivatives over all directions
 
 
 @rewriting(512)

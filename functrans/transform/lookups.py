@@ -33,23 +33,15 @@ class LookUp(NamedTuple):
 
 
 def with_offsets(
-    graph: Graph, tables: Sequence[int], names: Sequence[str]
+    graph: Graph,
+    tables: Sequence[int],  # the inputs that are tables
+    names: Sequence[str],  # their names in messages
 ) -> tuple[Graph, list[LookUp]]:
     """A graph with an offset for each look-up as a further input, and the indices as results.
 
     Constant indices are not among the results.
 
-    Parameters
-    ----------
-    tables : sequence of int
-        The inputs that are tables.
-    names : sequence of str
-        Their names in messages.
-
-    Raises
-    ------
-    NotDifferentiableError
-        If a table is used otherwise than by reading rows.
+    Raises `NotDifferentiableError` if a table is used otherwise than by reading rows.
     """
     called = dict(zip(tables, names, strict=True))
     number: dict[Atom, int] = {graph.inputs[i]: i for i in tables}

@@ -32,17 +32,13 @@ from functrans.trace.source import located
 from functrans.transform.accesses import accesses
 
 
-def patterns(graph: Graph, known: Sequence[Any]) -> list[Pattern]:
-    """The sparsity pattern of each output of a linear graph.
-
-    Parameters
-    ----------
-    graph : Graph
-        Maps residuals and tangents to tangents.
-    known : sequence
-        The value of each residual, or None if it may change. The other inputs are the tangents,
-        whose elements are the columns of the patterns.
-    """
+def patterns(
+    graph: Graph,  # maps residuals and tangents to tangents
+    # The value of each residual, or None if it may change. The other inputs are the tangents, whose
+    # elements are the columns of the patterns.
+    known: Sequence[Any],
+) -> list[Pattern]:
+    """The sparsity pattern of each output of a linear graph."""
     residuals = [
         Dependent(aval, None, None if value is None else np.asarray(value))
         for aval, value in zip(graph.in_avals, known, strict=False)

@@ -12,21 +12,12 @@ from functrans.ops.arrays.structural import is_zeros
 
 
 class Split(NamedTuple):
-    """A graph, partially evaluated into two parts.
+    """A graph, partially evaluated into two parts."""
 
-    Parameters
-    ----------
-    known : Graph
-        Maps the known inputs to the outputs that depend only on these, and the residuals.
-    unknown : Graph
-        Maps the residuals and the unknown inputs to the other outputs.
-    unknown_out : tuple of bool
-        Which outputs of the whole graph the unknown part computes.
-    """
-
+    # maps the known inputs to the outputs that depend only on these, and the residuals
     known: Graph
-    unknown: Graph
-    unknown_out: tuple[bool, ...]
+    unknown: Graph  # maps the residuals and the unknown inputs to the other outputs
+    unknown_out: tuple[bool, ...]  # which outputs of the whole graph the unknown part computes
 
 
 @rewriting(2048)

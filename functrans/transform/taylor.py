@@ -38,16 +38,14 @@ class Series:
     """A power series with lazily computed coefficients.
 
     Zero coefficients are None; the coefficient of order 0, the value, is never None.
-
-    Parameters
-    ----------
-    coefficient : callable
-        Computes the coefficient of an order, from lower orders of this and of other series.
-    moves : bool
-        Whether any coefficient but the first may be nonzero.
     """
 
-    def __init__(self, coefficient: Callable[[int], Any], moves: bool = True) -> None:
+    def __init__(
+        self,
+        # computes the coefficient of an order, from lower orders of this and of other series
+        coefficient: Callable[[int], Any],
+        moves: bool = True,  # whether any coefficient but the first may be nonzero
+    ) -> None:
         self._coefficient = coefficient
         self._found: list[Any] = []
         self.moves = moves
@@ -91,19 +89,12 @@ def derivative(series: Series) -> Series:
 
 
 class Taylor(NamedTuple):
-    """A graph of outputs, and of the coefficients of those that are not constant.
+    """A graph of outputs, and of the coefficients of those that are not constant."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Maps the inputs, and the coefficients of the moving ones (by input, from the first order to
-        the last), to the outputs, and the coefficients of the moving ones.
-    nonzero : tuple of bool
-        Which outputs move.
-    """
-
+    # maps the inputs, and the coefficients of the moving ones (by input, from the first order to
+    # the last), to the outputs, and the coefficients of the moving ones
     graph: Graph
-    nonzero: tuple[bool, ...]
+    nonzero: tuple[bool, ...]  # which outputs move
 
 
 @rewriting(512)

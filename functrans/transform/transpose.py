@@ -35,21 +35,13 @@ class Transposed(NamedTuple):
 @typechecked
 def transpose_graph(
     graph: Graph,
-    linear: tuple[bool, ...],
+    linear: tuple[bool, ...],  # for each input, whether the outputs are linear in it
+    # for each output, whether its cotangent is given (otherwise it is zero); by default, all
     given: tuple[bool, ...] | None = None,
+    # whether linear inputs without a cotangent get zeros, so that none is left out
     instantiate: bool = False,
 ) -> Transposed:
-    """The transpose of a graph, with respect to the inputs that it is ``linear`` in.
-
-    Parameters
-    ----------
-    linear : tuple of bool
-        For each input, whether the outputs are linear in it.
-    given : tuple of bool, optional
-        For each output, whether its cotangent is given (otherwise it is zero); by default, all.
-    instantiate : bool
-        Whether linear inputs without a cotangent get zeros, so that none is left out.
-    """
+    """The transpose of a graph, with respect to the inputs that it is ``linear`` in."""
     parts = split(graph, linear)
     if given is None:
         given = (True,) * len(graph.outputs)

@@ -43,24 +43,13 @@ class _Typed(NamedTuple):
 
 def explicit(
     graph: Graph,
-    varying: Sequence[bool],
-    axis: Mapping[str, Any],
-    wanted: Sequence[bool] | None = None,
+    varying: Sequence[bool],  # which inputs vary
+    axis: Mapping[str, Any],  # the parameters of collectives along the axis
+    wanted: Sequence[bool] | None = None,  # the outputs that must vary
+    # the input that is the number of the lane, if no collective in the graph has it as operand
     lane: Var | None = None,
 ) -> Explicit:
-    """Insert a `pvary` wherever an invariant value is combined with a varying one.
-
-    Parameters
-    ----------
-    varying : sequence of bool
-        Which inputs vary.
-    axis : dict
-        The parameters of collectives along the axis.
-    wanted : sequence of bool, optional
-        The outputs that must vary.
-    lane : Var, optional
-        The input that is the number of the lane, if no collective in the graph has it as operand.
-    """
+    """Insert a `pvary` wherever an invariant value is combined with a varying one."""
     lane = lane or lane_of(graph, axis["name"])
     flags = dict(zip(graph.inputs, varying, strict=True))
     own: dict[Atom, Var] = {}

@@ -16,7 +16,7 @@ A printer may contract a product and a sum to an fma: that changes last digits, 
 
 from functrans.lazily import lazy
 
-# definitions name them, and only what is compiled calls them
+# only compiled forms call them
 bessel_i = lazy("functrans.vecmath.bessel:bessel_i")
 bessel_k = lazy("functrans.vecmath.bessel:bessel_k")
 i0 = lazy("functrans.vecmath.bessel:i0")

@@ -204,5 +204,5 @@ def sigmoid(x: Scalar) -> Scalar:
     negative = x < 0
     denominator, low = fast_two_sum(const(1.0, x.dtype), tail)
     result = where(negative, tail, const(1.0, x.dtype)) / denominator
-    # what the rounding of the denominator did, by its reciprocal, which is one of the two results
+    # the rounding error of the denominator, by its reciprocal, which is one of the two results
     return fma(result * -low, where(negative, 1.0 - result, result), result)

@@ -1,10 +1,10 @@
-"""The normal quantile of a uniform number, in the arithmetic in which XLA does it.
+"""The normal quantile of a uniform number, with the same arithmetic as XLA.
 
 It is ``sqrt(2) erfinv(u)`` with polynomials in ``w = -log(1 - u**2)`` near the centre, and in
 ``sqrt(w)`` in the tails. Each operation, and each fused product and sum, is the one that compiled
 XLA does on a CPU, so that random numbers are `jax.random`'s: in float32 to the last bit, in float64
-up to what its C library makes of a logarithm. The relative error is at most some units in the last
-place in float64 (see tests/vecmath), and 3e-7 in float32.
+up to the logarithms of its C library. The relative error is at most some units in the last place in
+float64 (see tests/vecmath), and 3e-7 in float32.
 
 References
 ----------

@@ -55,7 +55,7 @@ def format_of(x: Scalar) -> Format:
 
 
 def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
-    """Let a function of float32 or float64 scalars take float16 (by way of float32) too."""
+    """Extend a function of float32 or float64 scalars to float16, which it computes in float32."""
 
     @wraps(function)
     def checked(*args: Scalar, **params: int) -> Scalar:
@@ -71,7 +71,7 @@ def floating(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
 
 
 def in_float64(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
-    """Let a function of float64 scalars take smaller floats too, by way of float64."""
+    """Extend a function of float64 scalars to smaller floats, which it computes in float64."""
 
     @wraps(function)
     def widened(*args: Scalar) -> Scalar:
@@ -201,8 +201,8 @@ def two_sum(x: Scalar, y: Scalar) -> Pair:
 def rounded_product(x: Scalar, y: Scalar | float) -> Scalar:
     """``x * y`` that no printer may fuse with a later sum.
 
-    Where the error of a product is taken, a fused sum of the product would have that error twice.
-    An fma is never fused again.
+    Where the error of a product is computed, a fused sum of the product would include that error
+    twice. An fma is never fused again.
     """
     return fma(x, y, -0.0)
 

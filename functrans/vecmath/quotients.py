@@ -65,7 +65,7 @@ def _betaln_of_positive(a: Scalar, b: Scalar) -> Scalar:
     both = q < 1.0
     exponent = where(both, p + 0.5, p - 0.5)
     result = fma(-exponent, log1p(raised_q / raised_p), HALF_LOG_2_PI + corrections) - large
-    # what the steps from p to p + 1, and from q to q + 1, multiply by
+    # the factors of the steps from p to p + 1, and from q to q + 1
     factor = where(both, (total / q) * (total + 1.0), raised_p * (total / (total + 1.0)))
     return where(p < 1.0, (log(factor) - log(p)) + result, result)
 
@@ -78,7 +78,7 @@ def _beta_of_positive(a: Scalar, b: Scalar) -> Scalar:
     (first, first_low), (second, second_low), (third, third_low) = map(
         log2_gamma, (raised_p, raised_q, end)
     )
-    # the rounding of the sum, by what is the derivative there to some digits
+    # corrects the rounding of the sum, by an approximate derivative
     third_low = fma(end_low, fma(1.0 / end, -0.5, log(end)) * LOG2_E, third_low)
     product, product_low = two_sum(first, second)
     quotient, quotient_low = two_sum(product, -third)

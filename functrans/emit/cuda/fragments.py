@@ -19,28 +19,14 @@ _SIDE = 8
 
 def multiplied(
     statement: MatrixMultiply,
-    function: str,
-    tiles: Sequence[str],
-    corners: Sequence[str],
-    sums: Sequence[str],
-    lane: str,
-    unique: Callable[[str], str],
+    function: str,  # the device function that multiplies fragments
+    tiles: Sequence[str],  # the names of the operands' tiles
+    corners: Sequence[str],  # the positions of the fragments in these
+    sums: Sequence[str],  # the thread's accumulators
+    lane: str,  # the thread's index in the warp
+    unique: Callable[[str], str],  # returns a name that is not in use
 ) -> Iterator[str]:
-    """The lines of a product.
-
-    Parameters
-    ----------
-    function : str
-        The device function that multiplies fragments.
-    tiles, corners : sequence of str
-        The names of the operands' tiles, and the positions of the fragments in these.
-    sums : sequence of str
-        The thread's accumulators.
-    lane : str
-        The thread's index in the warp.
-    unique : callable
-        Returns a name that is not in use.
-    """
+    """The lines of a product."""
     read = _in_words if statement.dtype.itemsize == 2 else _one_by_one
     operands: list[list[list[str]]] = []
     for panel, tile, corner, height in zip(

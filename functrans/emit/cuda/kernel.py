@@ -61,19 +61,17 @@ def emit(kernel: Kernel, grid: Grid, name: str = "kernel") -> str:
 
 
 class _Printer(Printer):
-    """Prints a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        On flat memory.
-    place : Scalar
-        The index of the team in its block.
-    """
+    """Prints a kernel."""
 
     root, ratio = "sqrt({})", "ratio({}, {})"
 
-    def __init__(self, kernel: Kernel, shape: Launch, grid: Grid, place: Scalar) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,  # on flat memory
+        shape: Launch,
+        grid: Grid,
+        place: Scalar,  # the index of the team in its block
+    ) -> None:
         super().__init__(kernel, NAMES)
         self.shape = shape
         self.warp = grid.warp

@@ -116,7 +116,7 @@ def shared(site: Site, *_: Any) -> Any:
 
 
 def dynamic_shared(site: Site, *_: Any) -> Any:
-    """Shared memory whose size is set at launch, which may exceed what a kernel can declare."""
+    """Shared memory whose size is set at launch: it may be larger than a kernel can declare."""
     name, start = site.operands
     space = site.ir.ArrayType(site.integer(8), 0)
     module = site.builder.module

@@ -24,19 +24,11 @@ Terms = frozenset[tuple[Scalar, int]]
 
 
 class Group(NamedTuple):
-    """Adjacent elements of a buffer.
-
-    Parameters
-    ----------
-    first : Scalar
-        The position of the first element.
-    members : tuple
-        The load or store of each element, in order of position.
-    """
+    """Adjacent elements of a buffer."""
 
     buffer: Buffer
-    first: Scalar
-    members: tuple[Any, ...]
+    first: Scalar  # the position of the first element
+    members: tuple[Any, ...]  # the load or store of each element, in order of position
 
 
 def groups(

@@ -15,28 +15,14 @@ from functrans.loop.fragments import SUMS
 
 
 class Shape(NamedTuple):
-    """A product of fragments of 16 rows and 8 columns.
+    """A product of fragments of 16 rows and 8 columns."""
 
-    Parameters
-    ----------
-    instruction : str
-        PTX's name of its shape: the rows, columns and terms of one instruction.
-    kind : str
-        PTX's name of the operands' type.
-    register : str
-        The type of an operand register, which holds one element or several narrow ones.
-    left, right : int
-        The operand registers of a thread.
-    sums : str
-        The type of its four accumulators.
-    """
-
-    instruction: str
-    kind: str
-    register: str
-    left: int = 4
-    right: int = 2
-    sums: str = "float32"
+    instruction: str  # PTX's name of its shape: the rows, columns and terms of one instruction
+    kind: str  # PTX's name of the operands' type
+    register: str  # the type of an operand register, which holds one element or several narrow ones
+    left: int = 4  # a thread's registers for the left operand
+    right: int = 2  # and for the right one
+    sums: str = "float32"  # the type of its four accumulators
 
     @property
     def turns(self) -> int:

@@ -47,33 +47,17 @@ class Slot(NamedTuple):
 
 
 def translated(
-    source: str,
-    signature: Sequence[str],
-    version: Sequence[int],
-    threads: int | None = None,
+    source: str,  # the definition of one function
+    signature: Sequence[str],  # the types of its arguments, as in `functrans.emit.cuda.site`
+    version: Sequence[int],  # the version of NVVM IR
+    threads: int | None = None,  # the most threads that a block will have
+    # with `threads`: the number of such blocks for which a multiprocessor must have registers
     blocks: int = 1,
 ) -> str:
     """The LLVM IR of a kernel, as NVVM accepts it.
 
-    Parameters
-    ----------
-    source : str
-        The definition of one function.
-    signature : sequence of str
-        The types of its arguments, as in `functrans.emit.cuda.site`.
-    version : sequence of int
-        The version of NVVM IR.
-    threads : int, optional
-        The most threads that a block will have.
-    blocks : int, optional
-        With `threads`: the number of such blocks for which a multiprocessor must have registers.
-
-    Raises
-    ------
-    TypeError
-        If an operation does not take operands of such types.
-    SyntaxError
-        If the text contains syntax that is never printed.
+    Raises `TypeError` if an operation does not take operands of such types. Raises `SyntaxError` if
+    the text contains syntax that is never printed.
     """
     (definition,) = parsed(source)
     assert isinstance(definition, ast.FunctionDef)

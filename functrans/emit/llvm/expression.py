@@ -34,26 +34,17 @@ _WORTH_A_CALL = 24
 
 
 class Expressions(Memory):
-    """Emits expressions, and remembers which values have been computed.
-
-    Parameters
-    ----------
-    buffers : dict
-        The pointer to each buffer.
-    changing : set of Buffer
-        The buffers that the kernel both reads and writes: values loaded from them are forgotten at
-        each store.
-    called : set of Function
-        The functions that are called, and not inlined where they occur.
-    """
+    """Emits expressions, and remembers which values have been computed."""
 
     def __init__(
         self,
         writer: Writer,
-        buffers: dict[Buffer, str],
+        buffers: dict[Buffer, str],  # the pointer to each buffer
         sizes: list[str],
+        # the buffers that the kernel both reads and writes: values loaded from them are forgotten
+        # at each store
         changing: set[Buffer],
-        called: set[Function],
+        called: set[Function],  # the functions that are called, and not inlined where they occur
     ) -> None:
         super().__init__(writer, buffers, changing)
         self.sizes = sizes

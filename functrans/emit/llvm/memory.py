@@ -64,18 +64,16 @@ class Frame:
 
 
 class Memory:
-    """Emits loads.
+    """Emits loads."""
 
-    Parameters
-    ----------
-    buffers : dict
-        The pointer to each buffer.
-    changing : set of Buffer
-        The buffers that the kernel both reads and writes: values loaded from them are forgotten at
-        each store.
-    """
-
-    def __init__(self, writer: Writer, buffers: dict[Buffer, str], changing: set[Buffer]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        buffers: dict[Buffer, str],  # the pointer to each buffer
+        # the buffers that the kernel both reads and writes: values loaded from them are forgotten
+        # at each store
+        changing: set[Buffer],
+    ) -> None:
         self.writer = writer
         self.operations = Operations(writer)
         self.buffers = buffers

@@ -288,7 +288,7 @@ def _float_to_integer(
     """A float as an integer, as C compilers for this machine convert it; NumPy is written in C.
 
     Small integers are converted by way of int32, and uint32 by way of int64, modulo a power of two.
-    Out-of-range results are undefined for LLVM; `freeze` makes them what the machine gives.
+    Out-of-range results are undefined for LLVM; `freeze` gives those of the machine.
     """
     define = emit.writer.define
     old, new = register_type(source, lanes), register_type(dtype, lanes)

@@ -28,16 +28,10 @@ NEAR = 3
 
 
 class Neighbours(NamedTuple):
-    """Loads of adjacent elements, in order; their number is a power of two.
-
-    Parameters
-    ----------
-    step : Scalar or None
-        The stride between the elements of two lanes; None if it depends on data.
-    """
+    """Loads of adjacent elements, in order; their number is a power of two."""
 
     loads: tuple[Scalar, ...]
-    step: Scalar | None
+    step: Scalar | None  # the stride between the elements of two lanes; None if it depends on data
 
 
 def neighbours(
@@ -112,19 +106,13 @@ def _parts(run: Sequence[int], lanes: int) -> Iterator[Sequence[int]]:
 
 
 def transposed(
-    writer: Writer, rows: Sequence[str], kind: str, lanes: int | None = None
+    writer: Writer,
+    rows: Sequence[str],  # the vectors; their number is a power of two
+    kind: str,  # their type
+    # their length; if it exceeds their number, several blocks lie side by side
+    lanes: int | None = None,
 ) -> list[str]:
-    """Transpose square blocks of vectors by exchanging sub-blocks of sizes 1, 2, 4, ... (Eklundh).
-
-    Parameters
-    ----------
-    rows : sequence of str
-        The vectors; their number is a power of two.
-    kind : str
-        Their type.
-    lanes : int, optional
-        Their length; if it exceeds their number, several blocks lie side by side.
-    """
+    """Transpose blocks of vectors by exchanging sub-blocks of sizes 1, 2, 4, ... (Eklundh)."""
     count, rows = len(rows), list(rows)
     lanes = lanes or count
     step = 1

@@ -35,20 +35,13 @@ _BARRIER = Barrier()
 
 
 class Touched(NamedTuple):
-    """Reads and writes since the last barrier, and the threads that execute them.
+    """Reads and writes since the last barrier, and the threads that execute them."""
 
-    Parameters
-    ----------
-    read, written : frozenset of Buffer
-        By any thread.
-    first_read, first_written : frozenset of Buffer
-        By the first thread, in stores that it alone executes.
-    """
-
-    read: frozenset[Buffer] = frozenset()
-    written: frozenset[Buffer] = frozenset()
+    read: frozenset[Buffer] = frozenset()  # by any thread
+    written: frozenset[Buffer] = frozenset()  # by any thread
+    # by the first thread, in stores that it alone executes
     first_read: frozenset[Buffer] = frozenset()
-    first_written: frozenset[Buffer] = frozenset()
+    first_written: frozenset[Buffer] = frozenset()  # in the same stores
 
     def __or__(self, other: Touched) -> Touched:
         return Touched(*(x | y for x, y in zip(self, other, strict=True)))

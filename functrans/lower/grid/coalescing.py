@@ -129,17 +129,10 @@ def _with_one_axis(one: Buffer, axis: int, sizes: Sizes) -> Buffer:
 
 
 class Joins(NamedTuple):
-    """The reductions of a kernel, and which of their loops can be joined.
+    """The reductions of a kernel, and which of their loops can be joined."""
 
-    Parameters
-    ----------
-    loops : mapping of Reduce to int
-        For each reduction, the number of its last loops.
-    axes : mapping of Buffer to (int, int)
-        For each array, the first axis of these loops, and their number.
-    """
-
-    loops: Mapping[Reduce, int]
+    loops: Mapping[Reduce, int]  # for each reduction, the number of its last loops
+    # for each array, the first axis of these loops, and their number
     axes: Mapping[Buffer, tuple[int, int]]
 
 

@@ -68,24 +68,12 @@ Values = dict[Scalar, Scalar]
 
 
 class Columns(NamedTuple):
-    """How a team processes columns.
+    """How a team processes columns."""
 
-    Parameters
-    ----------
-    body : tuple of statements
-        The statements for a column: reductions with a single loop each, and stores.
-    width : int
-        The number of adjacent columns of which a thread reads an element at once.
-    threads : int
-        The number of threads along a row.
-    groups : int
-        The number of rows that are read at the same time.
-    """
-
-    body: Body
-    width: int
-    threads: int
-    groups: int
+    body: Body  # the statements for a column: reductions with a single loop each, and stores
+    width: int  # the number of adjacent columns of which a thread reads an element at once
+    threads: int  # the number of threads along a row
+    groups: int  # the number of rows that are read at the same time
 
 
 _FAR = 32

@@ -26,31 +26,22 @@ STEPS = 64
 
 
 class Way(NamedTuple):
-    """The way in which a team executes a loop.
+    """The way in which a team executes a loop."""
 
-    Parameters
-    ----------
-    time : int
-        The sequential operations of a thread.
-    slices : int
-        The number of threads that share each dealt iteration: more than one if the terms of its
-        reductions are dealt, too. 0 if all threads execute all iterations together.
-    """
-
-    time: int
+    time: int  # the sequential operations of a thread
+    # the number of threads that share each dealt iteration: more than one if the terms of its
+    # reductions are dealt, too. 0 if all threads execute all iterations together
     slices: int
 
 
 class Spans:
-    """Estimates the sequential operations of a thread in statements that a team executes together.
+    """Estimates the sequential operations of a thread in the statements of a team."""
 
-    Parameters
-    ----------
-    scratch : set of Buffer
-        The scratch of a team.
-    """
-
-    def __init__(self, grid: Grid, scratch: set[Buffer]) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        scratch: set[Buffer],  # the scratch of a team
+    ) -> None:
         self.grid = grid
         self.scratch = scratch
         self._known: dict[tuple[Statement, int], int] = {}

@@ -79,15 +79,13 @@ class _Leaf(NamedTuple):
 
 
 class _Search:
-    """Searches for the fastest division into kernels.
+    """Searches for the fastest division into kernels."""
 
-    Parameters
-    ----------
-    scratch : sequence of Buffer
-        Rows that a kernel can hold, if no other kernel uses them.
-    """
-
-    def __init__(self, target: Target, scratch: Sequence[Buffer]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        scratch: Sequence[Buffer],  # rows that a kernel can hold, if no other kernel uses them
+    ) -> None:
         assert target.grid is not None
         self.grid = target.grid
         self.limits = target[Fusion]

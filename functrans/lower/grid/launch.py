@@ -15,20 +15,11 @@ from functrans.lower.plan import MOST_NARROW, Step, threads
 
 
 class Launch(NamedTuple):
-    """The blocks of a kernel.
+    """The blocks of a kernel."""
 
-    Parameters
-    ----------
-    threads : int
-        The threads of a block.
-    teams : int
-        The number of teams in a block.
-    shared : int
-        The bytes of shared memory that the launch requests; if 0, the kernel declares its own.
-    """
-
-    threads: int
-    teams: int
+    threads: int  # the threads of a block
+    teams: int  # the number of teams in a block
+    # the bytes of shared memory that the launch requests; if 0, the kernel declares its own
     shared: int = 0
 
     def blocks(self, iterations: int) -> int:

@@ -71,17 +71,16 @@ def _without(body: Body, row: Buffer, grid: Grid) -> Body | None:
 
 
 class _Element:
-    """The elements of a row: a value for indices that cover all of it.
-
-    Parameters
-    ----------
-    loops : mapping of Scalar to int
-        The indices of loops and their extents; other parts of the position are constant in an
-        iteration.
-    """
+    """The elements of a row: a value for indices that cover all of it."""
 
     def __init__(
-        self, row: Buffer, position: tuple[Scalar, ...], loops: dict[Scalar, int], value: Scalar
+        self,
+        row: Buffer,
+        position: tuple[Scalar, ...],
+        # the indices of loops and their extents; other parts of the position are constant in an
+        # iteration
+        loops: dict[Scalar, int],
+        value: Scalar,
     ) -> None:
         self.row = row
         self.position = position

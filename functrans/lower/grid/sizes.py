@@ -20,17 +20,13 @@ Element = Callable[[Buffer, Position], tuple[Buffer, Position]]
 
 
 class Sizes:
-    """Size arguments: a slot for each number.
+    """Size arguments: a slot for each number."""
 
-    Parameters
-    ----------
-    numbers : sequence of int
-        The existing arguments.
-    largest : int
-        Numbers up to this are constants.
-    """
-
-    def __init__(self, numbers: Sequence[int], largest: int) -> None:
+    def __init__(
+        self,
+        numbers: Sequence[int],  # the existing arguments
+        largest: int,  # numbers up to this are constants
+    ) -> None:
         self.numbers = list(numbers)
         self.largest = largest
 
@@ -49,18 +45,13 @@ class Sizes:
 
 
 class Rewriting:
-    """Rewrites statements: replaces leaves of expressions, and relocates elements of buffers.
-
-    Parameters
-    ----------
-    values : mapping of Scalar to Scalar
-        The replacements of leaves.
-    element : callable
-        Maps old indices to new ones, which are not rewritten again.
-    """
+    """Rewrites statements: replaces leaves of expressions, and relocates elements of buffers."""
 
     def __init__(
-        self, values: Mapping[Scalar, Scalar], element: Element, simplify: Simplifier
+        self,
+        values: Mapping[Scalar, Scalar],  # the replacements of leaves
+        element: Element,  # maps old indices to new ones, which are not rewritten again
+        simplify: Simplifier,
     ) -> None:
         self.values = values
         self.element = element

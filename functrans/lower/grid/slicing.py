@@ -46,24 +46,12 @@ Key = tuple[int, np.dtype[np.generic], tuple[int, int]]
 
 
 class Sums(NamedTuple):
-    """A loop with long sums.
+    """A loop with long sums."""
 
-    Parameters
-    ----------
-    loops : tuple of For
-        The loop, and inner loops that are the whole body of another.
-    needed : tuple of statements
-        The statements on which the sums depend.
-    sums : tuple of Reduce
-        Each in one nest of loops.
-    body : tuple of statements
-        All statements of an iteration, including the sums.
-    """
-
-    loops: tuple[For, ...]
-    needed: Body
-    sums: tuple[Reduce, ...]
-    body: Body
+    loops: tuple[For, ...]  # the loop, and inner loops that are the whole body of another
+    needed: Body  # the statements on which the sums depend
+    sums: tuple[Reduce, ...]  # each in one nest of loops
+    body: Body  # all statements of an iteration, including the sums
 
     @property
     def iterations(self) -> int:
@@ -142,17 +130,14 @@ def _locals(statements: Sequence[Statement]) -> set[Scalar]:
 
 
 class Slicer:
-    """Deals the terms of sums to the threads of a team.
+    """Deals the terms of sums to the threads of a team."""
 
-    Parameters
-    ----------
-    lengths : Reductions
-        The number of terms that are added sequentially.
-    room : int
-        The available bytes of shared memory.
-    """
-
-    def __init__(self, team: int, lengths: Reductions, room: int) -> None:
+    def __init__(
+        self,
+        team: int,
+        lengths: Reductions,  # the number of terms that are added sequentially
+        room: int,  # the available bytes of shared memory
+    ) -> None:
         self.team = team
         self.room = room
         self.lengths = lengths

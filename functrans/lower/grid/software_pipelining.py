@@ -51,18 +51,12 @@ def _has_space_for_another(kernel: Kernel, grid: Grid) -> bool:
 
 
 class _Parts(NamedTuple):
-    """An iteration of a band: a loop that copies a row, and statements that use the row.
-
-    Parameters
-    ----------
-    last : For
-        The loop that uses the row last.
-    """
+    """An iteration of a band: a loop that copies a row, and statements that use the row."""
 
     copy: For
     wait: Await
     before: Sequence[Statement]
-    last: For
+    last: For  # the loop that uses the row last
     after: Sequence[Statement]
 
     @classmethod
@@ -84,7 +78,7 @@ class _Parts(NamedTuple):
         return cls(copy, wait, rest[:number], last, rest[number + 1 :])
 
     def pipelined(self, band: Sequence[For], count: int, sizes: Sizes) -> tuple[Statement, ...]:
-        """The band, in which an iteration processes so many rows."""
+        """The band, whose iterations process several rows each."""
         simplify = Simplifier()
         *outer, inner = band
         extent = sizes.value(inner.stop)

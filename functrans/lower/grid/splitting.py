@@ -54,7 +54,7 @@ def _wanted(root: Root, target: Target) -> int:
 
 
 def _for(blocks: int, columns: int, root: Root) -> int:
-    """The number of parts of rows that gives so many teams, each with so many columns."""
+    """The number of parts of rows that gives enough teams, given the columns of each."""
     return -(-blocks * columns // max(iterations(root), columns))
 
 

@@ -33,7 +33,7 @@ CUDA = Target(
     Materialisation(narrower=True),
     GatheredRows(shortest=1 << 62),
     Reductions(
-        # summing so much by a block of threads takes about as long as another launch
+        # for sums of this size, a block of threads takes about as long as another launch
         blocks=256,
         few_iterations=64,
         long=1 << 16,

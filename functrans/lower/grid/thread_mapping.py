@@ -155,17 +155,14 @@ def _serial(statement: Statement) -> Statement:
 
 
 class _Deal:
-    """Deals loops to the threads of a team.
+    """Deals loops to the threads of a team."""
 
-    Parameters
-    ----------
-    slicer : Slicer
-        The slicer of the team.
-    joined : mapping of Reduce to int
-        The number of last loops of reductions that will be joined.
-    """
-
-    def __init__(self, spans: Spans, slicer: Slicer, joined: Mapping[Reduce, int]) -> None:
+    def __init__(
+        self,
+        spans: Spans,
+        slicer: Slicer,  # the slicer of the team
+        joined: Mapping[Reduce, int],  # the number of last loops of reductions that will be joined
+    ) -> None:
         self.joined = joined
         self.team = slicer.team
         self.slicer = slicer

@@ -74,21 +74,11 @@ def reads_across(body: Body, grid: Grid) -> bool:
 
 
 class Across(NamedTuple):
-    """A strided access: an operand that a kernel reads across its order in memory.
+    """A strided access: an operand that a kernel reads across its order in memory."""
 
-    Parameters
-    ----------
-    rows : For
-        The loop of the band along which the operand is contiguous.
-    columns : For
-        The loop along which stores are contiguous.
-    loads : dict of Scalar to Scalar
-        The loads, with the conditions under which they are executed.
-    """
-
-    rows: For
-    columns: For
-    loads: Mapping[Scalar, Scalar]
+    rows: For  # the loop of the band along which the operand is contiguous
+    columns: For  # the loop along which stores are contiguous
+    loads: Mapping[Scalar, Scalar]  # the loads, with the conditions under which they are executed
 
 
 def _across(kernel: Kernel, sizes: Sizes, grid: Grid) -> Across | None:

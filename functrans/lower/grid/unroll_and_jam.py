@@ -21,25 +21,21 @@ class NotUniform(Exception):
 
 
 class Jam:
-    """Executes statements for several iterations.
+    """Executes statements for several iterations."""
 
-    Parameters
-    ----------
-    lanes : sequence of mapping
-        For each iteration, the substitute for an index.
-    """
-
-    def __init__(self, lanes: Sequence[Mapping[Scalar, Scalar]], simplify: Simplifier) -> None:
+    def __init__(
+        self,
+        lanes: Sequence[Mapping[Scalar, Scalar]],  # for each iteration, the substitute for an index
+        simplify: Simplifier,
+    ) -> None:
         self.lanes = [dict(lane) for lane in lanes]
         self.simplify = simplify
 
     def statements(self, body: Sequence[Statement]) -> Body:
         """The statements of all iterations.
 
-        Raises
-        ------
-        NotUniform
-            If the iterations execute different statements, or loops with different trip counts.
+        Raises `NotUniform` if the iterations execute different statements, or loops with different
+        trip counts.
         """
         return tuple(each for statement in body for each in self._statement(statement))
 

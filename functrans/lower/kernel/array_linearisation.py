@@ -22,17 +22,12 @@ Places = Mapping[Position, Scalar]
 
 
 def linear_places(
-    body: Sequence[Statement], homes: Mapping[Buffer, Buffer], scratch: Collection[Buffer]
+    body: Sequence[Statement],
+    # buffers that are stored in others; here, the others are the keys
+    homes: Mapping[Buffer, Buffer],
+    scratch: Collection[Buffer],  # rows, which are not linearised
 ) -> dict[Buffer, Places]:
-    """The linear indices of all accesses to those buffers for which they need fewer divisions.
-
-    Parameters
-    ----------
-    homes : dict
-        Buffers that are stored in others; here, the others are the keys.
-    scratch : collection of Buffer
-        Rows, which are not linearised.
-    """
+    """The linear indices of all accesses to those buffers for which they need fewer divisions."""
     nodes = scalars(body)
     if not any(node.op in DIVISIONS for node in nodes):
         return {}

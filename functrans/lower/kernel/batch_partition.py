@@ -115,14 +115,13 @@ class _RowDependences:
 
     Every block executes all statements that do not concern rows, with its own scratch for their
     results, and the statements that concern rows for its own rows only.
-
-    Parameters
-    ----------
-    extent : int
-        The number of rows.
     """
 
-    def __init__(self, nest: Nest, extent: int) -> None:
+    def __init__(
+        self,
+        nest: Nest,
+        extent: int,  # the number of rows
+    ) -> None:
         self.body = nest.body
         self.extent = extent
         self.scratch = set(nest.scratch)

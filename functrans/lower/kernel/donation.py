@@ -41,15 +41,11 @@ _AFFINE = frozenset({"index", "const", "add", "sub", "mul", "neg"})
 
 
 def donate(
-    nests: Sequence[Nest], donated: Sequence[Buffer], outputs: Sequence[Buffer]
+    nests: Sequence[Nest],
+    donated: Sequence[Buffer],  # inputs
+    outputs: Sequence[Buffer],
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
-    """Nests that overwrite donated inputs, and for each output that does so its input.
-
-    Parameters
-    ----------
-    donated : sequence of Buffer
-        Inputs.
-    """
+    """Nests that overwrite donated inputs, and for each output that does so its input."""
     like: dict[Hashable, list[Buffer]] = {}
     for out in outputs:
         like.setdefault(layout(out), []).append(out)

@@ -36,21 +36,12 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False)
 class ProgramLoop:
-    """A loop that the program executes.
+    """A loop that the program executes."""
 
-    Parameters
-    ----------
-    index : Scalar
-        The number of the iteration.
-    test : tuple of statements
-        The beginning of an iteration of a loop with an exit: it stores whether the loop continues.
-    body : tuple of statements
-        The rest of an iteration.
-    """
-
-    index: Scalar
+    index: Scalar  # the number of the iteration
+    # the beginning of an iteration of a loop with an exit: it stores whether the loop continues
     test: Body
-    body: Body
+    body: Body  # the rest of an iteration
     exit: Exit | None
 
 

@@ -31,20 +31,12 @@ class Reuse(NamedTuple):
 
 def reuse(
     nests: Sequence[Nest],
-    given: Sequence[Buffer],
-    outputs: Sequence[Buffer],
-    homes: Mapping[Buffer, Buffer],
+    given: Sequence[Buffer],  # the inputs of the program
+    outputs: Sequence[Buffer],  # its results
+    homes: Mapping[Buffer, Buffer],  # the inputs that results overwrite
     target: Target,
 ) -> tuple[list[Nest], dict[Buffer, Buffer]]:
-    """Nests that store temporaries in results, and all buffers that are stored in others.
-
-    Parameters
-    ----------
-    given, outputs : sequence of Buffer
-        The inputs and the results of the program.
-    homes : dict
-        The inputs that results overwrite.
-    """
+    """Nests that store temporaries in results, and all buffers that are stored in others."""
     found, homes = list(nests), dict(homes)
     writers = occurrences(stored(nest.body) for nest in nests)
     readers = occurrences(loaded(nest.body) for nest in nests)

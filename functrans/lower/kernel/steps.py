@@ -21,24 +21,15 @@ Formal = tuple[Sequence[Step], Sequence[Buffer]]
 
 
 class Steps:
-    """Constructs the steps of nests.
-
-    Parameters
-    ----------
-    subprograms : dict
-        The graphs and buffers of the calls among the nests.
-    homes : dict
-        Buffers that are stored in others.
-    lower : callable
-        Gives the steps of a subprogram.
-    """
+    """Constructs the steps of nests."""
 
     def __init__(
         self,
         target: Target,
+        # the graphs and buffers of the calls among the nests
         subprograms: Mapping[str, Subprogram],
-        homes: Mapping[Buffer, Buffer],
-        lower: Callable[[Graph], Formal],
+        homes: Mapping[Buffer, Buffer],  # buffers that are stored in others
+        lower: Callable[[Graph], Formal],  # gives the steps of a subprogram
     ) -> None:
         self.target = target
         self.subprograms = subprograms

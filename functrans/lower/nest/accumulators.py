@@ -17,15 +17,12 @@ from functrans.loop.terms import from_terms
 
 
 def with_accumulators(
-    expressions: Sequence[Scalar], count: int, target: Target, simplify: Simplifier
+    expressions: Sequence[Scalar],
+    count: int,  # the number of folds that replace each
+    target: Target,
+    simplify: Simplifier,
 ) -> list[Scalar]:
-    """Split the outermost folds of expressions into interleaved ones, which share a loop.
-
-    Parameters
-    ----------
-    count : int
-        The number of folds that replace each.
-    """
+    """Split the outermost folds of expressions into interleaved ones, which share a loop."""
     folds = [node for node in postorder(expressions) if node.op == "fold"]
     nested = {inner for fold in folds for inner in postorder(fold.args) if inner.op == "fold"}
     if count < 2 or nested:

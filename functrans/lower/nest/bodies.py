@@ -50,47 +50,24 @@ MOST_TOGETHER = 4
 
 @dataclass(frozen=True)
 class Nest:
-    """Statements of a nest, with their private buffers and properties.
-
-    Parameters
-    ----------
-    scratch : tuple of Buffer
-        Rows that live only within an iteration of the outermost loop.
-    work : int
-        The estimated number of scalar operations.
-    part : bool
-        Whether it writes one of several parts of a join.
-    team : int
-        On a grid, the number of threads for an iteration (`functrans.loop.statements.Kernel`).
-    turns : tuple of Scalar
-        The indices of the enclosing loops that the program executes, outermost first.
-    private : tuple of Buffer
-        The rows that are private to each thread of the team.
-    largest_constant : int
-        Numbers up to this describe tiles, not the program's arrays: they remain constants of the
-        kernel.
-    operations : int or None
-        The operations on data, without those of a product.
-    form : str
-        The name of its form, if there are several.
-    in_phases : bool
-        Whether each parallel loop is a kernel, also within sequential loops.
-    exit : Exit or None
-        The condition that ends the innermost loop of the program after it.
-    """
+    """Statements of a nest, with their private buffers and properties."""
 
     body: tuple[Statement, ...]
-    scratch: tuple[Buffer, ...]
-    work: int
-    part: bool = False
+    scratch: tuple[Buffer, ...]  # rows that live only within an iteration of the outermost loop
+    work: int  # the estimated number of scalar operations
+    part: bool = False  # whether it writes one of several parts of a join
+    # on a grid, the number of threads for an iteration (`functrans.loop.statements.Kernel`)
     team: int = 0
+    # the indices of the enclosing loops that the program executes, outermost first
     turns: tuple[Scalar, ...] = ()
-    private: tuple[Buffer, ...] = ()
+    private: tuple[Buffer, ...] = ()  # the rows that are private to each thread of the team
+    # numbers up to this describe tiles, not the program's arrays: they remain constants of the
+    # kernel
     largest_constant: int = 0
-    operations: int | None = None
-    form: str = ""
-    in_phases: bool = False
-    exit: Exit | None = None
+    operations: int | None = None  # the operations on data, without those of a product
+    form: str = ""  # the name of its form, if there are several
+    in_phases: bool = False  # whether each parallel loop is a kernel, also within sequential loops
+    exit: Exit | None = None  # the condition that ends the innermost loop of the program after it
 
 
 def limit_stack(nest: Nest, target: Target) -> Nest:
@@ -123,16 +100,13 @@ def _one_by_one(statement: Statement, rows: Set[Buffer]) -> Statement:
 
 
 class NestBuilder:
-    """Generates the statements of nests.
-
-    Parameters
-    ----------
-    readers : dict
-        The roots that read each buffer.
-    """
+    """Generates the statements of nests."""
 
     def __init__(
-        self, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
+        self,
+        readers: Mapping[Buffer, Sequence[Root]],  # the roots that read each buffer
+        target: Target,
+        simplify: Simplifier,
     ) -> None:
         self.readers = readers
         self.target = target

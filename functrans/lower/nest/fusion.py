@@ -54,47 +54,25 @@ class Loop:
 
     Summary properties of all roots inside are updated as roots are added: computing them anew for
     every candidate would take quadratic time.
-
-    Parameters
-    ----------
-    target : Target
-        The machine.
-    children : list of Loop or Root
-        The loops and roots directly inside.
-    roots : dict
-        The roots inside, at any depth, as keys.
-    sources, made : set of Buffer
-        The buffers that they read, and those that they compute.
-    parameters : int
-        The estimated number of buffers of a kernel for it: those that it reads and does not
-        compute, and those that must be in memory.
-    node_count, unexpanded : int
-        The nodes of their expressions, with and without those inside of functions.
-    vectorisable : bool
-        Whether the iterations can be vector lanes, because there are only plain maps inside.
-    plain : bool
-        Whether there are no folds inside.
-    cheap : bool
-        Whether all roots directly inside have few operations.
-    row : int
-        The iterations of the longest inner loop, or of the longest fold of a root.
-    strided_folds : bool
-        Whether folds directly inside would make strided loads if the loop were not vectorised.
     """
 
     index: Scalar | None
-    target: Target
-    children: list[Loop | Root] = field(default_factory=list)
-    roots: dict[Root, None] = field(default_factory=dict)
-    sources: set[Buffer] = field(default_factory=set)
-    made: set[Buffer] = field(default_factory=set)
+    target: Target  # the machine
+    children: list[Loop | Root] = field(default_factory=list)  # the loops and roots directly inside
+    roots: dict[Root, None] = field(default_factory=dict)  # the roots inside, at any depth, as keys
+    sources: set[Buffer] = field(default_factory=set)  # the buffers that they read
+    made: set[Buffer] = field(default_factory=set)  # the buffers that they compute
+    # the estimated number of buffers of a kernel for it: those that it reads and does not compute,
+    # and those that must be in memory
     parameters: int = 0
-    node_count: int = 0
-    unexpanded: int = 0
+    node_count: int = 0  # the nodes of their expressions
+    unexpanded: int = 0  # the same, without nodes inside of functions
+    # whether the iterations can be vector lanes, because there are only plain maps inside
     vectorisable: bool = True
-    plain: bool = True
-    cheap: bool = True
-    row: int = 1
+    plain: bool = True  # whether there are no folds inside
+    cheap: bool = True  # whether all roots directly inside have few operations
+    row: int = 1  # the iterations of the longest inner loop, or of the longest fold of a root
+    # whether folds directly inside would make strided loads if the loop were not vectorised
     strided_folds: bool = False
 
     def add(self, child: Loop | Root) -> None:
@@ -138,14 +116,12 @@ Rule = Callable[[Loop, Root], bool | None]
 """A rule that decides whether a root may join a nest; None leaves it to the other rules."""
 
 
-def fuse(roots: Sequence[Root], target: Target, rule: Rule = lambda nest, root: None) -> list[Loop]:
-    """Nests that compute all roots, in order.
-
-    Parameters
-    ----------
-    rule : callable
-        The rule that is applied first.
-    """
+def fuse(
+    roots: Sequence[Root],
+    target: Target,
+    rule: Rule = lambda nest, root: None,  # the rule that is applied first
+) -> list[Loop]:
+    """Nests that compute all roots, in order."""
     return _Fusion(target, rule).run(roots)
 
 

@@ -31,15 +31,13 @@ class Pieces(NamedTuple):
 
 
 def pieces(
-    index: Scalar, extent: int, nodes: Iterable[Scalar], target: Target, simplify: Simplifier
+    index: Scalar,
+    extent: int,
+    nodes: Iterable[Scalar],  # all nodes of the expressions in the loop
+    target: Target,
+    simplify: Simplifier,
 ) -> list[tuple[int, int]]:
-    """The pieces ``(start, stop)`` of a loop's range; one piece if splitting does not pay.
-
-    Parameters
-    ----------
-    nodes : iterable of Scalar
-        All nodes of the expressions in the loop.
-    """
+    """The pieces ``(start, stop)`` of a loop's range; one piece if splitting does not pay."""
     cuts = {0, extent}
     for node in nodes:
         if node.op in ("lt", "le", "eq", "ne") and node.args[0].dtype == INDEX:

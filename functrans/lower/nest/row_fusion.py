@@ -43,14 +43,12 @@ PLAIN = (Assign, For, If, Let, Reduce, Store)
 """The statements whose accesses to memory are loads and stores at explicit positions."""
 
 
-def with_fused_rows(nests: Sequence[Nest], outputs: Iterable[Buffer], target: Target) -> list[Nest]:
-    """Equivalent nests, of which some are fused.
-
-    Parameters
-    ----------
-    outputs : iterable of Buffer
-        The buffers that are not contracted.
-    """
+def with_fused_rows(
+    nests: Sequence[Nest],
+    outputs: Iterable[Buffer],  # the buffers that are not contracted
+    target: Target,
+) -> list[Nest]:
+    """Equivalent nests, of which some are fused."""
     if not any(nest.scratch for nest in nests):
         # without rows on the stack, nests are plain elements, which have been fused
         return list(nests)

@@ -140,27 +140,15 @@ def _bands_read(
 
 
 class _Side(NamedTuple):
-    """An operand with a band.
+    """An operand with a band."""
 
-    Parameters
-    ----------
-    number : int
-        0 if its lines are rows, 1 if they are columns.
-    band : Band
-    other : Operand
-        The operand by which its zeros are multiplied.
-    finite : Buffer or None
-        Whether all elements in each group of the other operand's lines are finite; None if all
-        numbers of the dtype are.
-    lines : int
-        The lines of a group.
-    """
-
-    number: int
+    number: int  # 0 if its lines are rows, 1 if they are columns
     band: Band
-    other: Operand
+    other: Operand  # the operand by which its zeros are multiplied
+    # whether all elements in each group of the other operand's lines are finite; None if all
+    # numbers of the dtype are
     finite: Buffer | None
-    lines: int
+    lines: int  # the lines of a group
 
     def look(self, stack: Sequence[Scalar], finite: Buffer) -> Nest:
         """The nest that tests whether groups of the other operand's lines are finite."""
@@ -191,21 +179,11 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Bands:
-    """The bands of a product.
+    """The bands of a product."""
 
-    Parameters
-    ----------
-    sides : tuple of _Side
-        The operands with a band.
-    read : Band
-        The band of columns of the result that are read.
-    stack : tuple of Scalar
-        The loops over a stack.
-    """
-
-    sides: tuple[_Side, ...] = ()
-    read: Band = ALL
-    stack: tuple[Scalar, ...] = ()
+    sides: tuple[_Side, ...] = ()  # the operands with a band
+    read: Band = ALL  # the band of columns of the result that are read
+    stack: tuple[Scalar, ...] = ()  # the loops over a stack
 
     @property
     def looks(self) -> list[Nest]:
@@ -213,19 +191,13 @@ class Bands:
         return [x.look(self.stack, x.finite) for x in self.sides if x.finite is not None]
 
     def terms(
-        self, matrix: Scalar, tile: tuple[Bounds, Bounds], terms: Terms, simplify: Simplifier
+        self,
+        matrix: Scalar,  # the number of the matrix in the stack
+        tile: tuple[Bounds, Bounds],  # the rows and the columns of the tile
+        terms: Terms,
+        simplify: Simplifier,
     ) -> tuple[Body, Bounds]:
-        """The terms that a tile sums, and statements that compute their range.
-
-        Parameters
-        ----------
-        matrix : Scalar
-            The number of the matrix in the stack.
-        tile : tuple of Bounds
-            The rows and the columns of the tile.
-        terms : Terms
-        simplify : Simplifier
-        """
+        """The terms that a tile sums, and statements that compute their range."""
         (row, below), (column, behind) = tile
         start, stop = ZERO, terms.length
         found: list[Statement] = []
@@ -250,22 +222,13 @@ class Bands:
 
 
 def bands_of(
+    # the left operand, whose lines are rows, and the right one, whose lines are columns
     operands: tuple[Operand, Operand],
-    lines: tuple[int, int],
+    lines: tuple[int, int],  # the lines of each operand that are tested together
     stack: tuple[Scalar, ...],
     read: Band,
 ) -> Bands:
-    """The bands of a product.
-
-    Parameters
-    ----------
-    operands : tuple of Operand
-        The left operand, whose lines are rows, and the right one, whose lines are columns.
-    lines : tuple of int
-        The lines of each operand that are tested together.
-    stack : tuple of Scalar
-    read : Band
-    """
+    """The bands of a product."""
     sides = []
     for number, other in enumerate(reversed(operands)):
         band, count = _band_of(operands[number]), iterations(other.loops)

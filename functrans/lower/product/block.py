@@ -24,25 +24,14 @@ Bounds = tuple[Scalar, Scalar]
 
 
 class Block(NamedTuple):
-    """A block of the result.
+    """A block of the result."""
 
-    Parameters
-    ----------
-    batch : dict
-        The loops of the stack.
-    rows, columns : tuple of Scalar
-        The numbers of the first, and of the one after the last.
-    own : tuple of Scalar
-        The leading indices of its scratch memory: a thread's part, if that is in the arena.
-    height : int
-        The number of rows if it is the same for all blocks; otherwise 0.
-    """
-
-    batch: Values
-    rows: Bounds
-    columns: Bounds
+    batch: Values  # the loops of the stack
+    rows: Bounds  # the numbers of the first row, and of the one after the last
+    columns: Bounds  # the same of columns
+    # the leading indices of its scratch memory: a thread's part, if that is in the arena
     own: Position = ()
-    height: int = 0
+    height: int = 0  # the number of rows if it is the same for all blocks; otherwise 0
 
     def over_rows(self, row: Scalar, simplify: Simplifier) -> tuple[Scalar, Scalar, Bounds]:
         """The loop over its rows: the index, the row, and the bounds."""

@@ -106,30 +106,17 @@ class Blocking(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """How a product is cut.
+    """How a product is cut."""
 
-    Parameters
-    ----------
-    height, width : int
-        The rows and the columns of a tile: sums in registers.
-    depth, stretches : int
-        How many terms are packed together, and how often. The last stretch may be shorter.
-    tiles, panels : int
-        How many tiles a block has below each other, and side by side.
-    by_terms : bool
-        Whether vectors go along terms, because there are few columns.
-    packs : bool
-        Whether a block, which has all rows, packs its part of the right operand, a stretch at a
-        time. Otherwise the whole operand is packed beforehand, unless it is read in place.
-    """
-
-    height: int
-    width: int
-    depth: int
-    stretches: int
-    tiles: int
-    panels: int
-    by_terms: bool = False
+    height: int  # the rows of a tile, which is sums in registers
+    width: int  # the columns of a tile
+    depth: int  # the number of terms that are packed together
+    stretches: int  # the number of stretches of terms; the last one may be shorter
+    tiles: int  # the number of tiles of a block, one below the other
+    panels: int  # the number of tiles of a block, side by side
+    by_terms: bool = False  # whether vectors go along terms, because there are few columns
+    # Whether a block, which has all rows, packs its part of the right operand, a stretch at a time.
+    # Otherwise the whole operand is packed beforehand, unless it is read in place.
     packs: bool = False
 
 
@@ -162,23 +149,13 @@ def form_of(size: Extents, blocks: Blocks) -> str:
 def blocks_of(
     root: Contraction,
     target: Target,
+    # whether a block has all columns, because the operations that follow need whole rows
     whole_rows: bool,
+    # whether the rows of a tile must suit copies by vectors: even, or a power of two
     in_vectors: bool = False,
-    is_alone: bool = False,
+    is_alone: bool = False,  # whether no other operations are fused with the product
 ) -> Blocks:
-    """How a product is cut.
-
-    Parameters
-    ----------
-    root : Contraction
-    target : Target
-    whole_rows : bool
-        Whether a block has all columns, because the operations that follow need whole rows.
-    in_vectors : bool
-        Whether the rows of a tile must suit copies by vectors: even, or a power of two.
-    is_alone : bool
-        Whether no other operations are fused with the product.
-    """
+    """How a product is cut."""
     limits, size = target[Blocking], extents_of(root)
     itemsize = root.target.dtype.itemsize
     assert root.counter is not None
@@ -254,7 +231,7 @@ def _packs_in_blocks(root: Contraction, target: Target, tiles: int) -> bool:
 
 
 def _is_larger(root: Contraction, nbytes: int) -> bool:
-    """Whether the right operand has more than so many bytes."""
+    """Whether the right operand has more than a number of bytes."""
     size = extents_of(root)
     return size.terms * size.columns * root.target.dtype.itemsize > nbytes
 

@@ -23,21 +23,14 @@ VANISHES = -1000.0
 
 
 class Bounds(NamedTuple):
-    """Bounds of expressions in partially known numbers.
+    """Bounds of expressions in partially known numbers."""
 
-    Parameters
-    ----------
-    is_known : callable
-        Whether all numbers in an expression are known, except those in `highest`.
-    of_leaf : callable
-        The bound of the magnitude of an unknown number that is loaded or summed; None if there is
-        none.
-    highest : dict
-        Upper bounds of other numbers, whose lower bounds are unknown.
-    """
-
+    # whether all numbers in an expression are known, except those in `highest`
     is_known: Callable[[Scalar], bool]
+    # the bound of the magnitude of an unknown number that is loaded or summed; None if there is
+    # none
     of_leaf: Callable[[Scalar], Scalar | None]
+    # upper bounds of other numbers, whose lower bounds are unknown
     highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def knows(self, node: Scalar) -> bool:

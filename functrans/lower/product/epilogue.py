@@ -33,23 +33,12 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 def product_nests(
     loop: Loop,
-    readers: Mapping[Buffer, Sequence[Root]],
-    bodies: NestBuilder,
+    readers: Mapping[Buffer, Sequence[Root]],  # all roots that read a buffer
+    bodies: NestBuilder,  # generates the statements of the other roots
     target: Target,
     simplify: Simplifier,
 ) -> list[Nest] | None:
-    """The nests of a loop that begins with a product; None if it does not.
-
-    Parameters
-    ----------
-    loop : Loop
-    readers : dict
-        All roots that read a buffer.
-    bodies : NestBuilder
-        Generates the statements of the other roots.
-    target : Target
-    simplify : Simplifier
-    """
+    """The nests of a loop that begins with a product; None if it does not."""
     root = next(iter(loop.roots))
     if not isinstance(root, Contraction):
         return None
@@ -106,24 +95,12 @@ def _fits(product: Product, target: Target, epilogue: Epilogue | None) -> bool:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The operations on each row of a product.
+    """The operations on each row of a product."""
 
-    Parameters
-    ----------
-    nest : Nest
-        The nest that contains them.
-    row : For
-        The innermost loop over rows, without the loops around it.
-    rows : tuple of Scalar
-        All loops over rows.
-    column : Scalar or None
-        The loop over columns, if it contains all operations: then a block need not have all
-        columns.
-    """
-
-    nest: Nest
-    row: For
-    rows: tuple[Scalar, ...]
+    nest: Nest  # the nest that contains them
+    row: For  # the innermost loop over rows, without the loops around it
+    rows: tuple[Scalar, ...]  # all loops over rows
+    # the loop over columns, if it contains all operations: then a block need not have all columns
     column: Scalar | None
 
     def of_block(self, block: Block, relocation: Relocation, simplify: Simplifier) -> Body:

@@ -6,12 +6,12 @@
         for each stretch of terms:
             for each panel of columns, and each tile of rows:
                 a tile of sums in registers: add its terms, and put it into the block
-        what is computed of the block's elements: the epilogue
+        the epilogue: operations on the elements of the block
 
 The first line is a kernel of its own. Of the left operand, tiles read a few rows where they are, or
 where a copy of a block's rows, or of all, has been put (`functrans.lower.product.storage`). The
-epilogue is what the nest of a product has besides: bias and activation, a softmax of its rows. It
-reads the block, which the cache holds.
+epilogue are the other operations in the nest of a product: bias and activation, a softmax of its
+rows. It reads the block, which the cache holds.
 """
 
 from __future__ import annotations

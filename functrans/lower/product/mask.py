@@ -19,26 +19,14 @@ from functrans.lower.select.root import Contraction, Root, extent_of
 
 
 class Mask(NamedTuple):
-    """A mask of elements of rows: a condition, or added numbers, some of which are very small.
+    """A mask of elements of rows: a condition, or added numbers, some of which are very small."""
 
-    Parameters
-    ----------
-    chosen : Scalar
-        True where an element is not masked.
-    node : Scalar
-        The node of the condition, or of the number.
-    value : Scalar
-        The value of the node where an element is masked: a constant, or any number up to a bound.
-    column : Scalar
-        The loop over columns, on which it depends besides the enclosing loops.
-    highest : dict
-        The bound of `value`, if it is not a constant.
-    """
-
-    chosen: Scalar
-    node: Scalar
+    chosen: Scalar  # True where an element is not masked
+    node: Scalar  # the node of the condition, or of the number
+    # the value of the node where an element is masked: a constant, or any number up to a bound
     value: Scalar
-    column: Scalar
+    column: Scalar  # the loop over columns, on which it depends besides the enclosing loops
+    # the bound of `value`, if it is not a constant
     highest: Mapping[Scalar, Scalar] = MappingProxyType({})
 
     def at(self, column: Scalar, simplify: Simplifier) -> Mapping[Scalar, Scalar]:
@@ -83,15 +71,12 @@ def _added(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Iterat
             yield Mask(~(number <= most), number, hidden, column, {hidden: most})
 
 
-def mask_at(node: Scalar, column_of: Callable[[Scalar], Scalar | None]) -> Mask | None:
-    """The mask of a node of an expression; None if it is none.
-
-    Parameters
-    ----------
-    node : Scalar
-    column_of : callable
-        Maps a condition to the loop over columns on which it depends, or None.
-    """
+def mask_at(
+    node: Scalar,
+    # maps a condition to the loop over columns on which it depends, or None
+    column_of: Callable[[Scalar], Scalar | None],
+) -> Mask | None:
+    """The mask of a node of an expression; None if it is none."""
     if node.op in ("where", "guard"):
         chosen, *sides = node.args
     elif node.op == "add":

@@ -61,40 +61,20 @@ from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A stream whose loops over columns have bounds that each block of rows computes.
-
-    Parameters
-    ----------
-    stream : Stream
-    readers : dict
-        All roots that read a buffer.
-    mask : Mask
-    columns : dict
-        The loops and counters of roots over columns.
-    tests : Buffer
-        For each row, whether a test has failed.
-    largest : dict
-        The bounds of products' elements for each matrix, and the roots that compute them.
-    first, last : Scalar
-        Locals: the first tile of columns, and the one after the last.
-    failed, whole : Scalar
-        Locals: whether a test of these rows has failed, and whether they are computed again.
-    tile : int
-        The columns of a tile.
-    simplify : Simplifier
-    """
+    """A stream whose loops over columns have bounds that each block of rows computes."""
 
     stream: Stream
-    readers: Readers
+    readers: Readers  # all roots that read a buffer
     mask: Mask
-    columns: Columns
-    tests: Buffer
+    columns: Columns  # the loops and counters of roots over columns
+    tests: Buffer  # for each row, whether a test has failed
+    # the bounds of products' elements for each matrix, and the roots that compute them
     largest: Mapping[Buffer, Reduce]
-    first: Scalar
-    last: Scalar
-    failed: Scalar
-    whole: Scalar
-    tile: int
+    first: Scalar  # a local: the first tile of columns
+    last: Scalar  # a local: the tile after the last one
+    failed: Scalar  # a local: whether a test of these rows has failed
+    whole: Scalar  # a local: whether these rows are computed again, with all columns
+    tile: int  # the columns of a tile
     simplify: Simplifier
 
     @property
@@ -199,20 +179,13 @@ def _bounds(first: Scalar, last: Scalar, tile: int, extent: int, simplify: Simpl
 
 
 def narrowed(
-    stream: Stream, readers: Readers, tile: int, target: Target, simplify: Simplifier
+    stream: Stream,
+    readers: Readers,  # all roots that read a buffer
+    tile: int,  # the columns of a tile
+    target: Target,
+    simplify: Simplifier,
 ) -> Narrowed | None:
-    """The stream with narrowed loops; None if there is no mask whose columns can be skipped.
-
-    Parameters
-    ----------
-    stream : Stream
-    readers : dict
-        All roots that read a buffer.
-    tile : int
-        The columns of a tile.
-    target : Target
-    simplify : Simplifier
-    """
+    """The stream with narrowed loops; None if there is no mask whose columns can be skipped."""
     if all(isinstance(root, Contraction) for root in stream.roots):
         return None
     for root, mask in masks(stream):

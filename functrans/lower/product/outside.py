@@ -23,21 +23,11 @@ from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 
 @dataclass
 class Outside:
-    """The values of a stream's roots in masked columns, and the tests that these can be skipped.
-
-    Parameters
-    ----------
-    stream : Stream
-    mask : Mask
-    columns : dict
-        The loops and counters of roots over columns.
-    target : Target
-    simplify : Simplifier
-    """
+    """The values of a stream's roots in masked columns, and the tests that these can be skipped."""
 
     stream: Stream
     mask: Mask
-    columns: Columns
+    columns: Columns  # the loops and counters of roots over columns
     target: Target
     simplify: Simplifier
     made: dict[Buffer, Root] = field(default_factory=dict)

@@ -28,24 +28,12 @@ Place = Callable[[Scalar, Scalar], Position]
 
 
 class Lines(NamedTuple):
-    """Rows, or columns, of an operand.
+    """Rows, or columns, of an operand."""
 
-    Parameters
-    ----------
-    first : Scalar
-        The number of the first line.
-    side : int
-        The most lines.
-    stop : Scalar
-        The number after the last line. Elements beyond it are arbitrary.
-    whole : bool
-        Whether there are as many as ``side``.
-    """
-
-    first: Scalar
-    side: int
-    stop: Scalar
-    whole: bool
+    first: Scalar  # the number of the first line
+    side: int  # the most lines
+    stop: Scalar  # The number after the last line. Elements beyond it are arbitrary.
+    whole: bool  # whether there are as many as ``side``
 
 
 class Groups(NamedTuple):
@@ -94,23 +82,11 @@ def is_dense(factor: Scalar, loop: Scalar) -> bool:
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a product.
+    """An operand of a product."""
 
-    Parameters
-    ----------
-    factor : Scalar
-        The expression of an element.
-    loops : tuple of Scalar
-        The loops over its rows or columns.
-    counter : Scalar
-        The loop over terms.
-    target : Target
-    simplify : Simplifier
-    """
-
-    factor: Scalar
-    loops: tuple[Scalar, ...]
-    counter: Scalar
+    factor: Scalar  # the expression of an element
+    loops: tuple[Scalar, ...]  # the loops over its rows or columns
+    counter: Scalar  # the loop over terms
     target: Target
     simplify: Simplifier
 

@@ -17,21 +17,7 @@ from functrans.lower.select.root import Contraction
 
 
 class Storage:
-    """Decides where the operands and the sums of a product are stored.
-
-    Parameters
-    ----------
-    root : Contraction
-    blocks : Blocks
-    target : Target
-    simplify : Simplifier
-    parts : int
-        The most threads that have scratch memory in the arena; 0 if it is on their stacks.
-    is_alone : bool
-        Whether no operations are fused with the product: then sums may be stored in the result.
-    read : Band
-        The columns of each row of the result that are read.
-    """
+    """Decides where the operands and the sums of a product are stored."""
 
     def __init__(
         self,
@@ -39,9 +25,11 @@ class Storage:
         blocks: Blocks,
         target: Target,
         simplify: Simplifier,
+        # the most threads that have scratch memory in the arena; 0 if it is on their stacks
         parts: int = 0,
+        # whether no operations are fused with the product: then sums may be stored in the result
         is_alone: bool = False,
-        read: Band = ALL,
+        read: Band = ALL,  # the columns of each row of the result that are read
     ) -> None:
         assert root.counter is not None
         self.root = root

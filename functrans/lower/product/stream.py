@@ -50,41 +50,22 @@ class Streaming(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The division of the rows of each matrix.
+    """The division of the rows of each matrix."""
 
-    Parameters
-    ----------
-    rows : int
-        The rows of a block.
-    shares : int
-        The number of shares, each of which has as many blocks, spread over all rows.
-    """
-
-    rows: int
-    shares: int
+    rows: int  # the rows of a block
+    shares: int  # the number of shares, each of which has as many blocks, spread over all rows
 
 
 @dataclass
 class Stream:
-    """Nests over the same rows, and the buffers that they compute.
+    """Nests over the same rows, and the buffers that they compute."""
 
-    Parameters
-    ----------
-    batch : tuple of Scalar
-        The loops over a stack.
-    row : Scalar
-        The loop over rows.
-    members : list of Loop
-    made : dict
-        The root that computes each buffer with these loops.
-    sums : dict
-        Products that are sums over all rows, by their buffers.
-    """
-
-    batch: tuple[Scalar, ...]
-    row: Scalar
+    batch: tuple[Scalar, ...]  # the loops over a stack
+    row: Scalar  # the loop over rows
     members: list[Loop] = field(default_factory=list)
+    # the root that computes each buffer with these loops
     made: dict[Buffer, Elements] = field(default_factory=dict)
+    # products that are sums over all rows, by their buffers
     sums: dict[Buffer, Contraction] = field(default_factory=dict)
 
     @property

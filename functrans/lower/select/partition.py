@@ -18,19 +18,11 @@ from functrans.ops.compiled.emission import emitted
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A part of a program: a graph to compile, or an equation for which NumPy is called.
+    """A part of a program: a graph to compile, or an equation for which NumPy is called."""
 
-    Parameters
-    ----------
-    inputs, outputs : tuple of Var
-        The values that it reads and computes.
-    dead : tuple of Var
-        The values that are not needed after it.
-    """
-
-    inputs: tuple[Var, ...]
-    outputs: tuple[Var, ...]
-    dead: tuple[Var, ...]
+    inputs: tuple[Var, ...]  # the values that it reads
+    outputs: tuple[Var, ...]  # the values that it computes
+    dead: tuple[Var, ...]  # the values that are not needed after it
     graph: Graph
     call: Eqn | None = None
 

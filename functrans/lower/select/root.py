@@ -52,29 +52,17 @@ class Root:
 
 @dataclass(frozen=True, eq=False)
 class Emitted(Root):
-    """Values that statements compute from memory to memory: a rule's loops, or a library call.
-
-    Parameters
-    ----------
-    operands : tuple of Buffer
-        The buffers that they read.
-    also_written : tuple of Buffer
-        The buffers that they write besides the target.
-    scratch : tuple of Buffer
-        The scratch that they need.
-    in_phases : bool
-        Whether each parallel loop in them is a kernel, even inside sequential loops.
-    largest_constant : int
-        Numbers up to this are sizes of tiles, and not of the program's arrays.
-    """
+    """Values that statements compute from memory to memory: a rule's loops, or a library call."""
 
     target: Buffer
     statements: tuple[Statement, ...]
-    operands: tuple[Buffer, ...]
+    operands: tuple[Buffer, ...]  # the buffers that they read
     work: int
-    also_written: tuple[Buffer, ...] = ()
-    scratch: tuple[Buffer, ...] = ()
+    also_written: tuple[Buffer, ...] = ()  # the buffers that they write besides the target
+    scratch: tuple[Buffer, ...] = ()  # the scratch that they need
+    # whether each parallel loop in them is a kernel, even inside sequential loops
     in_phases: bool = False
+    # numbers up to this are sizes of tiles, and not of the program's arrays
     largest_constant: int = 0
     output: bool = False
 
@@ -95,17 +83,10 @@ class TeamKernel(Emitted):
     """Values that a team of threads computes in a kernel of its own.
 
     Loops around its band are executed by the program.
-
-    Parameters
-    ----------
-    team : int
-        The number of threads.
-    private : tuple of Buffer
-        The rows of the scratch that are private to each thread.
     """
 
-    team: int = 0
-    private: tuple[Buffer, ...] = ()
+    team: int = 0  # the number of threads
+    private: tuple[Buffer, ...] = ()  # the rows of the scratch that are private to each thread
 
     @property
     def in_turns(self) -> tuple[tuple[Scalar, ...], tuple[Statement, ...]]:
@@ -122,35 +103,21 @@ class TeamKernel(Emitted):
 
 @dataclass(frozen=True, eq=False)
 class Elements(Root):
-    """A value that is pulled, element by element.
-
-    Parameters
-    ----------
-    loops : tuple of Scalar
-        One index for each axis that is not unrolled.
-    axes : tuple of int
-        The axes of these loops.
-    elements : tuple of (indices, expression)
-        One for each combination of indices along the unrolled axes.
-    part : bool
-        Whether it is one part of a join, which has the same target as the others.
-    distant : bool
-        Whether other parts are far from it in memory, so that it shares no loop with them.
-    instead : Emitted or None
-        A call that computes the elements, unless they are fused with something else.
-    summand : Scalar or None
-        For a sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term,
-        in terms of the product's loops.
-    """
+    """A value that is pulled, element by element."""
 
     target: Buffer
-    loops: tuple[Scalar, ...]
-    axes: tuple[int, ...]
+    loops: tuple[Scalar, ...]  # one index for each axis that is not unrolled
+    axes: tuple[int, ...]  # the axes of these loops
+    # one for each combination of indices along the unrolled axes
     elements: tuple[tuple[Index, Scalar], ...]
     output: bool = False
-    part: bool = False
+    part: bool = False  # whether it is one part of a join, which has the same target as the others
+    # whether other parts are far from it in memory, so that it shares no loop with them
     distant: bool = False
+    # a call that computes the elements, unless they are fused with something else
     instead: Emitted | None = None
+    # for a sum over each tile of a product (`functrans.lower.grid.products.tile_sums`): a term, in
+    # terms of the product's loops
     summand: Scalar | None = None
 
     also_written = ()
@@ -246,28 +213,18 @@ class Contraction(Elements):
 
     It has loops, which other roots can join, but no expressions: the kernels of products compute it
     (`functrans.lower.product`).
-
-    Parameters
-    ----------
-    sides : tuple of tuples of Scalar
-        The loops of the stack, of rows and of columns: ``loops`` in their order.
-    counter : Scalar or None
-        The index that is summed over.
-    factors : tuple of Scalar
-        An element of the left operand, which does not depend on the column, and one of the right
-        operand, which does not depend on the row.
-    symmetric : bool
-        Whether each matrix of the result is symmetric.
-    shared_rows : int
-        If not 0, the rows of a block, which divides their number: threads share the rows by a loop
-        around the product. The right operand is then in memory, its columns adjacent, and is not
-        packed.
     """
 
+    # the loops of the stack, of rows and of columns: ``loops`` in their order
     sides: tuple[tuple[Scalar, ...], ...] = ()
-    counter: Scalar | None = None
+    counter: Scalar | None = None  # the index that is summed over
+    # an element of the left operand, which does not depend on the column, and one of the right
+    # operand, which does not depend on the row
     factors: tuple[Scalar, ...] = ()
-    symmetric: bool = False
+    symmetric: bool = False  # whether each matrix of the result is symmetric
+    # If not 0, the rows of a block, which divides their number: threads share the rows by a loop
+    # around the product. The right operand is then in memory, its columns adjacent, and is not
+    # packed.
     shared_rows: int = 0
 
     @cached_property

@@ -46,27 +46,15 @@ class Subprogram(NamedTuple):
 
 
 class RootBuilder:
-    """Builds the roots of a graph, and records the buffers of its values.
-
-    Parameters
-    ----------
-    graph : Graph
-        Of equations with a compiled form only.
-    inputs : sequence of Buffer
-        The buffers of the graph's inputs.
-    lower : callable
-        Lowers an inner graph.
-    whole : bool
-        Whether the graph is a program, and not inside another graph.
-    """
+    """Builds the roots of a graph, and records the buffers of its values."""
 
     def __init__(
         self,
-        graph: Graph,
-        inputs: Sequence[Buffer],
-        lower: Callable[[Graph], Inner],
+        graph: Graph,  # of equations with a compiled form only
+        inputs: Sequence[Buffer],  # the buffers of the graph's inputs
+        lower: Callable[[Graph], Inner],  # lowers an inner graph
         target: Target,
-        whole: bool = False,
+        whole: bool = False,  # whether the graph is a program, and not inside another graph
     ) -> None:
         self.lower = lower
         self.whole = whole

@@ -18,25 +18,13 @@ from functrans.ops.compiled.emission import Inner, emitted
 
 def select(
     graph: Graph,
-    inputs: Sequence[Buffer],
-    lower: Callable[[Graph], Inner],
-    kept: Set[Var],
+    inputs: Sequence[Buffer],  # the buffers of the graph's inputs
+    lower: Callable[[Graph], Inner],  # lowers an inner graph
+    kept: Set[Var],  # the values to materialise
     target: Target,
-    whole: bool = False,
+    whole: bool = False,  # whether the graph is a program, and not inside another graph
 ) -> RootBuilder:
-    """The roots of a graph.
-
-    Parameters
-    ----------
-    inputs : sequence of Buffer
-        The buffers of the graph's inputs.
-    lower : callable
-        Lowers an inner graph.
-    kept : set of Var
-        The values to materialise.
-    whole : bool
-        Whether the graph is a program, and not inside another graph.
-    """
+    """The roots of a graph."""
     roots = RootBuilder(graph, inputs, lower, target, whole)
     in_any_case = {*kept, *graph.outputs}
     for eqn in graph.eqns:

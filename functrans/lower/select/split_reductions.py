@@ -27,25 +27,15 @@ T = TypeVar("T")
 
 
 class Splitting(NamedTuple):
-    """Rules by which reductions are split on one kind of machine.
+    """Rules by which reductions are split on one kind of machine."""
 
-    Parameters
-    ----------
-    blocks : callable
-        The number of blocks for the reductions of a root; 1: they are not split.
-    is_busy : callable
-        Whether a root, given the number of steps of its folds, has enough iterations for all
-        threads.
-    blocks_first : bool
-        Whether the partial results of a block are adjacent in memory.
-    together : int
-        Long blocks of contiguous terms begin at multiples of this number, so that threads load
-        several terms at once. A few remaining terms are in no block.
-    """
-
+    # the number of blocks for the reductions of a root; 1: they are not split
     blocks: Callable[[Root, Target], int]
+    # whether a root, given the number of steps of its folds, has enough iterations for all threads
     is_busy: Callable[[Root, int, Target], bool]
-    blocks_first: bool
+    blocks_first: bool  # whether the partial results of a block are adjacent in memory
+    # Long blocks of contiguous terms begin at multiples of this number, so that threads load
+    # several terms at once. A few remaining terms are in no block.
     together: int = 1
 
 
@@ -78,18 +68,12 @@ ON_CORES = Splitting(
 
 def split_reductions(
     root: Root,
-    loops: Callable[[Sequence[int]], tuple[Scalar, ...]],
+    loops: Callable[[Sequence[int]], tuple[Scalar, ...]],  # the indices of loops of given extents
     target: Target,
     simplify: Simplifier,
     splitting: Splitting = ON_CORES,
 ) -> list[Root]:
-    """The root, or a root of partial results and one that combines them.
-
-    Parameters
-    ----------
-    loops : callable
-        The indices of loops of given extents.
-    """
+    """The root, or a root of partial results and one that combines them."""
     if not isinstance(root, Elements):
         return [root]
     extents = [extent_of(loop) for loop in root.loops]
@@ -154,19 +138,11 @@ def _is_splittable(fold: Scalar, folds: Sequence[Scalar], blocks: int) -> bool:
 
 
 class Cut(NamedTuple):
-    """How one extent of a fold is divided into blocks.
-
-    Parameters
-    ----------
-    length : int
-        The terms of a block; the last blocks may have fewer, or none.
-    whole : int
-        The number of terms that are in blocks; the rest are not.
-    """
+    """How one extent of a fold is divided into blocks."""
 
     axis: int
-    length: int
-    whole: int
+    length: int  # the terms of a block; the last blocks may have fewer, or none
+    whole: int  # the number of terms that are in blocks; the rest are not
 
 
 _LARGEST_REST = 1 << 12

@@ -165,10 +165,8 @@ def floating(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
 def result_type(keys: tuple[DtypeKey, ...]) -> np.dtype[Any]:
     """``np.result_type`` with weak Python scalars.
 
-    Raises
-    ------
-    DtypeError
-        If NumPy has none: for bfloat16 and float16, or an integer of more than 8 bits.
+    Raises `DtypeError` if NumPy has none: for bfloat16 and float16, or an integer of more than 8
+    bits.
     """
     weak = {bool: False, int: 0, float: 0.0, complex: 0j}
     given = _strong(keys)

@@ -170,7 +170,7 @@ def stack(parts: Sequence[Any], *, axis: int) -> Any:
     return concatenate([expand_axes(part, (axis,)) for part in parts], axis=axis)
 
 
-# -- arrays of what a user gives -------------------------------------------------------------------
+# -- conversion of arguments -----------------------------------------------------------------------
 
 
 def asarray(x: Any) -> Any:

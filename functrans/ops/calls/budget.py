@@ -18,14 +18,12 @@ class Budget(NamedTuple):
 
     nbytes: int
 
-    def chosen(self, eqns: Sequence[Eqn], needed: Iterable[Var]) -> list[Var]:
-        """The residuals to keep, of the values that a backward pass reads or recomputes from.
-
-        Parameters
-        ----------
-        needed : iterable of Var
-            The values that the backward pass reads.
-        """
+    def chosen(
+        self,
+        eqns: Sequence[Eqn],
+        needed: Iterable[Var],  # the values that the backward pass reads
+    ) -> list[Var]:
+        """The residuals to keep, of the values that a backward pass reads or recomputes from."""
         makers = {var: eqn for eqn in eqns for var in eqn.outputs}
         wanted = [var for var in needed if var in makers]
         candidates = [

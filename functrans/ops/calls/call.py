@@ -146,7 +146,7 @@ def _split_checkpoint(
     graph: Graph,
     keep: Callable[[Any], bool] | Budget,
 ) -> EqnSplit:
-    """Keep the known operands and what the policy names as residuals; recompute everything else."""
+    """Store known operands and the values of the policy as residuals; recompute everything else."""
     known, unknown_part, unknown_out = transform(graph, unknown)
     count = len(unknown_out) - sum(unknown_out)
     if isinstance(keep, Budget):

@@ -42,31 +42,21 @@ class Traced(NamedTuple):
 
 
 class Rule:
-    """Python functions that define derivatives, traced when a derivative is taken.
-
-    Parameters
-    ----------
-    functions : sequence of callable
-        Each takes and returns flat sequences of tracers; later ones may depend on the results of
-        earlier ones.
-    avals : callable
-        ``avals(before)`` gives the types that the next function takes, from what was staged of the
-        ones before.
-    known : callable
-        ``known(before)`` gives the values of its first arguments, on which Python may branch.
-    what : str
-        The name of the rule's function, for messages.
-    key : hashable
-        Equal for rules that give equal graphs. It detects recursion: a rule may call its own
-        function.
-    """
+    """Python functions that define derivatives, traced when a derivative is taken."""
 
     def __init__(
         self,
+        # each takes and returns flat sequences of tracers; later ones may depend on the results of
+        # earlier ones
         functions: Sequence[Callable[..., Sequence[Any]]],
+        # ``avals(before)`` gives the types that the next function takes, from what was staged of
+        # the ones before
         avals: Callable[[Sequence[Staged]], Sequence[Aval]],
+        # ``known(before)`` gives the values of its first arguments, on which Python may branch
         known: Callable[[Sequence[Staged]], Sequence[Any]],
-        what: str,
+        what: str,  # the name of the rule's function, for messages
+        # Equal for rules that give equal graphs. It detects recursion: a rule may call its own
+        # function.
         key: Any,
     ) -> None:
         self.key = key

@@ -116,16 +116,12 @@ tied: Primitive = primitive(
 # -- what functions do -----------------------------------------------------------------------------
 
 
-def perform(function: Callable[..., object], *values: Any) -> None:
-    """Call a function with arrays: now, or each time the program being traced is run.
-
-    Parameters
-    ----------
-    function : callable
-        Takes arrays; its result is ignored. Equal functions make equal programs.
-    *values
-        Arrays, numbers or tracers.
-    """
+def perform(
+    # Takes arrays; its result is ignored. Equal functions make equal programs.
+    function: Callable[..., object],
+    *values: Any,  # arrays, numbers or tracers
+) -> None:
+    """Call a function with arrays: now, or each time the program being traced is run."""
     trace = current.get()
     if not isinstance(trace, Trace):
         function(*values)

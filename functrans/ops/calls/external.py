@@ -16,7 +16,7 @@ from functrans.ops.samples import cases
 
 
 class Elements(NamedTuple):
-    """The function, and how it is called."""
+    """The function, and the form of its calls."""
 
     function: Callable[..., Any]
     several: bool

@@ -65,27 +65,17 @@ def _compiled(rule: Callable[..., None] = _emit) -> dict[str, Any]:
 def collective(
     name: str,
     *,
-    result: str,
+    result: str,  # whether the result is `INVARIANT` or `VARYING`
+    # the result for a single lane, from a plain array and the collective's own parameters
     alone: Callable[..., Any],
+    # the batching rule: ``lanes(x, axis, size, **params)`` of the values of all lanes along
+    # ``axis``, or of the value that all have if that is None; gives the result and its axis
     lanes: Callable[..., Batched],
     infer: Callable[..., Aval] = lambda x, lane, **params: x.update(),
-    waits: bool = True,
+    waits: bool = True,  # whether a lane needs the values of others
     **slots: Any,
 ) -> Primitive:
-    """Define a collective.
-
-    Parameters
-    ----------
-    result : str
-        Whether the result is `INVARIANT` or `VARYING`.
-    alone : callable
-        The result for a single lane, from a plain array and the collective's own parameters.
-    lanes : callable
-        The batching rule: ``lanes(x, axis, size, **params)`` of the values of all lanes along
-        ``axis``, or of the value that all have if that is None; gives the result and its axis.
-    waits : bool
-        Whether a lane needs the values of others.
-    """
+    """Define a collective."""
 
     def numpy(x: Any, lane: Any, *, name: str, size: int, engine: Any, **params: Any) -> Any:
         if engine is not None:

@@ -35,17 +35,13 @@ def broadcast_index(position: Index, shape: Shape) -> Index:
 
 
 class Puller:
-    """Builds scalar expressions of elements, memoised by value and index.
+    """Builds scalar expressions of elements, memoised by value and index."""
 
-    Parameters
-    ----------
-    producers : dict
-        The equation of each variable that is not in memory.
-    buffers : dict
-        The variables that are in memory.
-    """
-
-    def __init__(self, producers: Mapping[Var, Eqn], buffers: dict[Var, Buffer]) -> None:
+    def __init__(
+        self,
+        producers: Mapping[Var, Eqn],  # the equation of each variable that is not in memory
+        buffers: dict[Var, Buffer],  # the variables that are in memory
+    ) -> None:
         self.producers = producers
         self.buffers = buffers
         self.simplify = Simplifier()
@@ -117,39 +113,21 @@ def _result(value: Any, eqn: Eqn, var: Var) -> Scalar:
 
 
 class Pattern(NamedTuple):
-    """The access pattern and cost of one element of a primitive's result.
+    """The access pattern and cost of one element of a primitive's result."""
 
-    Parameters
-    ----------
-    cost : int
-        The scalar operations of an element, or of one step of its folds.
-    folds : int
-        The total number of steps of the folds; 1 without a fold.
-    reads : tuple of int
-        The number of elements that it reads of each operand.
-    by_data : tuple of bool
-        For each operand, whether its indices depend on data.
-    work : int
-        The operations on data of an element, over all steps of its folds.
-    slow : bool
-        Whether it is a single operation that takes many times as long as an addition.
-    folds_rows : bool
-        Whether an element of the result depends on a whole row, along the last axis, of its only
-        operand.
-    fails : bool
-        Whether the call fails for some values, so that it must not be applied to other elements.
-    branches : bool
-        Whether elements along the last axis are computed differently, as those of a join are.
-    """
-
-    cost: int
-    folds: int
-    reads: tuple[int, ...]
-    by_data: tuple[bool, ...]
-    work: int
+    cost: int  # the scalar operations of an element, or of one step of its folds
+    folds: int  # the total number of steps of the folds; 1 without a fold
+    reads: tuple[int, ...]  # the number of elements that it reads of each operand
+    by_data: tuple[bool, ...]  # for each operand, whether its indices depend on data
+    work: int  # the operations on data of an element, over all steps of its folds
+    # whether it is a single operation that takes many times as long as an addition
     slow: bool = False
+    # whether an element of the result depends on a whole row, along the last axis, of its only
+    # operand
     folds_rows: bool = False
+    # whether the call fails for some values, so that it must not be applied to other elements
     fails: bool = False
+    # whether elements along the last axis are computed differently, as those of a join are
     branches: bool = False
 
 

@@ -173,30 +173,20 @@ def elements(eqn: Eqn, of_graph: Callable[[Graph], int]) -> int:
 
 
 class Emit(NamedTuple):
-    """The compiled form of a primitive, from memory to memory.
+    """The compiled form of a primitive, from memory to memory."""
 
-    Parameters
-    ----------
-    rule : callable
-        The `emit` rule; takes an `Emission`.
-    applies : callable
-        ``applies(eqn, target)``: whether the rule compiles an equation; otherwise its elements are
-        pulled, or NumPy is called.
-    operations : callable
-        ``operations(eqn, of_graph)``: about how many scalar operations on data an equation takes,
-        not counting those of a library; ``of_graph`` counts the operations of an inner graph.
-    by_elements : callable
-        ``by_elements(eqn, target)``: whether the rule requests single elements of the operands,
-        each about once, so that operands need not be stored in memory.
-    if_kept : callable
-        ``if_kept(eqn, target)``: whether the rule compiles an equation to which it does not apply
-        otherwise, if its result is stored in memory anyway.
-    """
-
-    rule: Callable[[Emission], None]
+    rule: Callable[[Emission], None]  # the `emit` rule; takes an `Emission`
+    # ``applies(eqn, target)``: whether the rule compiles an equation; otherwise its elements are
+    # pulled, or NumPy is called
     applies: Callable[[Eqn, Target], bool] = always
+    # ``operations(eqn, of_graph)``: about how many scalar operations on data an equation takes, not
+    # counting those of a library; ``of_graph`` counts the operations of an inner graph
     operations: Callable[[Eqn, Callable[[Graph], int]], int] = _none
+    # ``by_elements(eqn, target)``: whether the rule requests single elements of the operands, each
+    # about once, so that operands need not be stored in memory
     by_elements: Callable[[Eqn, Target], bool] = _never
+    # ``if_kept(eqn, target)``: whether the rule compiles an equation to which it does not apply
+    # otherwise, if its result is stored in memory anyway
     if_kept: Callable[[Eqn, Target], bool] = _never
 
 

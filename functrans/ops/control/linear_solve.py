@@ -21,21 +21,13 @@ from functrans.trace.stage import replay
 
 
 class Solver(NamedTuple):
-    """The functions of a linear system; each takes the consts and then a vector.
+    """The functions of a linear system; each takes the consts and then a vector."""
 
-    Parameters
-    ----------
-    matvec : Graph
-        Maps x to A x.
-    graph : Graph
-        Maps b to the x with A x = b. This is what the equation computes, so it is inlined like a
-        call.
-    transposed : tuple of Graph
-        The same two graphs for the transposed system; empty if no transposed solver is given.
-    """
-
-    matvec: Graph
+    matvec: Graph  # maps x to A x
+    # Maps b to the x with A x = b. This is what the equation computes, so it is inlined like a
+    # call.
     graph: Graph
+    # the same two graphs for the transposed system; empty if no transposed solver is given
     transposed: tuple[Graph, ...]
     n_consts: int
 

@@ -27,41 +27,21 @@ from functrans.ops.control.residuals import choose, is_move
 
 
 class DividedBody(NamedTuple):
-    """The body of a loop, divided into a known and an unknown part.
+    """The body of a loop, divided into a known and an unknown part."""
 
-    Parameters
-    ----------
-    consts : sequence of Var
-        The known consts.
-    hoisted : list of Eqn
-        The equations that depend only on these, executed once.
-    known : Graph
-        Maps ``known_consts``, known carry and known xs to known carry, known ys and ``saved``.
-    known_consts : list of Var
-        Known consts and results of ``hoisted``.
-    unknown : Graph
-        Maps ``shared``, unknown consts; unknown carry; ``rows``, ``saved``, unknown xs to unknown
-        carry and unknown ys.
-    shared : list of Var
-        Known consts and results of ``hoisted``.
-    rows : list of bool
-        Which of the known xs the unknown part reads, too.
-    saved : list of Var
-        The stacked residuals.
-    carry, ys : tuple of bool
-        Which carries and ys are unknown.
-    """
-
-    consts: Sequence[Var]
-    hoisted: list[Eqn]
+    consts: Sequence[Var]  # the known consts
+    hoisted: list[Eqn]  # the equations that depend only on these, executed once
+    # maps ``known_consts``, known carry and known xs to known carry, known ys and ``saved``
     known: Graph
-    known_consts: list[Var]
+    known_consts: list[Var]  # known consts and results of ``hoisted``
+    # maps ``shared``, unknown consts; unknown carry; ``rows``, ``saved``, unknown xs to unknown
+    # carry and unknown ys
     unknown: Graph
-    shared: list[Var]
-    rows: list[bool]
-    saved: list[Var]
-    carry: Flags
-    ys: Flags
+    shared: list[Var]  # known consts and results of ``hoisted``
+    rows: list[bool]  # which of the known xs the unknown part reads, too
+    saved: list[Var]  # the stacked residuals
+    carry: Flags  # which carries are unknown
+    ys: Flags  # which ys are unknown
     n_unknown_consts: int
 
 

@@ -50,22 +50,13 @@ def flops_of(eqn: Eqn) -> int:
 
 def choose(
     eqns: Sequence[Eqn],
-    needed: Sequence[Var],
-    at_hand: Iterable[Var],
+    needed: Sequence[Var],  # the values that the backward pass reads
+    at_hand: Iterable[Var],  # the values that the backward pass has in any case
+    # How many bytes may be stored instead of computing a cheap equation again. By default, none:
+    # the fewest bytes are stored.
     work: Callable[[Eqn], int] = lambda eqn: 0,
 ) -> tuple[list[Var], list[Eqn]]:
-    """Choose the residuals, and the equations that compute the needed values from them.
-
-    Parameters
-    ----------
-    needed : sequence of Var
-        The values that the backward pass reads.
-    at_hand : iterable of Var
-        The values that the backward pass has in any case.
-    work : callable
-        How many bytes may be stored instead of computing a cheap equation again. By default, none:
-        the fewest bytes are stored.
-    """
+    """Choose the residuals, and the equations that compute the needed values from them."""
     maker = {var: eqn for eqn in eqns for var in eqn.outputs}
     free = set(at_hand)
     sinks = [v for v in needed if v not in free]

@@ -51,24 +51,12 @@ LARGEST_VIEW = 1 << 21
 
 
 class Roles(NamedTuple):
-    """The labels without a window, by the arrays that have them.
+    """The labels without a window, by the arrays that have them."""
 
-    Parameters
-    ----------
-    groups : tuple of int
-        In all three arrays: a separate convolution for each index.
-    rows : tuple of int
-        In ``x`` and the result: images.
-    columns : tuple of int
-        In ``y`` and the result: features.
-    summed : tuple of int
-        In ``x`` and ``y``: channels.
-    """
-
-    groups: Labels
-    rows: Labels
-    columns: Labels
-    summed: Labels
+    groups: Labels  # in all three arrays: a separate convolution for each index
+    rows: Labels  # in ``x`` and the result: images
+    columns: Labels  # in ``y`` and the result: features
+    summed: Labels  # in ``x`` and ``y``: channels
 
 
 def roles(x: Labels, y: Labels, out: Labels, windows: Windows) -> Roles:

@@ -43,21 +43,12 @@ Axes = tuple[int, ...]
 
 @record
 class Window(NamedTuple):
-    """A window along an axis.
+    """A window along an axis."""
 
-    Parameters
-    ----------
-    places : int
-        The number of its positions.
-    taps : int
-        The number of elements that it sees at once.
-    stride, dilation, offset, base : int
-        The coefficients of ``base * i == stride * p + dilation * k + offset``. Only the offset may
-        be zero, and the base is positive.
-    """
-
-    places: int
-    taps: int
+    places: int  # the number of its positions
+    taps: int  # the number of elements that it sees at once
+    # The coefficients of ``base * i == stride * p + dilation * k + offset``. Only the offset may be
+    # zero, and the base is positive.
     stride: int = 1
     dilation: int = 1
     offset: int = 0

@@ -92,9 +92,9 @@ reciprocal = elementwise(
 
 
 def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """A divisor in which 1 replaces -1 and 0, and the conditions that it was -1, or 0.
+    """The divisor with 1 in place of -1 and 0, and the conditions that it was -1, or 0.
 
-    Dividing by 0 traps, and so does dividing the least integer by -1.
+    Division by 0 traps, and so does that of the least integer by -1.
     """
     zero = scalar.eq(y, 0)
     minus_one = scalar.eq(y, -1) if y.dtype.kind == "i" else scalar.const(False, scalar.BOOL)
@@ -148,8 +148,8 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
         wide = _floor_divide(*(scalar.convert(each, np.float32) for each in (x, y)))
         return scalar.convert(wide, x.dtype)
     if x.dtype.kind == "f":
-        # The quotient is taken of what divides evenly, and so is nearly an integer already. Halves,
-        # which large ones may be, are rounded down, as NumPy does.
+        # The dividend minus the remainder divides evenly, so the quotient is nearly an integer.
+        # Halves, which large quotients may be, are rounded down, as in NumPy.
         rest = _truncated_rest(x, y)
         quotient = (x - rest) / y
         below = scalar.ne(rest, 0) & _signs_differ(rest, y)

@@ -1,4 +1,4 @@
-"""Choosing between numbers: select, the larger, the smaller, the absolute value, the sign.
+"""Selection: where, maximum, minimum, clip, the absolute value, the sign.
 
 docs/derivatives-at-the-edges.md defines the derivatives at ties: equal operands of a maximum or
 minimum share the derivative equally, and abs and sign have derivative 0 at 0.

@@ -40,7 +40,7 @@ def _as_parts(keys: tuple[DtypeKey, ...]) -> tuple[np.dtype[Any], ...]:
     return (np.dtype(np.float32 if single else np.float64),) * len(keys)
 
 
-# -- taking apart, and putting together ------------------------------------------------------------
+# -- parts of numbers, and back --------------------------------------------------------------------
 
 
 def _real(x: Any) -> Any:

@@ -20,9 +20,9 @@ Function = Callable[[Any], Any]
 def _derivative(n: int, z: Any, sin: Function, cos: Function, where: Callable[..., Any]) -> Any:
     """The n-th derivative of ``sin(z) / z``, for arrays and for Scalars.
 
-    By Leibniz' rule ``z S[n] + n S[n - 1]`` is the n-th derivative of the sine. Errors shrink on
-    the way up in ``n`` where ``z`` is larger, and on the way down, from so far above that 0 will do
-    for a start, where it is smaller.
+    By Leibniz' rule ``z S[n] + n S[n - 1]`` is the n-th derivative of the sine. The upward
+    recurrence is stable where ``n`` is less than ``z``; elsewhere, the downward one is used, from
+    an order so large that it can start at 0.
     """
     of_sine = [sin(z), cos(z), -sin(z), -cos(z)]
     if n == 0:

@@ -30,7 +30,7 @@ from functrans.trace.source import located, user_source
 OTHER_WAY = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """The norm of the inverse transform that has the same factor as the transform."""
 
-# -- what the transforms share ---------------------------------------------------------------------
+# -- common to all transforms ----------------------------------------------------------------------
 
 
 def _same_axis(op: Primitive, operands: Any, mapped: Any, *, axis: int, **params: Any) -> Any:

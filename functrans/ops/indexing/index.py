@@ -47,30 +47,14 @@ NOT_AN_INDEX = (
 
 
 class Plan(NamedTuple):
-    """A resolved index.
+    """A resolved index."""
 
-    Parameters
-    ----------
-    basic : BasicIndex
-        The static slice, which is applied first.
-    expanded : Shape
-        The shape of the slice after new axes of size 1 are inserted.
-    arrays : tuple of array
-        Integer arrays, or traced integers.
-    axes : tuple of int
-        The axes of ``expanded`` that the arrays index.
-    position : int
-        The position of the index arrays' axes in the result.
-    is_view : bool
-        Whether NumPy returns a view for this index.
-    """
-
-    basic: BasicIndex
-    expanded: Shape
-    arrays: tuple[Any, ...]
-    axes: tuple[int, ...]
-    position: int
-    is_view: bool
+    basic: BasicIndex  # the static slice, which is applied first
+    expanded: Shape  # the shape of the slice after new axes of size 1 are inserted
+    arrays: tuple[Any, ...]  # integer arrays, or traced integers
+    axes: tuple[int, ...]  # the axes of ``expanded`` that the arrays index
+    position: int  # the position of the index arrays' axes in the result
+    is_view: bool  # whether NumPy returns a view for this index
 
     @property
     def placement(self) -> tuple[int, ...]:
@@ -108,12 +92,8 @@ class _Slice(NamedTuple):
 def plan_of(shape: Shape, index: Any) -> Plan:
     """Resolve an index into an array of the given shape; plans are memoised.
 
-    Raises
-    ------
-    IndexError
-        If the index is out of bounds, has too many entries, or is not an index.
-    TracerIndexError
-        If the shape of the result depends on an unknown value.
+    Raises `IndexError` if the index is out of bounds, has too many entries, or is not an index.
+    Raises `TracerIndexError` if the shape of the result depends on an unknown value.
     """
     items = index if isinstance(index, tuple) else (index,)
     try:

@@ -156,7 +156,7 @@ def ravel(x: Any, order: str = "C") -> Any:
 
 
 def in_order(x: Any, operation: str) -> Any:
-    """``x`` when an order in memory was asked for: NumPy gives itself or a copy."""
+    """``x`` in a requested memory order, for which NumPy returns the array itself or a copy."""
     if isinstance(x, Tracer) and (x.ndim > 1 or x._as_view is not None):
         return _as_view(x, operation, copy, UNCERTAIN)
     return x

@@ -1,7 +1,7 @@
 """Banded linear systems, whose diagonals are stored as rows.
 
 Row ``i`` holds the diagonal that is ``upper - i`` above the main one, each element in the column
-that it has in the matrix. What stands in the corners, outside of the matrix, is not read.
+that it has in the matrix. The corners, which are outside of the matrix, are not read.
 """
 
 from __future__ import annotations

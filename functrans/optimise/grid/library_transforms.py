@@ -1,7 +1,7 @@
-"""Long Fourier transforms become those of a library, where a target has one.
+"""Long Fourier transforms become library calls, if the target has a library.
 
-A complex array and the library agree on how numbers lie in memory, so that nothing is moved, and
-the number that a transform is divided by is fused with what comes next.
+The library uses the memory layout of complex arrays, so nothing is copied; the normalisation is
+fused with later operations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functrans.trace.stage import Environment
 
 
 class LibraryTransforms(NamedTuple):
-    """Fourier transforms that are a library's. Not measured."""
+    """Thresholds for Fourier transforms by a library. Not measured."""
 
     library: int = 2048
     """The points from which on a library computes a transform, if there is one: more than fit into
@@ -38,10 +38,10 @@ SORTS: dict[Primitive, Sort] = {fft_p: "c2c", rfft_p: "r2c", irfft_p: "c2r"}
 
 
 def with_library_transforms(graph: Graph, target: Target) -> Graph:
-    """Select a library's Fourier transforms outside of loops: for long ones, and of any prime.
+    """Select library calls for Fourier transforms outside of loops, if long or of prime length.
 
-    Expects complex numbers, which the library takes as they lie in memory.
-    Leaves transforms that are made here, and calls of the library for the others.
+    Expects complex numbers, whose memory layout is that of the library.
+    Leaves transforms with kernels of our own, and library calls for the others.
     """
     taken = [eqn for eqn in graph.eqns if _is_taken(eqn, target)]
     return replaced(graph, {eqn: partial(_by_library, eqn) for eqn in taken})
@@ -57,7 +57,7 @@ def _is_taken(eqn: Eqn, target: Target) -> bool:
     if not target.libraries or eqn.primitive not in SORTS or 0 in eqn.inputs[0].aval.shape:
         return False
     points, shape, axis = _points(eqn), eqn.inputs[0].aval.shape, eqn.params["axis"]
-    # lines that are not evenly spaced are a call each
+    # lines that are not evenly spaced need a call each
     calls = min(prod(shape[:axis]), prod(shape[axis + 1 :]))
     limits = target[LibraryTransforms]
     is_long = points >= limits.library and calls <= limits.most_calls

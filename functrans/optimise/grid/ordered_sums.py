@@ -39,7 +39,7 @@ from functrans.optimise.rewrite import replaced
 from functrans.trace.stage import Environment
 
 _COMBINED: dict[Primitive, tuple[Primitive, float]] = {
-    # adding -0.0 leaves 0.0 and -0.0 what they are
+    # -0.0 is the identity of addition, also for 0.0 and -0.0
     scatter_add: (add, -0.0),
     scatter_multiply: (multiply, 1.0),
 }
@@ -47,10 +47,10 @@ _COMBINED: dict[Primitive, tuple[Primitive, float]] = {
 
 
 def order_sums(graph: Graph, target: Target) -> Graph:
-    """Order sums: floats are combined in an order that does not depend on threads.
+    """Order sums: combine floats in an order that does not depend on threads.
 
-    Expects the scatters that a program has in the end.
-    Leaves, of a deterministic target, no scatter that adds up or multiplies floats as threads come.
+    Expects the final scatters of a program. Leaves, for a deterministic target, no scatter that
+    adds or multiplies floats in arbitrary order.
     """
     if not target.deterministic:
         return graph

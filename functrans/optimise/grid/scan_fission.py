@@ -36,7 +36,7 @@ class Fission(NamedTuple):
 
 
 def split_scans(graph: Graph, target: Target) -> Graph:
-    """Fission of scans: the recurrence that the samples of a batch share gets one of its own.
+    """Split scans: the recurrence that the samples of a batch share gets a scan of its own.
 
     Expects scans with all that they do in their bodies.
     Leaves scans whose carries all have the axis of the batch, or none has.
@@ -117,21 +117,14 @@ def _made_for(values: Sequence[Atom], loop: Loop) -> Sequence[Eqn]:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """A partition of a loop's body: the first loop, and what depends on the second one's carry.
-
-    Parameters
-    ----------
-    later : set of Atom
-        The values that depend on the second part of the carry, or that are left to its loop.
-    handed_on : list of Var
-        The values of the first loop that the second one reads.
-    """
+    """A partition of a loop's body: the first loop, and what depends on the second one's carry."""
 
     loop: Loop
     first: list[Carry]
     second: list[Carry]
+    # the values that depend on the second part of the carry, or that are left to its loop
     later: set[Atom]
-    handed_on: list[Var]
+    handed_on: list[Var]  # the values of the first loop that the second one reads
 
     @classmethod
     def of(cls, loop: Loop, first: list[Carry], second: list[Carry], samples: int | None) -> _Parts:

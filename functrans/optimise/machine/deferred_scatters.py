@@ -3,10 +3,10 @@
 The gradient of an index operation is a scatter into zeros, which is usually one term of a sum: in
 the gradient of a cross-entropy it is added to that of a softmax. An array of zeros is then written
 and read for a few elements. If the scatter is applied last, to the other terms, only these elements
-are written. It is carried along a chain of additions, so that nothing reads the array again behind
-it: the nests before and after it would each traverse it. Sums over some axes, of such an array or
-of what it was added to, become scatters into smaller arrays. These come first, because a scatter is
-not part of a nest, and separates the nests before and after it.
+are written. It is moved to the end of a chain of additions, because nests before and after a
+scatter each traverse the array. Sums over some axes, of such an array or of what it was added to,
+become scatters into smaller arrays. These come first, because a scatter is not part of a nest, and
+separates the nests before and after it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Deferral:
             self.rules[eqn] = lambda values: [None]
 
     def _read(self, eqn: Eqn) -> None:
-        """An equation that adds something to a variable without its scatters, or sums it up."""
+        """An addition to a variable, or a sum of it, applied to the variable without scatters."""
         scatters = [one for x in eqn.inputs for one in self.carried.get(x, ())]
         if eqn.primitive is reduce_sum:
             self.rules[eqn] = partial(_summed, eqn, scatters)

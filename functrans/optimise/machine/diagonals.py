@@ -57,18 +57,12 @@ def _found(eqn: Eqn, makers: Mapping[Atom, Eqn]) -> _Diagonal | None:
     return None if place is None else _Diagonal(maker.inputs[-1], *place)
 
 
-def diagonal_at(index: Index, flat: Shape, shape: Shape) -> tuple[int, int] | None:
-    """The row and column where a diagonal of matrices begins; None if the slice is no diagonal.
-
-    Parameters
-    ----------
-    index : Index
-        A slice of matrices whose last two axes are flattened into one.
-    flat : tuple of int
-        The shape of the flattened matrices.
-    shape : tuple of int
-        The shape of the matrices.
-    """
+def diagonal_at(
+    index: Index,  # a slice of matrices whose last two axes are flattened into one
+    flat: Shape,  # the shape of the flattened matrices
+    shape: Shape,  # the shape of the matrices
+) -> tuple[int, int] | None:
+    """The row and column where a diagonal of matrices begins; None if the slice is no diagonal."""
     if len(shape) < 2:
         return None
     *leading, size = flat

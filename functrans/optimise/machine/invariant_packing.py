@@ -1,10 +1,10 @@
 """Loop-invariant packing: matrices that all steps of a loop multiply by are packed before it.
 
-In memory, the rows of a panel (a few columns, all terms) are as far apart as the matrix has
-columns. They are in many pages, and, if that distance is a power of two, in few sets of the nearest
-cache. A copy that is made panel by panel, once before the loop, is read from its beginning to its
-end. Products in loops read their right operand in place (`functrans.ops.linalg.compiled.forms`).
-Its place is in this copy then, by a transpose and a reshape, which only move indices.
+The rows of a panel (a few columns, all terms) are a whole row of the matrix apart in memory. They
+are in many pages, and, if that distance is a power of two, in few sets of the nearest cache. A copy
+in panels, made once before the loop, is read contiguously. Products in loops read their right
+operand in place (`functrans.ops.linalg.compiled.forms`): it becomes a transpose and a reshape of
+this copy, which only change indices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functrans.trace.stage import rewrite
 
 
 class InvariantPacking(NamedTuple):
-    """Matrices that are packed before a loop. Measured: all but `least_steps` (LSTM, GRU)."""
+    """Thresholds for packing before a loop. Measured: all but `least_steps` (LSTM, GRU)."""
 
     least_steps: int = 8
     """The fewest steps of a scan for which packing is profitable."""
@@ -45,23 +45,15 @@ class InvariantPacking(NamedTuple):
 
 
 class _Panels(NamedTuple):
-    """How a matrix is packed.
+    """How a matrix is packed."""
 
-    Parameters
-    ----------
-    turned : bool
-        Whether the matrix has a row for each column of the product.
-    terms, columns, width : int
-        The extents of the right operand, and the columns of a panel.
-    """
-
-    turned: bool
-    terms: int
+    turned: bool  # whether the matrix has a row for each column of the product
+    terms: int  # the extents of the right operand
     columns: int
-    width: int
+    width: int  # the columns of a panel
 
     def packed(self, matrix: Any) -> list[Any]:
-        """The panels of a matrix; zeros stand for the columns that are missing in the last one."""
+        """The panels of a matrix; the last one is padded with columns of zeros."""
         if self.turned:
             matrix = transpose(matrix, permutation=(1, 0))
         count = -(-self.columns // self.width)
@@ -71,7 +63,7 @@ class _Panels(NamedTuple):
         return [transpose(panels, permutation=(1, 0, 2))]
 
     def unpacked(self, panels: Any) -> list[Any]:
-        """The right operand that panels were made of."""
+        """The right operand, from its panels."""
         rows = transpose(panels, permutation=(1, 0, 2))
         padded = reshape(rows, shape=(self.terms, rows.shape[1] * self.width))
         return [read_slice(padded, index=((0, self.terms, 1), (0, self.columns, 1)))]
@@ -98,13 +90,13 @@ def pack_before_loops(graph: Graph, target: Target) -> Graph:
 
 
 def _is_long(loop: Eqn, target: Target) -> bool:
-    """Whether a loop has steps that are worth a copy, or as many as data say."""
+    """Whether a loop has enough steps for a copy, or an unknown number."""
     length: int = loop.params.get("length", GROWS)
     return length == GROWS or length >= target[InvariantPacking].least_steps
 
 
 def rows_stay_apart(loop: Loop) -> bool:
-    """Whether blocks of rows may go through all steps each by itself, as far as is easily known."""
+    """Whether each block of rows may execute all steps on its own, by a simple analysis."""
     consts: set[Atom] = {const.inner[0] for const in loop.consts}
     moves = broadcast_to_p, concatenate_p, embed_p, full_p, slice_p
     return all(
@@ -124,12 +116,12 @@ def _is_by_constant(product: Eqn, loop: Loop, consts: Container[Atom]) -> bool:
 
 
 def _turns(loop: Loop) -> Mapping[Atom, Atom]:
-    """What is transposed in a loop, by the transposes."""
+    """The operand of each transpose in a loop."""
     return {x.outputs[0]: x.inputs[0] for x in loop.body if x.primitive is transpose_p}
 
 
 def reads_panels(eqn: Eqn, consts: Container[Atom], target: Target) -> bool:
-    """Whether an equation of a loop whose rows stay apart is a product that will read panels."""
+    """Whether an equation of a loop with independent rows is a product that will read panels."""
     if eqn.primitive is not dot_general or eqn.inputs[1] not in consts:
         return False
     enough = counts(eqn).rows >= target[InvariantPacking].fewest_rows
@@ -196,7 +188,7 @@ def _has_form(eqn: Eqn, right: Var, target: Target) -> bool:
 
 
 def _by_panels(eqn: Eqn, right: Atom) -> Eqn:
-    """A product whose right operand is in panels, a row for each term."""
+    """A product whose right operand is in panels, with a row for each term."""
     params = {
         "contract": (eqn.params["contract"][0], (0,)),
         "batch": ((), ()),

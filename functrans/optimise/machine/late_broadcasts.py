@@ -1,7 +1,7 @@
 """Broadcast sinking: elementwise operations before broadcasts, which then compute fewer elements.
 
-``np.meshgrid`` repeats vectors as matrices. What is computed of one of them alone is the same in
-each row, and is computed once.
+``np.meshgrid`` repeats vectors as matrices. Values that depend on one of them alone are the same in
+all rows (or columns), and are computed once.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from functrans.optimise.simplification import constant, is_constant, simplify
 def broadcast_last(graph: Graph, target: Target) -> Graph:
     """Move broadcasts behind elementwise operations that have fewer elements without them.
 
-    Expects any graph.
-    Leaves elementwise operations whose operands do not all repeat along the same axes, and no
-    choice by a repeated constant.
+    Expects any graph. Leaves elementwise operations whose operands do not all repeat along the same
+    axes, and no selection by a repeated constant.
     """
     if not any(eqn.primitive is broadcast_to_p for eqn in graph.eqns):
         return graph
@@ -51,6 +50,6 @@ def broadcast_last(graph: Graph, target: Target) -> Graph:
 
 
 def _source(atom: Atom, out: Rewriter) -> Atom:
-    """What is broadcast to an array; the array itself if it is made otherwise."""
+    """The operand of a broadcast; any other array itself."""
     maker = out.producers.get(atom)
     return maker.inputs[0] if maker is not None and maker.primitive is broadcast_to_p else atom

@@ -1,7 +1,7 @@
 """Gather sinking: costly elementwise operations before gathers that read elements several times.
 
-Models with groups look up a parameter of each row's group, and compute its exponential: once for
-each group is enough.
+Models with groups look up a parameter for the group of each row, and compute, for example, its
+exponential, which is needed only once for each group.
 """
 
 from __future__ import annotations

@@ -312,42 +312,23 @@ def _phase(eqns: Sequence[Eqn], start: int, stop: int, period: int) -> int:
 
 @dataclass(frozen=True)
 class _Wiring:
-    """The dataflow between the equations of a segment: equal for segments that compute the same.
+    """The dataflow between the equations of a segment: equal for segments that compute the same."""
 
-    Parameters
-    ----------
-    operands : tuple
-        For each operand of each equation its source: the position of an equation inside and the
-        index of its result; the index of a variable from outside; or a literal.
-    outside : tuple of Var
-        The variables from outside, each once.
-    """
-
+    # for each operand of each equation its source: the position of an equation inside and the index
+    # of its result; the index of a variable from outside; or a literal
     operands: tuple[tuple[Member, ...], ...]
-    outside: tuple[Atom, ...]
+    outside: tuple[Atom, ...]  # the variables from outside, each once
 
 
 class _Segments:
-    """Candidate segments of a graph.
-
-    Parameters
-    ----------
-    users : dict
-        The equations that use each value.
-    steps : sequence of steps
-        Each a sequence of equations, of equal kinds.
-    together : int
-        The number of steps in a segment.
-    code : int
-        The nodes of a step.
-    """
+    """Candidate segments of a graph."""
 
     def __init__(
         self,
-        users: Users,
-        steps: Sequence[Sequence[Eqn]],
-        together: int,
-        code: int,
+        users: Users,  # the equations that use each value
+        steps: Sequence[Sequence[Eqn]],  # each a sequence of equations, of equal kinds
+        together: int,  # the number of steps in a segment
+        code: int,  # the nodes of a step
     ) -> None:
         self.users = users
         self.segments = [

@@ -1,15 +1,15 @@
 """Loop-invariant code motion and loop distribution for scans.
 
-Before the loop, for all steps at once, are done: contractions of what comes in with constants (the
-input's part of a recurrent network), and equations of linear algebra that do without the carry.
-(Where threads share the rows of a batch for all steps, the input's part stays in the loop, and its
-matrix is packed: `functrans.optimise.machine.invariant_packing`.)
-After the loop are done: contractions that only make results, and sums over the steps. A carry that
-only adds up contractions (the gradient of a weight) becomes one contraction over all steps; one
-that only adds up what is scattered (the gradient of an embedding) becomes one scatter.
+Moved before the loop, and computed for all steps at once, are contractions of scanned operands with
+constants (the input's part of a recurrent network), and equations of linear algebra that do not
+depend on the carry. (If threads share the rows of a batch for all steps, the input's part stays in
+the loop, and its matrix is packed: `functrans.optimise.machine.invariant_packing`.) Moved after the
+loop are contractions that only compute results, and sums over the steps. A carry that only
+accumulates contractions (the gradient of a weight) becomes one contraction over all steps; one that
+only accumulates scatters (the gradient of an embedding) becomes one scatter.
 
-A few large calls of BLAS, which threads share, take the place of many small ones, and a step
-touches no more of a table than what it adds.
+A few large products, which threads share, replace many small ones, and a step accesses only the
+rows of a table that it changes.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
         if not stacked.isdisjoint(operands):
             stacked.update(inner.outputs)
         if apart and reads_panels(inner, consts, target):
-            continue  # what is computed for all steps goes to memory and comes back
+            continue  # values for all steps are written to memory and read again
         if _is_much(inner, limits) or inner.primitive in MATRICES:
             if _can_be_stacked(inner.outputs[:1], loop, limits):
                 wanted += inner.outputs
@@ -143,18 +143,10 @@ def _hoisted(eqn: Eqn, target: Target) -> tuple[list[Eqn], Eqn]:
 
 
 class Term(NamedTuple):
-    """A term of a carry: a contraction or a sum of each step, or a scatter.
+    """A term of a carry: a contraction or a sum of each step, or a scatter."""
 
-    Parameters
-    ----------
-    reduction : Eqn
-        The contraction, the ``reduce_sum`` or the ``scatter_add``.
-    turned : list of Eqn
-        The transposes between the reduction and the addition.
-    """
-
-    reduction: Eqn
-    turned: list[Eqn]
+    reduction: Eqn  # the contraction, the ``reduce_sum`` or the ``scatter_add``
+    turned: list[Eqn]  # the transposes between the reduction and the addition
 
     @property
     def stacked(self) -> Sequence[Atom]:

@@ -1,11 +1,11 @@
 """Stored intermediates: costly values that a loop recomputes are stacked by the loop before it.
 
-The backward pass of a scan reads the fewest bytes of residuals, and recomputes what it needs. An
-exponential takes longer than to store its result and read it again, if all that is stored fits a
-cache. So the equations that do without the carry are divided anew, by a minimum cut whose costs
-are times: some values are computed by the forward pass alone, which stacks them. Not in loops with
-products: these take most of the time there, and further stacks take the place of their matrices in
-the caches.
+Partial evaluation stores the fewest bytes of residuals for the backward pass of a scan, which
+recomputes other values. But computing an exponential takes longer than storing and reading its
+result, if all residuals fit into a cache. So the equations that do not depend on the carry are
+divided again, by a minimum cut whose costs are times: some values are computed only by the forward
+pass, which stacks them. This is not done in loops with matrix products, which take most of the time
+there, and whose matrices the stacks would evict from the caches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def store_intermediates(graph: Graph, target: Target) -> Graph:
     """Stack costly values in the scan that stacks what another scan computes them from.
 
     Expects scans without duplicates.
-    Leaves scans that recompute from stacks only what is cheap, or would take too much memory.
+    Leaves scans that recompute only cheap values, or values whose stacks would be too large.
     """
     if sum(eqn.primitive is scan_p for eqn in graph.eqns) < 2:
         return graph
@@ -67,7 +67,7 @@ def _stored(graph: Graph, reader: Eqn, limits: Storing) -> Graph:
     stacks: dict[Atom, Atom] = {each.result: each.out for each in writer.stacked}
     others = {x for eqn in graph.eqns if eqn is not reader for x in eqn.inputs}
     others.update(graph.outputs)
-    # what both loops may read, by its name in the reader
+    # values that both loops may read, by their names in the reading loop
     operands: list[Const | Row] = [*loop.consts, *loop.rows]
     given = [x for x in operands if place.get(x.outer, -1) < before]
     read = [row for row in loop.rows if row.outer in stacks]

@@ -100,9 +100,9 @@ class _Coalescing:
         return [Eqn(eqn.primitive, parts, eqn.outputs, eqn.params, eqn.source)]
 
     def is_cut_within_rows(self, eqn: Eqn, starts: Iterable[int]) -> bool:
-        """Whether parts of a vector start within the rows that a reshape makes of it.
+        """Whether parts of a vector start within the rows of its reshape.
 
-        Read by its rows, the vector would be a choice of parts for each element, and divisions.
+        Read by rows, each element would need divisions and a selection of its part.
         """
         (out,) = eqn.outputs
         if out.aval.ndim != 1 or out.aval.size <= self.limits.small or self.uses[out] > 1:
@@ -141,7 +141,7 @@ class _Coalescing:
         # slices that fill an array which is in memory in any case are computed each by itself
         fills = in_memory and disjoint(places) and covers(places, out.aval.shape)
         fewest = 1 if fills else self.limits.few
-        # what is broadcast is added by itself
+        # broadcasts are added separately
         if slices <= fewest or any(
             x.aval.shape != sliced_shape(index) for index, same in terms.items() for x in same
         ):

@@ -1,1 +1,1 @@
-"""Programs, and how they are called."""
+"""Programs and their calls."""

@@ -184,15 +184,13 @@ class PythonProgram:
     """
 
     @abstractmethod
-    def attempt(self, leaves: tuple[Any, ...]) -> Sequence[Any] | None:
-        """The results; None, without side effects, if the call must be dispatched by Python.
-
-        Parameters
-        ----------
-        leaves : tuple
-            Leaves of the same types as when the entry was made: device arrays of equal shapes
-            and dtypes, and Python numbers.
-        """
+    def attempt(
+        self,
+        # leaves of the same types as when the entry was made: device arrays of equal shapes and
+        # dtypes, and Python numbers
+        leaves: tuple[Any, ...],
+    ) -> Sequence[Any] | None:
+        """The results; None, without side effects, if the call must be dispatched by Python."""
 
 
 def takes(program: Any) -> TypeGuard[NativeProgram | PythonProgram]:
@@ -207,29 +205,16 @@ def with_first(entry: Entry, recent: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def entry_of(
+    # the program, which takes the leaves and the captured values
     program: NativeProgram | PythonProgram,
-    call: Structure,
-    leaves: Sequence[Any],
+    call: Structure,  # the structure of the positional and keyword arguments
+    leaves: Sequence[Any],  # the leaves of the arguments, then the inputs that the guards find
     captures: Sequence[Any],
     result: Structure,
-    guarded: Guards | None,
-    constants: Constants,
+    guarded: Guards | None,  # the checks of closed-over state
+    constants: Constants,  # the arguments that are not in ``call``
 ) -> Entry | None:
-    """The entry for calls similar to a completed one; None if native code cannot make them.
-
-    Parameters
-    ----------
-    program : NativeProgram or PythonProgram
-        The program, which takes the leaves and the captured values.
-    call : Structure
-        The structure of the positional and keyword arguments.
-    leaves : sequence
-        The leaves of the arguments, then the inputs that the guards find.
-    guarded : Guards, optional
-        The checks of closed-over state.
-    constants : Constants
-        The arguments that are not in ``call``.
-    """
+    """The entry for calls similar to a completed one; None if native code cannot make them."""
     state = _state()
     if state is None:
         return None

@@ -34,39 +34,20 @@ LONGEST_WORK = 1 << 24
 
 
 class StepListing(NamedTuple):
-    """A call of a kernel.
+    """A call of a kernel."""
 
-    Parameters
-    ----------
-    key : str
-        The key of its code (`functrans.run.code.cache`).
-    symbol : str
-        The name of the function in it.
-    imports : tuple of str
-        The routines that it calls: of BLAS and LAPACK, and messages.
-    extent : int
-        The range of its parallel loop.
-    lanes : int
-        The iterations that this loop executes at once; 0 if there is no such loop.
-    work : int
-        The estimated number of scalar operations.
-    buffers : tuple of int
-        The arrays that it is called with, numbered inputs first, then outputs, then temporaries.
-    turns : tuple of (int, int)
-        The program's loops around it: their numbers, and their numbers of iterations.
-    going : int
-        The array that holds the condition of the innermost loop, tested after the step; -1: none.
-    """
-
-    key: str
-    symbol: str
-    imports: tuple[str, ...]
-    extent: int
-    lanes: int
-    work: int
+    key: str  # the key of its code (`functrans.run.code.cache`)
+    symbol: str  # the name of the function in it
+    imports: tuple[str, ...]  # the routines that it calls: of BLAS and LAPACK, and messages
+    extent: int  # the range of its parallel loop
+    lanes: int  # the iterations that this loop executes at once; 0 if there is no such loop
+    work: int  # the estimated number of scalar operations
+    # the arrays that it is called with, numbered inputs first, then outputs, then temporaries
     buffers: tuple[int, ...]
     sizes: tuple[int, ...]
+    # the program's loops around it: their numbers, and their numbers of iterations
     turns: tuple[tuple[int, int], ...] = ()
+    # the array that holds the condition of the innermost loop, tested after the step; -1: none
     going: int = -1
 
     def addresses(self) -> dict[str, int]:
@@ -95,38 +76,28 @@ class StepListing(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A program without addresses: its steps, and its memory layout.
-
-    Parameters
-    ----------
-    offsets : tuple of int
-        The offsets of its temporaries in the arena.
-    arena : int
-        The size of the arena.
-    overwritten : tuple of (int, int)
-        Pairs of a donated input and the output that overwrites it.
-    """
+    """A program without addresses: its steps, and its memory layout."""
 
     steps: tuple[StepListing, ...]
-    offsets: tuple[int, ...]
-    arena: int
+    offsets: tuple[int, ...]  # the offsets of its temporaries in the arena
+    arena: int  # the size of the arena
+    # pairs of a donated input and the output that overwrites it
     overwritten: tuple[tuple[int, int], ...] = ()
 
 
 class ArrayProgram:
-    """A program as a function from arrays to a tuple of new arrays.
-
-    Parameters
-    ----------
-    arena : int
-        The bytes of its temporaries.
-    """
+    """A program as a function from arrays to a tuple of new arrays."""
 
     _entry: Callable[..., int]
     """Takes the inputs and the arrays for the results; returns the status, or -1 (nothing is done)
     if an input is not of the right type."""
 
-    def __init__(self, in_avals: Sequence[Aval], out_avals: Sequence[Aval], arena: int) -> None:
+    def __init__(
+        self,
+        in_avals: Sequence[Aval],
+        out_avals: Sequence[Aval],
+        arena: int,  # the bytes of its temporaries
+    ) -> None:
         self.in_avals = in_avals
         self.out_avals = out_avals
         self._outputs = [(aval.shape, aval.dtype) for aval in out_avals]
@@ -170,11 +141,8 @@ class ArrayProgram:
 def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
     """Convert an input to a C-contiguous array of its exact type.
 
-    Raises
-    ------
-    TypeError
-        If it has another shape, or a dtype that NumPy's ``"same_kind"`` casting does not convert.
-        The message names its number.
+    Raises `TypeError` if it has another shape, or a dtype that NumPy's ``"same_kind"`` casting does
+    not convert. The message names its number.
     """
     # the singleton of a built-in dtype, without metadata
     dtype = np.dtype(aval.dtype.type)
@@ -189,23 +157,15 @@ def converted(number: int, value: Any, aval: Aval) -> np.ndarray[Any, Any]:
 
 
 class NativeProgram(ArrayProgram):
-    """A program of loaded machine code.
-
-    Parameters
-    ----------
-    codes : sequence of Code
-        The code of each step.
-    lowered : callable
-        Returns the graph that was planned.
-    """
+    """A program of loaded machine code."""
 
     def __init__(
         self,
         listing: Listing,
-        codes: Sequence[Code],
+        codes: Sequence[Code],  # the code of each step
         in_avals: Sequence[Aval],
         out_avals: Sequence[Aval],
-        lowered: Callable[[], Graph],
+        lowered: Callable[[], Graph],  # returns the graph that was planned
     ) -> None:
         super().__init__(in_avals, out_avals, listing.arena)
         self.listing = listing
@@ -272,7 +232,7 @@ class Overwriting(ArrayProgram):
             alone = _is_whole(x) and id(x) not in several
             if not alone or not self._fits(number, x) or (theirs is not None and theirs.meet(x)):
                 x = given[number] = converted(number, x, self.in_avals[number]).copy()
-            # the result may be a reshape of what is stored there
+            # the result may be a reshape of the stored array
             shape = self._outputs[output][0]
             results[output] = x if x.shape == shape else x.reshape(shape)
         missing = [output for output, x in enumerate(results) if x is None]

@@ -133,38 +133,18 @@ def _main_thread() -> Table:
 
 
 def table(
-    records: Iterable[Sequence[int]],
-    outputs: int,
-    offsets: Sequence[int],
-    arena: int,
+    records: Iterable[Sequence[int]],  # the words for the check of each input
+    outputs: int,  # the number of outputs
+    offsets: Sequence[int],  # the offsets of the temporaries in the arena
+    arena: int,  # the size of the arena in bytes
     steps: Sequence[Step],
-    releases: bool = False,
-    threads: int = 0,
-    blas: int = 0,
-    signals: bool = False,
-    number: int = 0,
+    releases: bool = False,  # whether to release the GIL
+    threads: int = 0,  # the address of the thread pool's record, or 0
+    blas: int = 0,  # the address of BLAS's record, or 0
+    signals: bool = False,  # whether to check for Python's signals
+    number: int = 0,  # the number of the program in the event log; 0 if nothing is logged
 ) -> Table:
-    """The table of a program.
-
-    Parameters
-    ----------
-    records : iterable of sequences of int
-        The words for the check of each input.
-    outputs : int
-        The number of outputs.
-    offsets : sequence of int
-        The offsets of the temporaries in the arena.
-    arena : int
-        The size of the arena in bytes.
-    releases : bool
-        Whether to release the GIL.
-    threads, blas : int
-        The addresses of the thread pool's and BLAS's records, or 0.
-    signals : bool
-        Whether to check for Python's signals.
-    number : int
-        The number of the program in the event log; 0 if nothing is logged.
-    """
+    """The table of a program."""
     inputs = list(records)
     total = len(inputs) + outputs
     frame = total + len(offsets)

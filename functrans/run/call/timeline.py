@@ -41,26 +41,14 @@ _made: list[NativeProgram] = []
 
 
 class Event(NamedTuple):
-    """The time of a step, or of a thread's share of it.
+    """The time of a step, or of a thread's share of it."""
 
-    Parameters
-    ----------
-    program, step : int
-        The number of the program, and of the step in it.
-    share : int
-        The number of the thread's share; -1 for the whole step.
-    caller : int
-        The calling thread.
-    start, end : int
-        Nanoseconds, on the clock of `functrans.spans.now`.
-    """
-
-    program: int
-    step: int
-    share: int
-    caller: int
-    start: int
-    end: int
+    program: int  # the number of the program
+    step: int  # the number of the step in it
+    share: int  # the number of the thread's share; -1 for the whole step
+    caller: int  # the calling thread
+    start: int  # nanoseconds, on the clock of `functrans.spans.now`
+    end: int  # the same
 
 
 def address() -> int:
@@ -86,10 +74,7 @@ def _events() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 def open_log() -> None:
     """Start to record events and spans.
 
-    Raises
-    ------
-    RuntimeError
-        If they are being recorded already.
+    Raises `RuntimeError` if they are being recorded already.
     """
     with _lock:
         if _record[ROOM]:
@@ -101,20 +86,12 @@ def open_log() -> None:
 
 
 class Log(NamedTuple):
-    """The recorded events and spans.
-
-    Parameters
-    ----------
-    lost : int
-        The number of events for which there was no room.
-    programs : dict
-        The programs of the events that still exist, by number.
-    """
+    """The recorded events and spans."""
 
     events: list[Event]
-    lost: int
+    lost: int  # the number of events for which there was no room
     spans: list[spans.Span]
-    programs: dict[int, NativeProgram]
+    programs: dict[int, NativeProgram]  # the programs of the events that still exist, by number
 
 
 def close_log() -> Log:

@@ -24,13 +24,9 @@ from functrans.run.code import host
 def check_untrusted(graph: Graph) -> None:
     """Check the equations of a type-checked graph.
 
-    Raises
-    ------
-    ShapeError
-        If a parameter is out of range, or an equation of a user-defined operation is too large to
-        be verified.
-    PlanError
-        If a kernel of an equation may access memory out of bounds.
+    Raises `ShapeError` if a parameter is out of range, or an equation of a user-defined operation
+    is too large to be verified. Raises `PlanError` if a kernel of an equation may access memory out
+    of bounds.
     """
     _check_sizes((*graph.inputs, *graph.outputs))
     _check(graph, set())

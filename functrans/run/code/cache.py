@@ -40,21 +40,11 @@ _counts = dict.fromkeys(Statistics._fields, 0)
 
 
 class Wanted(NamedTuple):
-    """A request for code.
+    """A request for code."""
 
-    Parameters
-    ----------
-    text : str
-        Its LLVM module.
-    symbol : str
-        The name of the function in it.
-    imports : dict of str to int
-        The addresses of the functions that it calls.
-    """
-
-    text: str
-    symbol: str
-    imports: dict[str, int]
+    text: str  # its LLVM module
+    symbol: str  # the name of the function in it
+    imports: dict[str, int]  # the addresses of the functions that it calls
 
 
 def load(text: str, symbol: str, imports: dict[str, int]) -> Code:

@@ -74,18 +74,14 @@ class _Section(NamedTuple):
     entry_size: int
 
 
-def load(image: bytes, imports: Mapping[str, int]) -> Loaded:
+def load(
+    image: bytes,
+    # the addresses of functions by name; others are looked up in the process
+    imports: Mapping[str, int],
+) -> Loaded:
     """Load an object file.
 
-    Parameters
-    ----------
-    imports : mapping
-        The addresses of functions by name; others are looked up in the process.
-
-    Raises
-    ------
-    NotUnderstood
-        If the file contains anything unsupported.
+    Raises `NotUnderstood` if the file contains anything unsupported.
     """
     sections = _sections(image)
     names = sections[_HEADER.unpack_from(image)[-1]]

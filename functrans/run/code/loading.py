@@ -15,15 +15,9 @@ from functrans.run.code import elf
 
 @dataclass(frozen=True)
 class Code:
-    """Loaded machine code.
+    """Loaded machine code."""
 
-    Parameters
-    ----------
-    address : int
-        The address of the function, valid as long as this object lives.
-    """
-
-    address: int
+    address: int  # the address of the function, valid as long as this object lives
     _library: Any
 
 

@@ -22,22 +22,12 @@ LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 
 @dataclass(frozen=True)
 class Machine:
-    """A CPU and an operating system, by LLVM's names.
-
-    Parameters
-    ----------
-    cpu : str
-        The CPU model, for tuning and for the features of the model.
-    features : str
-        Features that are added or removed: ``+avx2,-fma4``.
-    vector_bytes : int
-        The width of its widest vector registers.
-    """
+    """A CPU and an operating system, by LLVM's names."""
 
     triple: str
-    cpu: str
-    features: str
-    vector_bytes: int
+    cpu: str  # the CPU model, for tuning and for the features of the model
+    features: str  # features that are added or removed: ``+avx2,-fma4``
+    vector_bytes: int  # the width of its widest vector registers
 
     @property
     def registers(self) -> int:

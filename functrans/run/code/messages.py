@@ -55,10 +55,8 @@ def enter(key: str, link: Link) -> None:
 def address(message: Message) -> int:
     """The address of the stub of a message.
 
-    Raises
-    ------
-    RuntimeError
-        If the program was compiled in another run, and the processes are not connected yet.
+    Raises `RuntimeError` if the program was compiled in another run, and the processes are not
+    connected yet.
     """
     with _lock:
         if message.symbol not in _known:

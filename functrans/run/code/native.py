@@ -61,14 +61,11 @@ def assembly(text: str) -> str:
     return aside(partial(_made, text, machine.current(), False)).decode()
 
 
-def compile_object(text: str, target: Machine | None = None) -> bytes:
-    """Machine code for LLVM text, as an object file in memory.
-
-    Parameters
-    ----------
-    target : Machine, optional
-        The machine to compile for; by default this one.
-    """
+def compile_object(
+    text: str,
+    target: Machine | None = None,  # the machine to compile for; by default this one
+) -> bytes:
+    """Machine code for LLVM text, as an object file in memory."""
     return compile_objects([text], target)[0]
 
 

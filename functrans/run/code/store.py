@@ -51,18 +51,15 @@ class _File(NamedTuple):
 
 
 class Store:
-    """A folder of files by key.
+    """A folder of files by key."""
 
-    Parameters
-    ----------
-    folder : Path
-        It is created when the first file is stored.
-    limit : int
-        The approximate bytes of disk to use: a process may write a sixteenth more before the least
-        recently used files are removed.
-    """
-
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(
+        self,
+        folder: Path,  # it is created when the first file is stored
+        # the approximate bytes of disk to use: a process may write a sixteenth more before the
+        # least recently used files are removed
+        limit: int,
+    ) -> None:
         self.folder = folder
         self.limit = limit
 

@@ -61,7 +61,7 @@ class DeviceArray(NDArrayOperatorsMixin, OnDevice):
         self.dtype = dtype
         self.pending = pending
 
-    # ---- what it is
+    # ---- properties
 
     @property
     def size(self) -> int:
@@ -362,10 +362,7 @@ def empty(
 ) -> DeviceArray:
     """An uninitialised array, to be written by the next work on a stream.
 
-    Raises
-    ------
-    DeviceMemoryError
-        If there is no room.
+    Raises `DeviceMemoryError` if there is no room.
     """
     memory = allocate(stream.driver, prod(shape) * dtype.itemsize, stream)
     return DeviceArray(memory, shape, dtype, pending)
@@ -374,10 +371,7 @@ def empty(
 def to_host(arrays: Sequence[DeviceArray]) -> list[np.ndarray[Any, Any]]:
     """Copies of arrays on the host, with one wait for all of them.
 
-    Raises
-    ------
-    Exception
-        If a program that computed one of them has failed.
+    Raises the error of a program that computed one of them, if it has failed.
     """
     found = [np.empty(each.shape, each.dtype) for each in arrays]
     words = tuple(dict.fromkeys(chain.from_iterable(each.pending for each in arrays)))

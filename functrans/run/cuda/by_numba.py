@@ -22,27 +22,13 @@ from functrans.locks import importing
 
 def modules_by_numba(
     source: str,
-    name: str,
-    signature: Sequence[str],
-    capability: tuple[int, int],
-    threads: int | None,
-    blocks: int,
+    name: str,  # the name of the function that it defines
+    signature: Sequence[str],  # the types of its arguments
+    capability: tuple[int, int],  # of the device: ``(9, 0)``
+    threads: int | None,  # the most threads of a block, if known
+    blocks: int,  # the number of blocks for which a multiprocessor must have registers
 ) -> list[str]:
-    """The LLVM IR of a kernel, for NVVM.
-
-    Parameters
-    ----------
-    name : str
-        The name of the function that it defines.
-    signature : sequence of str
-        The types of its arguments.
-    capability : tuple of int
-        Of the device: ``(9, 0)``.
-    threads : int or None
-        The most threads of a block, if known.
-    blocks : int
-        The number of blocks for which a multiprocessor must have registers.
-    """
+    """The LLVM IR of a kernel, for NVVM."""
     compiler, nvvm = _numba_cuda()
     scope: dict[str, Any] = {"np": np, "math": math, **emit_names.names()}
     exec(source, scope)

@@ -57,33 +57,21 @@ class Cubin(NamedTuple):
 
 
 def compile_cubin(
+    # a definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np`` and
+    # ``math``
     source: str,
+    # the types of its arguments: dtypes of numbers, or pointers like ``"float32*"``
     signature: tuple[str, ...],
-    architecture: str = "sm_90",
+    architecture: str = "sm_90",  # by NVIDIA's name: ``"sm_90"``
+    # The most threads of a block. Without it, a kernel may use more registers than a block of 1,024
+    # threads can have, and the launch of such a block would fail.
     threads: int | None = None,
+    # with `threads`: the number of such blocks for which a multiprocessor must have registers
     blocks: int = 1,
 ) -> Cubin:
     """Compile a kernel, or load it from disk.
 
-    Parameters
-    ----------
-    source : str
-        A definition of one function, which may use what is in `functrans.emit.cuda.names`, ``np``
-        and ``math``.
-    signature : tuple of str
-        The types of its arguments: dtypes of numbers, or pointers like ``"float32*"``.
-    architecture : str
-        By NVIDIA's name: ``"sm_90"``.
-    threads : int, optional
-        The most threads of a block. Without it, a kernel may use more registers than a block of
-        1,024 threads can have, and the launch of such a block would fail.
-    blocks : int, optional
-        With `threads`: the number of such blocks for which a multiprocessor must have registers.
-
-    Raises
-    ------
-    DeviceError
-        If packages are not installed.
+    Raises `DeviceError` if packages are not installed.
     """
     return _compiled(source, signature, architecture, threads, blocks, config.backend)
 
@@ -120,10 +108,7 @@ def _compiled(
 def capability(architecture: str) -> tuple[int, int]:
     """The compute capability of an architecture: ``(9, 0)`` for ``"sm_90"``.
 
-    Raises
-    ------
-    ValueError
-        If the name is invalid.
+    Raises `ValueError` if the name is invalid.
     """
     found = ARCHITECTURE.fullmatch(architecture)
     if found is None:
@@ -140,9 +125,7 @@ def missing(backend: str = "native") -> list[str]:
 def require_compiler(backend: str = "native") -> None:
     """Check that the packages for compilation are installed.
 
-    Raises
-    ------
-    DeviceError
+    Raises `DeviceError`.
     """
     absent = missing(backend)
     if absent:

@@ -51,10 +51,8 @@ _PORTABLE = 1
 def count(device: str) -> int:
     """The number of GPUs; raises if there is none.
 
-    Raises
-    ------
-    DeviceError
-        If there is none, or a package is missing; the message explains how to get it.
+    Raises `DeviceError` if there is no GPU, or a package is missing; the message says how to
+    install it.
     """
     api = _api(device)
     try:

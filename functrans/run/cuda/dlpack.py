@@ -168,12 +168,8 @@ class Description(NamedTuple):
 def taken(held: Any) -> Description:
     """Consume a capsule.
 
-    Raises
-    ------
-    ValueError
-        If it is not a DLPack capsule, or was consumed before.
-    DtypeError
-        If the tensor's dtype is not supported.
+    Raises `ValueError` if it is not a DLPack capsule, or was consumed before. Raises `DtypeError`
+    if the tensor's dtype is not supported.
     """
     name = next((name for name in _FORMS if _is_valid(held, name)), None)
     if name is None:

@@ -123,10 +123,7 @@ class Driver(Protocol):
     def synchronize(self, stream: Stream | None = None) -> None:
         """Wait until all work on a stream, or on the whole device, is done.
 
-        Raises
-        ------
-        DeviceError
-            If a kernel failed: then this process cannot use the device any more.
+        Raises `DeviceError` if a kernel failed: then this process cannot use the device any more.
         """
 
     # ---- memory
@@ -136,10 +133,7 @@ class Driver(Protocol):
 
         Further work on the stream may use it.
 
-        Raises
-        ------
-        OutOfMemory
-            If there is too little memory. The pool is unchanged.
+        Raises `OutOfMemory` if there is too little memory. The pool is unchanged.
         """
 
     def free(
@@ -206,18 +200,16 @@ class Driver(Protocol):
         """
 
     def capture(
-        self, record: Callable[[Stream], object], graph: LaunchGraph | None = None
+        self,
+        record: Callable[[Stream], object],
+        # A graph to be updated to the new one, which is faster if only arguments differ. It must
+        # not be used afterwards.
+        graph: LaunchGraph | None = None,
     ) -> LaunchGraph:
         """Capture the work that a function puts on a stream, as a graph to be replayed.
 
         The work is not executed. The function may only launch, fill and copy within the device:
         memory is allocated before. Everything that the graph uses must be kept alive.
-
-        Parameters
-        ----------
-        graph : optional
-            A graph to be updated to the new one, which is faster if only arguments differ. It must
-            not be used afterwards.
         """
 
     def replay(self, graph: LaunchGraph, stream: Stream) -> None:
@@ -268,11 +260,8 @@ def named_stream(name: str) -> Iterator[None]:
 def driver(device: str = "cuda:0") -> Driver:
     """The driver of a device: ``"cuda:1"``; ``"cuda"`` is the first.
 
-    Raises
-    ------
-    DeviceError
-        If the device does not exist, or a package that is needed to use it is missing; the message
-        explains how to get it.
+    Raises `DeviceError` if the device does not exist, or a package that is needed to use it is
+    missing; the message explains how to get it.
     """
     ordinal = ordinal_of(device)
     substitutes = _substitutes.get()

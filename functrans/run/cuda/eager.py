@@ -51,24 +51,13 @@ class Operand:
 
 
 class _Traced(NamedTuple):
-    """A call as a graph.
-
-    Parameters
-    ----------
-    captures : sequence
-        The values of the inputs that follow the operands.
-    numbers : tuple of int
-        The positions of the leaves of the call that are operands.
-    structure : Structure
-        The structure of the result.
-    results : tuple
-        The leaves of the result: the number of a graph output, in an `_Output`, or a constant.
-    """
+    """A call as a graph."""
 
     graph: Graph
-    captures: Sequence[Any]
-    numbers: tuple[int, ...]
-    structure: Structure
+    captures: Sequence[Any]  # the values of the inputs that follow the operands
+    numbers: tuple[int, ...]  # the positions of the leaves of the call that are operands
+    structure: Structure  # the structure of the result
+    # the leaves of the result: the number of a graph output, in an `_Output`, or a constant
     results: tuple[Any, ...]
 
     def is_one_array_of(self, count: int) -> bool:
@@ -123,36 +112,20 @@ def inline(key: Any, inputs: Sequence[Any]) -> DeviceArray | None:
 
 
 def call(
-    function: Function,
+    function: Function,  # Called with tracers in place of arrays. It must be deterministic.
+    # pytrees of device arrays, host arrays, `Operand` and constants
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     *,
-    key: Any = None,
-    name: str = "",
-    inline_key: Any = None,
+    key: Any = None,  # the key of the function, if not itself
+    name: str = "",  # its name in messages
+    inline_key: Any = None,  # the key of `key_of_ufunc`, under which the program is cached
 ) -> Any:
     """The result of a function of arrays, computed on the device of some of them.
 
-    Parameters
-    ----------
-    function : callable
-        Called with tracers in place of arrays. It must be deterministic.
-    args, kwargs
-        Pytrees of device arrays, host arrays, `Operand` and constants.
-    key : hashable, optional
-        The key of the function, if not itself.
-    name : str, optional
-        Its name in messages.
-    inline_key : hashable, optional
-        The key of `key_of_ufunc`, under which the program is cached.
-
-    Raises
-    ------
-    DeviceError
-        If the arrays are on several devices.
-    UnsupportedNumPyError
-        If Python needs a value, and `functrans.config.cuda_fallback` does not allow computation on
-        the host.
+    Raises `DeviceError` if the arrays are on several devices. Raises `UnsupportedNumPyError` if
+    Python needs a value, and `functrans.config.cuda_fallback` does not allow computation on the
+    host.
     """
     leaves, structure = tree.flatten((args, kwargs or {}))
     if any(isinstance(x, Tracer) for x in leaves):

@@ -33,12 +33,8 @@ def from_foreign(x: Any) -> DeviceArray:
     that time. An array that is not aligned to 16 bytes, like some slices, is copied, since kernels
     load that many bytes at once.
 
-    Raises
-    ------
-    ShapeError
-        If it is not C-contiguous.
-    DtypeError
-        If its dtype is not supported.
+    Raises `ShapeError` if it is not C-contiguous. Raises `DtypeError` if its dtype is not
+    supported.
     """
     if _has_dlpack(x):
         here = driver(f"cuda:{x.__dlpack_device__()[1]}")

@@ -22,35 +22,19 @@ _INDEX = np.dtype(np.int64)
 
 
 class Range(NamedTuple):
-    """The selection along an axis.
+    """The selection along an axis."""
 
-    Parameters
-    ----------
-    extent : int
-        The extent of the axis.
-    """
-
-    extent: int
+    extent: int  # the extent of the axis
     length: int
     step: int
 
 
 class Window(NamedTuple):
-    """The selection of an index of integers and slices.
+    """The selection of an index of integers and slices."""
 
-    Parameters
-    ----------
-    starts : tuple of int
-        The starts of the ranges.
-    ranges : tuple of Range
-        One for each axis of the array.
-    shape : tuple of int
-        The shape of the result.
-    """
-
-    starts: tuple[int, ...]
-    ranges: tuple[Range, ...]
-    shape: tuple[int, ...]
+    starts: tuple[int, ...]  # the starts of the ranges
+    ranges: tuple[Range, ...]  # one for each axis of the array
+    shape: tuple[int, ...]  # the shape of the result
 
     @property
     def is_together(self) -> bool:
@@ -108,10 +92,7 @@ def is_basic(items: Sequence[Any]) -> bool:
 def window(items: Sequence[Any], shape: tuple[int, ...]) -> Window:
     """The selection of an index.
 
-    Raises
-    ------
-    IndexError
-        If the index is out of bounds, or has more entries than the array has axes.
+    Raises `IndexError` if the index is out of bounds, or has more entries than the array has axes.
     """
     starts, ranges, result = [], [], []
     axis = 0
@@ -183,10 +164,7 @@ def reader(window: Window) -> Any:
 def known(items: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The entries, with masks converted to integers, so that shapes are known.
 
-    Raises
-    ------
-    IndexError
-        If a mask does not fit.
+    Raises `IndexError` if a mask does not fit.
     """
     found: list[Any] = []
     full = list(_full(items, shape)) if any(map(_is_mask, items)) else list(items)

@@ -102,10 +102,7 @@ class Compiled(NamedTuple):
 def compiled(kernel: Kernel, grid: Grid, architecture: str) -> Compiled:
     """The cubin of a kernel.
 
-    Raises
-    ------
-    DeviceError
-        If the packages that compile it are missing.
+    Raises `DeviceError` if the packages that compile it are missing.
     """
     source = emit(kernel, grid)
     signature = (
@@ -141,37 +138,23 @@ Addresses = Callable[[Sequence[int]], tuple[int, ...]]
 
 
 class Launch(NamedTuple):
-    """A launch of a kernel.
+    """A launch of a kernel."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The loaded kernel.
-    addresses : callable
-        From the words of a call (the address of the flag, those of inputs, outputs, temporaries) to
-        those that it takes: the flag's and its buffers'.
-    shared : int
-        Bytes of dynamic shared memory, in addition to those that the kernel declares.
-    """
-
-    kernel: Any
+    kernel: Any  # the loaded kernel
     blocks: int
     threads: int
+    # from the words of a call (the address of the flag, those of inputs, outputs, temporaries) to
+    # those that it takes: the flag's and its buffers'
     addresses: Addresses
     sizes: tuple[int, ...]
-    shared: int
+    shared: int  # bytes of dynamic shared memory, in addition to those that the kernel declares
 
 
 class LibraryCall(NamedTuple):
-    """A call of a library.
-
-    Parameters
-    ----------
-    addresses : callable
-        From the words of a call to the addresses of its buffers, as for `Launch`.
-    """
+    """A call of a library."""
 
     step: LibraryStep
+    # from the words of a call to the addresses of its buffers, as for `Launch`
     addresses: Addresses
 
 

@@ -144,22 +144,13 @@ def _row(one: KernelReport) -> tuple[str, ...]:
 
 
 class Lowering:
-    """The stages of a graph's compilation for a GPU, with the methods of a compiled program.
-
-    Parameters
-    ----------
-    graph : Graph
-    architecture : str
-        The architecture for which kernels are compiled.
-    donated : sequence of int
-        The positions of the inputs that results may overwrite.
-    """
+    """The stages of a graph's compilation for a GPU, with the methods of a compiled program."""
 
     def __init__(
         self,
         graph: Graph,
-        architecture: str,
-        donated: Sequence[int] = (),
+        architecture: str,  # the architecture for which kernels are compiled
+        donated: Sequence[int] = (),  # the positions of the inputs that results may overwrite
     ) -> None:
         self.architecture = architecture
         self.target = machine(architecture)
@@ -306,10 +297,7 @@ def lowering(
 ) -> Lowering:
     """The stages of a graph's compilation for a device, or for an architecture without a device.
 
-    Raises
-    ------
-    ValueError
-        If the architecture does not exist.
+    Raises `ValueError` if the architecture does not exist.
     """
     if architecture is None:
         architecture = driver(device).properties.architecture if there_is(device) else DEFAULT

@@ -158,11 +158,8 @@ class Memory:
 def allocate(driver: Driver, nbytes: int, stream: Stream) -> Memory:
     """Allocate memory, to be written on a stream; the address of empty memory is 0.
 
-    Raises
-    ------
-    DeviceMemoryError
-        If there is too little memory, even after unused memory was returned. Earlier allocations
-        remain valid.
+    Raises `DeviceMemoryError` if there is too little memory, even after unused memory was returned.
+    Earlier allocations remain valid.
     """
     if _borrowed:
         give_back()

@@ -22,20 +22,13 @@ _OPTIONS = (
 )
 
 
-def cubin(intermediate: bytes, architecture: str) -> tuple[bytes, str]:
+def cubin(
+    intermediate: bytes,  # the result of `functrans.run.cuda.nvvm.intermediate`
+    architecture: str,  # ``"sm_90"``
+) -> tuple[bytes, str]:
     """Machine code, and the assembler's report on it.
 
-    Parameters
-    ----------
-    intermediate : bytes
-        The result of `functrans.run.cuda.nvvm.intermediate`.
-    architecture : str
-        ``"sm_90"``.
-
-    Raises
-    ------
-    RuntimeError
-        If it cannot be linked, with nvJitLink's message.
+    Raises `RuntimeError` if it cannot be linked, with nvJitLink's message.
     """
     return _linked(intermediate, architecture, "cubin")
 

@@ -21,20 +21,13 @@ def dialect() -> Sequence[int]:
     return found
 
 
-def intermediate(modules: Sequence[str], architecture: str) -> bytes:
+def intermediate(
+    modules: Sequence[str],  # LLVM IR, in which ``@llvm.used`` names the functions to be kept
+    architecture: str,  # a virtual one: ``"compute_90"``
+) -> bytes:
     """The intermediate form of modules, for link-time optimisation.
 
-    Parameters
-    ----------
-    modules : sequence of str
-        LLVM IR, in which ``@llvm.used`` names the functions to be kept.
-    architecture : str
-        A virtual one: ``"compute_90"``.
-
-    Raises
-    ------
-    RuntimeError
-        If NVVM refuses it, with its message.
+    Raises `RuntimeError` if NVVM refuses it, with its message.
     """
     nvvm = _bindings()
     options = [f"-arch={architecture}", "-opt=3", "-fma=0", "-gen-lto"]
@@ -73,10 +66,7 @@ def _bindings() -> Any:
 def loaded(bindings: Any, name: str) -> Any:
     """A module of cuda.bindings, after checking that its library exists.
 
-    Raises
-    ------
-    DeviceError
-        If the library is missing.
+    Raises `DeviceError` if the library is missing.
     """
     with importing:
         pathfinder = import_module("cuda.pathfinder")

@@ -70,24 +70,17 @@ class Flag:
 
 
 class Status:
-    """The status word after a call, 0 for success, shared by all results of the call.
-
-    Parameters
-    ----------
-    flag : Flag
-        The device word that was copied.
-    word : array
-        The host word that is copied to.
-    event : Event
-        The event of its arrival.
-    explain : callable
-        Maps the code to the exception to be raised; it may compute again by NumPy for details.
-    """
+    """The status word after a call, 0 for success, shared by all results of the call."""
 
     __slots__ = ("__weakref__", "_explain", "_flag", "_word", "event")
 
     def __init__(
-        self, flag: Flag, word: np.ndarray[Any, Any], event: Event, explain: Explain
+        self,
+        flag: Flag,  # the device word that was copied
+        word: np.ndarray[Any, Any],  # the host word that is copied to
+        event: Event,  # the event of its arrival
+        # maps the code to the exception to be raised; it may compute again by NumPy for details
+        explain: Explain,
     ) -> None:
         self._flag = flag
         self._word = word

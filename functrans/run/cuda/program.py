@@ -45,16 +45,14 @@ from functrans.trace.stage import rewrite
 
 
 class DeviceProgram:
-    """A graph on a device, called with host or device arrays; results are device arrays.
-
-    Parameters
-    ----------
-    donated : sequence of int
-        The positions of the inputs that results may overwrite.
-    """
+    """A graph on a device, called with host or device arrays; results are device arrays."""
 
     def __init__(
-        self, graph: Graph, on: Driver, donated: Sequence[int] = (), target: Target = CUDA
+        self,
+        graph: Graph,
+        on: Driver,
+        donated: Sequence[int] = (),  # the positions of the inputs that results may overwrite
+        target: Target = CUDA,
     ) -> None:
         assert target.grid is not None
         self.graph = optimise(graph)
@@ -250,16 +248,14 @@ def _seen_as(x: DeviceArray, aval: Aval) -> DeviceArray:
 
 
 class _Part:
-    """A compiled part of a program, with the types of its results.
-
-    Parameters
-    ----------
-    overwritten : dict
-        The numbers of the operands that are overwritten, and of the results.
-    """
+    """A compiled part of a program, with the types of its results."""
 
     def __init__(
-        self, launches: Launches, avals: Sequence[Aval], overwritten: Mapping[int, int]
+        self,
+        launches: Launches,
+        avals: Sequence[Aval],
+        # the numbers of the operands that are overwritten, and of the results
+        overwritten: Mapping[int, int],
     ) -> None:
         self.launches = launches
         self.overwritten = overwritten
@@ -272,18 +268,11 @@ class _Part:
         self,
         operands: Sequence[DeviceArray],
         stream: Stream,
-        waiting: Sequence[Pending],
+        waiting: Sequence[Pending],  # other status words that the results depend on
+        # from the operands to the function that explains a failure of this part
         explain: Callable[[Sequence[DeviceArray]], Explain],
     ) -> list[DeviceArray]:
-        """The results, which depend on the status words of operands and on the part's own.
-
-        Parameters
-        ----------
-        waiting : sequence of Pending
-            Other status words that the results depend on.
-        explain : callable
-            From the operands to the function that explains a failure of this part.
-        """
+        """The results, which depend on the status words of operands and on the part's own."""
         launches, words = self.launches, [0]
         for x in operands:
             # (a variable for the memory would be a reference, which `given_up` counts)

@@ -94,23 +94,15 @@ def parse(log: str) -> Resources:
 
 
 def occupancy(
-    resources: Resources, threads: int, architecture: str = "sm_90", dynamic_shared: int = 0
+    resources: Resources,
+    threads: int,  # of a block
+    architecture: str = "sm_90",  # a key of `MULTIPROCESSORS`
+    # bytes of dynamic shared memory, in addition to those that the kernel declares
+    dynamic_shared: int = 0,
 ) -> Occupancy:
     """The occupancy of a multiprocessor by blocks of threads.
 
-    Parameters
-    ----------
-    threads : int
-        Of a block.
-    architecture : str
-        A key of `MULTIPROCESSORS`.
-    dynamic_shared : int
-        Bytes of dynamic shared memory, in addition to those that the kernel declares.
-
-    Raises
-    ------
-    ValueError
-        If the architecture is not known.
+    Raises `ValueError` if the architecture is not known.
     """
     if architecture not in MULTIPROCESSORS:
         known = ", ".join(MULTIPROCESSORS)

@@ -59,14 +59,7 @@ def without_python(graph: Graph, backend: str) -> Compiled:
 class Exported:
     """The addresses of a graph's C functions, valid as long as this object lives.
 
-    Parameters
-    ----------
-    graph : Graph
-
-    Raises
-    ------
-    UnsupportedNumPyError
-        If a primitive of the graph has no compiled form.
+    Raises `UnsupportedNumPyError` if a primitive of the graph has no compiled form.
     """
 
     def __init__(self, graph: Graph) -> None:

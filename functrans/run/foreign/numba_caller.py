@@ -15,20 +15,15 @@ from functrans.run.call.numba_program import NumbaProgram
 from functrans.run.foreign.export import Exported, without_python
 
 
-def numba_function(graph: Graph, name: str, several: bool, exported: Exported | None) -> Any:
-    """A function that Numba-compiled code can call.
-
-    Parameters
-    ----------
-    graph : Graph
-    name : str
-        The name of the function in messages.
-    several : bool
-        Whether it returns a tuple.
-    exported : Exported or None
-        The graph's C function, which is called by address and kept alive. Without one, Numba
-        compiles the program, too.
-    """
+def numba_function(
+    graph: Graph,
+    name: str,  # the name of the function in messages
+    several: bool,  # whether it returns a tuple
+    # The graph's C function, which is called by address and kept alive. Without one, Numba compiles
+    # the program, too.
+    exported: Exported | None,
+) -> Any:
+    """A function that Numba-compiled code can call."""
     import numba
 
     for aval in (*graph.in_avals, *graph.out_avals):

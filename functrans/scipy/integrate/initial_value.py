@@ -95,7 +95,7 @@ def solve_ivp(
         solves anew at the times that it is called with.
     events : callable or list of callable, optional
         ``event(t, y, *args)``, with SciPy's attributes ``terminal`` and ``direction``. The times of
-        its zeros have the derivative of the equation. How many there are has to be known, as it is
+        its zeros have the derivative of the equation. Their number must be known, as it is
         under `grad`.
     vectorized : bool
         Whether ``fun`` takes several columns.

@@ -124,7 +124,7 @@ def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
     required = np.arange(values.shape[0]) < equations
 
     def active_set(reach: float) -> tuple[Any, ...]:
-        """What is active of all within a distance, and how far the point is from stationary."""
+        """The constraints that are active within a distance, and the residual of stationarity."""
         close = reach * (1 + np.abs(x))
         near_low, near_high = below <= close, above <= close
         touching = required | (values <= reach * (1 + np.max(np.abs(x))))
@@ -136,7 +136,7 @@ def implicit_minimum(function: Function, found: Any, region: Region) -> Any:
         bound = at_low | (near_high & (rest < 0))
         return at_low, bound, active, multipliers, np.max(np.abs(np.where(bound, 0.0, rest)))
 
-    # an interior-point method stops at a distance from what is active
+    # an interior-point method stops at a distance from active constraints
     near, far = active_set(_CLOSE), active_set(1e3 * _CLOSE)
     stationary = near[-1] <= 1e-3 * (1 + np.max(np.abs(slope)))
     at_low, bound, active, multipliers, _ = (

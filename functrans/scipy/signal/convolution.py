@@ -304,6 +304,6 @@ def correlate2d(
     """
     x, y = array(in1), array(in2)
     if mode == "valid" and x.ndim == y.ndim == 2 and not _larger_first(x, y, (0, 1)):
-        # the conjugate of what it is for larger first operands, as in SciPy
+        # the conjugate of the result for a larger first operand, as in SciPy
         return unlinked(flip(correlate2d(y, x, mode, boundary, fillvalue)))
     return _on_a_plane(x, np.conjugate(y), mode, boundary, fillvalue, backwards=False)

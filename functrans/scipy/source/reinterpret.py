@@ -25,7 +25,7 @@ from functrans.lazily import lazy
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.arrays.structural import astype
 from functrans.trace.absent import UNKNOWN
-from functrans.trace.asking import asking, own
+from functrans.trace.delegation import own, replacement_of
 from functrans.trace.replacement import OF_MATH
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
@@ -139,7 +139,7 @@ def _translated(value: Any) -> Any:
     if isinstance(value, ModuleType):
         return _of_module(value)
     if isinstance(value, FunctionType) and _is_scipys(value.__globals__.get("__name__", "")):
-        return asking(value) or reinterpreted(value)
+        return replacement_of(value) or reinterpreted(value)
     if isinstance(value, dict):
         return {key: _translated(item) for key, item in value.items()}
     if type(value) in (list, tuple):

@@ -27,7 +27,7 @@ from functrans.scipy.sparse.traced import (
     of_places,
     traced_class,
 )
-from functrans.trace.asking import own
+from functrans.trace.delegation import own
 from functrans.trace.source import located, user_source
 from functrans.trace.tracer import Tracer
 

@@ -38,7 +38,7 @@ from functrans.scipy.sparse.iterative import (
 )
 from functrans.scipy.sparse.products import product
 from functrans.scipy.sparse.traced import SparseMethods, as_traced
-from functrans.trace.asking import own
+from functrans.trace.delegation import own
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
            "gcrotmk", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "qmr", "spilu", "splu",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from functrans import grad, jit
-from functrans.api import remembering
+from functrans.api import cached_calls
 from functrans.run.call import jitted as call
 from functrans.run.code import cache
 
@@ -50,7 +50,7 @@ def test_100_000_calls_leave_resident_memory_flat():
 
 
 def test_a_changing_static_value_does_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(remembering, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(cached_calls, "MOST_ENTRIES", 5)
     traced = []
 
     def power(x, n):

@@ -27,32 +27,23 @@ def require(condition: bool) -> None:
 
 
 class Last(NamedTuple):
-    """A root that goes through the elements of another one, by the loops of that one.
-
-    Parameters
-    ----------
-    value, element : Scalar
-        What is made, and the element that it is made of.
-    position : tuple of Scalar
-        Where it is stored.
-    """
+    """A root that goes through the elements of another one, by the loops of that one."""
 
     root: Root
-    value: Scalar
-    element: Scalar
-    position: tuple[Scalar, ...]
+    value: Scalar  # the value that is computed
+    element: Scalar  # the element of which it is computed
+    position: tuple[Scalar, ...]  # where it is stored
 
 
 class Among:
-    """The roots of a program: who makes what, and who reads it.
+    """The roots of a program, by the buffers that they compute and read."""
 
-    Parameters
-    ----------
-    cheap : int
-        So few nodes are rather computed again than kept.
-    """
-
-    def __init__(self, roots: Sequence[Root], simplify: Simplifier, cheap: int) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        simplify: Simplifier,
+        cheap: int,  # the most nodes that are recomputed and not stored
+    ) -> None:
         self.numbers = {root: number for number, root in enumerate(roots)}
         self.simplify = simplify
         self.cheap = cheap

@@ -42,15 +42,14 @@ def with_fused_pairs(
 
 
 class _Fusion:
-    """Fuses roots that compute values of pairs.
+    """Fuses roots that compute values of pairs."""
 
-    Parameters
-    ----------
-    cheap : int
-        The most nodes that are recomputed and not stored.
-    """
-
-    def __init__(self, grid: Grid, simplify: Simplifier, cheap: int) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        simplify: Simplifier,
+        cheap: int,  # the most nodes that are recomputed and not stored
+    ) -> None:
         self.grid = grid
         self.simplify = simplify
         self.cheap = cheap

@@ -54,16 +54,14 @@ def fused_sums(sums: PairSums, grid: Grid, simplify: Simplifier) -> Root | None:
 
 
 class _Kernel:
-    """Generates the statements of sums over pairs.
-
-    Parameters
-    ----------
-    fewest_tiles : int
-        The fewest tiles of partners for which a mask is examined.
-    """
+    """Generates the statements of sums over pairs."""
 
     def __init__(
-        self, sums: PairSums, tile: AttentionTile, simplify: Simplifier, fewest_tiles: int
+        self,
+        sums: PairSums,
+        tile: AttentionTile,
+        simplify: Simplifier,
+        fewest_tiles: int,  # the fewest tiles of partners for which a mask is examined
     ) -> None:
         self.of = sums
         self.fewest_tiles = fewest_tiles

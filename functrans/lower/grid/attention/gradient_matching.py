@@ -52,35 +52,17 @@ from functrans.lower.select.root import Elements, Root, extent_of
 
 
 class PairSum(NamedTuple):
-    """A sum over the partners of each row, or any other fold.
+    """A sum over the partners of each row, or any other fold."""
 
-    Parameters
-    ----------
-    root, last : Root
-        The root of the sum, and that of its result, which may be an epilogue.
-    partners : tuple of Scalar
-        The loops of pairs over which it sums.
-    number : Scalar
-        The term of a pair.
-    values : Values or None
-        The values by which it is multiplied.
-    sum : Scalar
-        The symbol for the sum.
-    made : Scalar
-        The result, in terms of that symbol.
-    position : tuple of Scalar
-        The position at which it is stored.
-    """
-
-    root: Root
-    last: Root
-    partners: tuple[Scalar, ...]
+    root: Root  # the root of the sum
+    last: Root  # the root of its result, which may be an epilogue
+    partners: tuple[Scalar, ...]  # the loops of pairs over which it sums
     op: str
-    number: Scalar
-    values: Values | None
-    sum: Scalar
-    made: Scalar
-    position: tuple[Scalar, ...]
+    number: Scalar  # the term of a pair
+    values: Values | None  # the values by which it is multiplied
+    sum: Scalar  # the symbol for the sum
+    made: Scalar  # the result, in terms of that symbol
+    position: tuple[Scalar, ...]  # the position at which it is stored
 
 
 class PairSums(NamedTuple):
@@ -113,10 +95,8 @@ class PairSums(NamedTuple):
 class PairRoots:
     """The roots with an element for each pair, around exponentials, and the sums over them.
 
-    Raises
-    ------
-    Mismatch
-        If another root depends on the exponentials, or on the values that the sums recompute.
+    Raises `Mismatch` if another root depends on the exponentials, or on the values that the sums
+    recompute.
     """
 
     def __init__(self, exponentials: Root, among: Among) -> None:

@@ -32,19 +32,11 @@ row, so that they store to different banks."""
 
 
 class Loaded(NamedTuple):
-    """An element that a thread loads.
+    """An element that a thread loads."""
 
-    Parameters
-    ----------
-    operand : int
-        The index of the operand in the product.
-    own, term : Scalar
-        Its row, partner or column in the tile, and its term, or partner, in the stretch.
-    """
-
-    operand: int
-    own: Scalar
-    term: Scalar
+    operand: int  # the index of the operand in the product
+    own: Scalar  # its row, partner or column in the tile
+    term: Scalar  # its term, or partner, in the stretch
     element: Scalar
 
 

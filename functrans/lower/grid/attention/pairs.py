@@ -24,22 +24,12 @@ class Pairs(NamedTuple):
 
 
 class PairProduct(NamedTuple):
-    """A product for each pair: a sum over terms with operands of the row and of the partner.
+    """A product for each pair: a sum over terms with operands of the row and of the partner."""
 
-    Parameters
-    ----------
-    fold : Scalar
-        The fold that stands for it in expressions.
-    left, right : tuple of Scalar
-        The operands of its terms: of rows, and of partners.
-    term : Scalar
-        The term that is summed, in terms of these.
-    """
-
-    fold: Scalar
-    left: tuple[Scalar, ...]
-    right: tuple[Scalar, ...]
-    term: Scalar
+    fold: Scalar  # the fold that stands for it in expressions
+    left: tuple[Scalar, ...]  # the operands of its terms that belong to rows
+    right: tuple[Scalar, ...]  # those that belong to partners
+    term: Scalar  # the term that is summed, in terms of these
 
     @property
     def counters(self) -> tuple[Scalar, ...]:
@@ -70,22 +60,12 @@ class Values(NamedTuple):
 
 
 def told_apart(
-    loops: Sequence[Scalar],
-    partners: Sequence[Scalar],
-    terms: Sequence[Scalar],
-    values: Sequence[Scalar],
+    loops: Sequence[Scalar],  # the loops of results
+    partners: Sequence[Scalar],  # the loops that are summed over
+    terms: Sequence[Scalar],  # the terms of products
+    values: Sequence[Scalar],  # the weighted values
 ) -> Pairs:
-    """The loops of pairs; on those of the batch, operands of partners depend, too.
-
-    Parameters
-    ----------
-    loops, partners : sequence of Scalar
-        The loops of results, and those that are summed over.
-    terms : sequence of Scalar
-        The terms of products.
-    values : sequence of Scalar
-        The weighted values.
-    """
+    """The loops of pairs; on those of the batch, operands of partners depend, too."""
     read = [node for node in postorder(terms) if node.op == "load"]
     near = [node for node in read if not {*postorder(node.args)}.isdisjoint(partners)]
     shared = {*postorder([*near, *values])}

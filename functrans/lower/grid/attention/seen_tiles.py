@@ -37,28 +37,15 @@ Part = Callable[[Scalar], Iterator[Held]]
 
 
 class LeftOut(NamedTuple):
-    """Masked pairs, and the conditions under which they contribute nothing to sums.
+    """Masked pairs, and the conditions under which they contribute nothing to sums."""
 
-    Parameters
-    ----------
-    chosen : Scalar
-        Holds for the pairs that the mask does not leave out.
-    values : tuple of int
-        The numbers of values that are multiplied by 0, and have to be finite.
-    tests : tuple of Scalar
-        Conditions on each pair.
-    products : tuple of int
-        The numbers of products that are multiplied by 0: their operands have to be small enough for
-        the products to be finite.
-    largest : float
-        The bound on these operands.
-    """
-
-    chosen: Scalar
-    values: tuple[int, ...]
-    tests: tuple[Scalar, ...] = ()
+    chosen: Scalar  # holds for the pairs that the mask does not leave out
+    values: tuple[int, ...]  # the numbers of values that are multiplied by 0, and have to be finite
+    tests: tuple[Scalar, ...] = ()  # conditions on each pair
+    # the numbers of products that are multiplied by 0: their operands have to be small enough for
+    # the products to be finite
     products: tuple[int, ...] = ()
-    largest: float = INFINITY
+    largest: float = INFINITY  # the bound on these operands
 
 
 def left_out(of: Attention, simplify: Simplifier) -> LeftOut | None:
@@ -96,17 +83,11 @@ def masks(expressions: Sequence[Scalar], pairs: Pairs) -> Iterator[Mask]:
 
 
 def where_seen(
-    tiles: PairTiles, left_out: LeftOut | None, body: Sequence[Statement]
+    tiles: PairTiles,
+    left_out: LeftOut | None,  # None if there is no mask
+    body: Sequence[Statement],  # the processing of a tile
 ) -> list[Statement]:
-    """The loop of a team over the tiles of partners, of which it skips some.
-
-    Parameters
-    ----------
-    left_out : LeftOut or None
-        None if there is no mask.
-    body : sequence of statements
-        The processing of a tile.
-    """
+    """The loop of a team over the tiles of partners, of which it skips some."""
     if left_out is None:
         return [tiles.over_partners(body)]
     look = _Look(tiles, left_out)

@@ -35,54 +35,29 @@ class Statistic(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """A softmax-weighted sum; its expressions are in terms of its loops, and of the loop over keys.
+    """A softmax-weighted sum, in terms of its loops and of the loop over keys."""
 
-    Parameters
-    ----------
-    roots : tuple of Root
-        All roots that the kernel computes; only the last one and the statistics are stored.
-    pairs : Pairs
-        Rows are queries, partners are keys.
-    product : PairProduct
-        The product from which scores are computed.
-    score : Scalar
-        A score, in terms of the product.
-    largest, shift : Scalar
-        The fold that is the largest of a query's scores, and the subtrahend, in terms of it.
-    exponential : Function
-        The function that maps the difference to a weight.
-    weight, weighted : Scalar
-        The symbol for a weight, and the factor of a value, in terms of it.
-    sum, total : Scalar
-        The symbols for the sums of weighted values and of weights.
-    made : Scalar
-        The result, in terms of both.
-    position : tuple of Scalar
-        The position at which it is stored.
-    on_tensor_cores : bool
-        Whether tensor cores may multiply half floats: not if scores are recomputed elsewhere and
-        compared with the largest.
-    leaves_out : bool
-        Whether there are enough tiles of keys to examine which of them a mask leaves out.
-    """
-
+    # all roots that the kernel computes; only the last one and the statistics are stored
     roots: tuple[Root, ...]
     statistics: tuple[Statistic, ...]
-    pairs: Pairs
-    product: PairProduct
+    pairs: Pairs  # rows are queries, partners are keys
+    product: PairProduct  # the product from which scores are computed
     values: Values
-    score: Scalar
-    largest: Scalar
-    shift: Scalar
-    exponential: Function
-    weight: Scalar
-    weighted: Scalar
-    sum: Scalar
-    total: Scalar
-    made: Scalar
-    position: tuple[Scalar, ...]
+    score: Scalar  # a score, in terms of the product
+    largest: Scalar  # the fold that is the largest of a query's scores
+    shift: Scalar  # the subtrahend, in terms of `largest`
+    exponential: Function  # the function that maps the difference to a weight
+    weight: Scalar  # the symbol for a weight
+    weighted: Scalar  # the factor of a value, in terms of that symbol
+    sum: Scalar  # the symbol for the sum of weighted values
+    total: Scalar  # the symbol for the sum of weights
+    made: Scalar  # the result, in terms of both
+    position: tuple[Scalar, ...]  # the position at which it is stored
     tile: AttentionTile
+    # whether tensor cores may multiply half floats: not if scores are recomputed elsewhere and
+    # compared with the largest
     on_tensor_cores: bool = False
+    # whether there are enough tiles of keys to examine which of them a mask leaves out
     leaves_out: bool = False
 
     @property
@@ -107,17 +82,12 @@ def tile_for(found: Attention, grid: Grid) -> AttentionTile | None:
 
 
 def chosen_tile(
-    fitting: Sequence[AttentionTile], pairs: Pairs, work: int, grid: Grid
+    fitting: Sequence[AttentionTile],  # the largest first
+    pairs: Pairs,
+    work: int,  # the number of multiplications for each pair
+    grid: Grid,
 ) -> AttentionTile | None:
-    """The first tile of which there are enough, or the last; None if most of a machine is idle.
-
-    Parameters
-    ----------
-    fitting : sequence of AttentionTile
-        The largest first.
-    work : int
-        The number of multiplications for each pair.
-    """
+    """The first tile of which there are enough, or the last; None if most of a machine is idle."""
     rows, batch = extents(pairs.rows), extents(pairs.batch)
 
     def blocks(tile: AttentionTile) -> int:

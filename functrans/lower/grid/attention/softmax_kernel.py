@@ -16,10 +16,9 @@ queries:
         each thread: its elements of the result
 
 (Online softmax of Milakov and Gimelshein, 2018; tiles as in FlashAttention of Dao et al., 2022.)
-The largest score so far takes the place of the largest one, which is all that differs from one
-pass after another: what has been summed is multiplied by the exponential of how much it grew. While
-all scores of a query are -inf, its weights are 0; if they stay so, they are at the end what the
-program makes of that, which is NaN unless it asks.
+The largest score so far replaces the largest score; when it grows, sums are rescaled by the
+exponential of the difference. While all scores of a query are -inf, its weights are 0; if no other
+score follows, the result is computed as the program does, which usually gives NaN.
 """
 
 from __future__ import annotations

@@ -49,19 +49,11 @@ class Place(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The accumulators of a thread, in registers: for each of its rows, those of its columns.
-
-    Parameters
-    ----------
-    number : int
-        The index of the values that are summed.
-    groups : int
-        The number of groups of columns of a thread.
-    """
+    """The accumulators of a thread, in registers: for each of its rows, those of its columns."""
 
     row: Buffer
-    number: int
-    groups: int
+    number: int  # the index of the values that are summed
+    groups: int  # the number of groups of columns of a thread
 
 
 class Own(NamedTuple):

@@ -97,7 +97,7 @@ class _Tiles(PairTiles):
         return self.own_columns(thread, self.tile.keys)
 
     def own_columns(self, thread: Scalar, count: int) -> list[Scalar]:
-        """The columns that a thread holds, of so many."""
+        """The columns that a thread holds, of a number of columns."""
         *_, rest = self.of_warp(thread)
         return [self.simplify(each) for each in fragments.own_columns(rest, count)]
 
@@ -115,15 +115,13 @@ class _Tiles(PairTiles):
 
 
 class _Kernel:
-    """Generates the statements of the kernel.
+    """Generates the statements of the kernel."""
 
-    Parameters
-    ----------
-    attention : Attention
-        With half floats as operands and as weights.
-    """
-
-    def __init__(self, attention: Attention, simplify: Simplifier) -> None:
+    def __init__(
+        self,
+        attention: Attention,  # with half floats as operands and as weights
+        simplify: Simplifier,
+    ) -> None:
         self.of = of = attention
         self.simplify = simplify
         self.substitute = simplify.substitute
@@ -172,7 +170,7 @@ class _Kernel:
     # -- scores and weights -----------------------------------------------------------------------
 
     def _start(self, thread: Scalar) -> list[Statement]:
-        """No sums, no scores yet; the queries' operands."""
+        """Initialise sums and scores, and load the queries' operands."""
         queries, keys = self.operands.rows_side, self.operands.partners_side
         return [
             *filled(self.sums, thread, 0),
@@ -291,7 +289,7 @@ class _Kernel:
         ]
 
     def _shift(self, largest: Scalar) -> Scalar:
-        """What is subtracted from scores, given the largest, which is a float32 here."""
+        """The shift that is subtracted from scores, given the largest one, here a float32."""
         return shift_of(self.of, convert(largest, self.of.score.dtype), self.simplify)
 
     def _exponential(self, x: Scalar) -> Scalar:
@@ -363,7 +361,7 @@ class _Kernel:
             body += [
                 query.declared,
                 Let((is_nothing,), (is_lowest(largest),)),
-                # what the program makes of a query all of whose scores are -inf
+                # the program's result for a query whose scores are all -inf
                 Let((nothing,), (convert(self._exponential(largest - shift), SINGLE),)),
                 Let((whole,), (where(is_nothing, convert(nothing, of.total.dtype), total),)),
                 *self.tiles.if_row(row, stores),

@@ -59,24 +59,15 @@ class Side(NamedTuple):
     """An operand of a product of warps: the terms of each of its owners.
 
     The owners are rows, partners, or columns of values, whose terms are partners.
-
-    Parameters
-    ----------
-    tile : Buffer
-        Its elements in shared memory.
-    terms_are_near : bool
-        Whether the terms of an owner are contiguous, in memory and here; else owners are.
-    is_copied : bool
-        Whether it is copied asynchronously.
-    run : callable
-        From an owner and a term to the elements of the run that begins there, as bits.
     """
 
-    tile: Buffer
+    tile: Buffer  # its elements in shared memory
     owners: int
     terms: int
+    # whether the terms of an owner are contiguous, in memory and here; else owners are
     terms_are_near: bool
-    is_copied: bool
+    is_copied: bool  # whether it is copied asynchronously
+    # from an owner and a term to the elements of the run that begins there, as bits
     run: Callable[[Scalar, Scalar], list[Scalar]]
 
     def place(self, owner: Scalar, term: Scalar) -> tuple[Scalar, Scalar]:
@@ -160,14 +151,13 @@ class WarpOperands(Operands):
         tile = buffer(label, operand.dtype, (lines, line + padding(operand.dtype, self.tile)))
         return Side(tile, owners, terms, near, copied, run)
 
-    def moved(self, side: Side, thread: Scalar, block: Scalar | None = None) -> list[Statement]:
-        """A thread's share of an operand, moved to shared memory.
-
-        Parameters
-        ----------
-        block : Scalar, optional
-            The tile of partners, if not the current one.
-        """
+    def moved(
+        self,
+        side: Side,
+        thread: Scalar,
+        block: Scalar | None = None,  # the tile of partners, if not the current one
+    ) -> list[Statement]:
+        """A thread's share of an operand, moved to shared memory."""
         found: list[Statement] = []
         move = _copied if side.is_copied else _stored
         other = {} if block is None else {self.partner_block: block}

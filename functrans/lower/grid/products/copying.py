@@ -10,16 +10,12 @@ from functrans.lower.grid.contiguity import WIDEST, Access, neighbours
 from functrans.lower.select.root import extent_of
 
 
-def is_copied(operand: Scalar, loops: Sequence[Scalar], counters: Sequence[Scalar]) -> bool:
-    """Whether an operand of a product consists of aligned pieces of 16 bytes.
-
-    Parameters
-    ----------
-    operand : Scalar
-        The operand, as an expression of loops.
-    loops, counters : sequence of Scalar
-        The loops of its side, and those of the terms.
-    """
+def is_copied(
+    operand: Scalar,  # the operand, as an expression of loops
+    loops: Sequence[Scalar],  # the loops of its side
+    counters: Sequence[Scalar],  # the loops over terms
+) -> bool:
+    """Whether an operand of a product consists of aligned pieces of 16 bytes."""
     if operand.op != "load":
         return False
     along = counters if lies_along(operand, counters[-1], loops[-1]) else loops

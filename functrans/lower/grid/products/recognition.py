@@ -36,33 +36,17 @@ _IMPURE = frozenset({"guard", "unlikely", "checked", "required", "fold", "load"}
 
 
 class Product(NamedTuple):
-    """A sum over terms of two operands.
+    """A sum over terms of two operands."""
 
-    Parameters
-    ----------
-    fold : Scalar
-        The sum, in the root's expression.
-    batch, rows, columns : tuple of Scalar
-        The root's loops: those on which both operands depend, and those of one of them.
-    left, right : tuple of Scalar
-        The values that are computed for rows, and for columns, once for a tile.
-    term : Scalar
-        The term that is summed, in terms of these.
-    padded : bool
-        Whether the operands may be padded with zeros.
-    tile : ProductTile or WarpTile
-        A `WarpTile` if tensor cores multiply.
-    """
-
-    fold: Scalar
-    batch: tuple[Scalar, ...]
-    rows: tuple[Scalar, ...]
-    columns: tuple[Scalar, ...]
-    left: tuple[Scalar, ...]
-    right: tuple[Scalar, ...]
-    term: Scalar
-    padded: bool
-    tile: ProductTile | WarpTile
+    fold: Scalar  # the sum, in the root's expression
+    batch: tuple[Scalar, ...]  # the loops of the root on which both operands depend
+    rows: tuple[Scalar, ...]  # the loops on which the left operand depends
+    columns: tuple[Scalar, ...]  # the loops on which the right operand depends
+    left: tuple[Scalar, ...]  # the values that are computed once for the rows of a tile
+    right: tuple[Scalar, ...]  # and those that are computed once for its columns
+    term: Scalar  # the term that is summed, in terms of these
+    padded: bool  # whether the operands may be padded with zeros
+    tile: ProductTile | WarpTile  # a `WarpTile` if tensor cores multiply
 
     @property
     def counters(self) -> tuple[Scalar, ...]:

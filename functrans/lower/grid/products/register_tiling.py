@@ -49,22 +49,14 @@ Values = dict[Scalar, Scalar]
 
 
 class Side:
-    """One operand: its loops, the block of them for a team, and its tile in shared memory.
-
-    Parameters
-    ----------
-    length : int
-        The number of rows, or columns, of a tile.
-    operands : tuple of Scalar
-        The values that are loaded, as expressions of the loops.
-    """
+    """One operand: its loops, the block of them for a team, and its tile in shared memory."""
 
     def __init__(
         self,
         label: str,
         loops: tuple[Scalar, ...],
-        length: int,
-        operands: tuple[Scalar, ...],
+        length: int,  # the number of rows, or columns, of a tile
+        operands: tuple[Scalar, ...],  # the values that are loaded, as expressions of the loops
         product: Product,
     ) -> None:
         self.loops = loops
@@ -100,15 +92,7 @@ class _Place(NamedTuple):
 
 
 class Tiling:
-    """Generates the statements of a tiled product.
-
-    Parameters
-    ----------
-    roots : sequence of Elements
-        The root of the product, and those of its epilogue.
-    kept : sequence of Elements
-        Those that are stored.
-    """
+    """Generates the statements of a tiled product."""
 
     operand: type[Side] = Side
     """The class that represents an operand."""
@@ -116,8 +100,8 @@ class Tiling:
     def __init__(
         self,
         product: Product,
-        roots: Sequence[Elements],
-        kept: Sequence[Elements],
+        roots: Sequence[Elements],  # the root of the product, and those of its epilogue
+        kept: Sequence[Elements],  # those that are stored
         simplify: Simplifier,
         grid: Grid,
     ) -> None:

@@ -27,24 +27,14 @@ class Element(NamedTuple):
 
 def totals_of_tile(
     roots: Sequence[Elements],
-    source: Buffer,
+    source: Buffer,  # the product, whose elements the terms read
     elements: Sequence[Element],
-    declared: Sequence[Statement],
+    declared: Sequence[Statement],  # declare the names of indices
     thread: Scalar,
-    place: tuple[Scalar, ...],
+    place: tuple[Scalar, ...],  # the position of the tile
     simplify: Simplifier,
 ) -> tuple[Statement, ...]:
-    """Statements of a team that store, for each root, its sum over a tile.
-
-    Parameters
-    ----------
-    source : Buffer
-        The product, whose elements the terms read.
-    declared : sequence of statements
-        Declare the names of indices.
-    place : tuple of Scalar
-        The position of the tile.
-    """
+    """Statements of a team that store, for each root, its sum over a tile."""
     summands = [root.summand for root in roots if root.summand is not None]
     loads = [x for x in postorder(summands) if x.op == "load" and x.attribute is source]
     body = list(declared)

@@ -18,15 +18,12 @@ from functrans.lower.select.root import Elements, Root
 
 
 def tiled_product(
-    loop: Loop, readers: Mapping[Buffer, Sequence[Root]], target: Target, simplify: Simplifier
+    loop: Loop,
+    readers: Mapping[Buffer, Sequence[Root]],  # all roots that read a buffer
+    target: Target,
+    simplify: Simplifier,
 ) -> Nest | None:
-    """The kernel of a nest that begins with a product; None if it does not.
-
-    Parameters
-    ----------
-    readers : dict
-        All roots that read a buffer.
-    """
+    """The kernel of a nest that begins with a product; None if it does not."""
     product = product_of(next(iter(loop.roots)), target)
     # emitted statements do not join a nest
     roots = [root for root in loop.roots if isinstance(root, Elements)]

@@ -27,18 +27,12 @@ lanes and locals are better. Chosen, not measured: copies cost nothing there."""
 
 
 class Updates(NamedTuple):
-    """The body of a loop, with the updates of carries removed.
+    """The body of a loop, with the updates of carries removed."""
 
-    Parameters
-    ----------
-    body : Graph
-        In place of an updated carry it returns the value of the first update. Its results are
-        followed by the other operands of the updates, by carry.
-    of : dict
-        The equations that update each carry, in order, by the carry's number.
-    """
-
+    # In place of an updated carry it returns the value of the first update. Its results are
+    # followed by the other operands of the updates, by carry.
     body: Graph
+    # the equations that update each carry, in order, by the carry's number
     of: dict[int, list[Eqn]]
 
 

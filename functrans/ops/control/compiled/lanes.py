@@ -29,21 +29,12 @@ MOST_UNUSED = 8
 
 
 class Lanes(NamedTuple):
-    """How the loops of a lane grow their stacks.
+    """How the loops of a lane grow their stacks."""
 
-    Parameters
-    ----------
-    counting : Graph
-        The body of a scan over lanes that counts the steps of each while loop.
-    taken : tuple of int
-        The inputs of the body that ``counting`` takes.
-    lengths : tuple of tuple of int
-        For each output of the body that is a stack: its number, and the number of the count that
-        is its length.
-    """
-
-    counting: Graph
-    taken: tuple[int, ...]
+    counting: Graph  # the body of a scan over lanes that counts the steps of each while loop
+    taken: tuple[int, ...]  # the inputs of the body that ``counting`` takes
+    # for each output of the body that is a stack: its number, and the number of the count that is
+    # its length
     lengths: tuple[tuple[int, int], ...]
 
 

@@ -26,46 +26,24 @@ from functrans.ops.convolution.windows import Window, from_taps
 
 
 class Accumulation(NamedTuple):
-    """The blocking of a convolution that is computed by sums over blocks.
+    """The blocking of a convolution that is computed by sums over blocks."""
 
-    Parameters
-    ----------
-    apart : tuple of Axis
-        Groups.
-    outer : tuple of Axis
-        The axes summed over besides the taps: images.
-    taps : tuple of Axis
-        The axes of a block, of which the first is cut into pieces.
-    length : int
-        The length of a piece; the last one may be shorter.
-    places : tuple of Axis
-        The positions of windows.
-    row, column : Axis
-        Channels, of which neighbours form a tile, and features, along which vectors go. Without
-        such an axis, one of extent 1 with an unused label.
-    lanes, height : int
-        The extents of tiles.
-    along_taps : bool
-        Whether vectors go along the last axis of taps instead, because there are few channels or
-        features: a tile is some features, and some positions along the last axis.
-    images : int
-        The number of images of a block, along the last outer axis.
-    width : int
-        The positions of a tile.
-    """
-
-    apart: tuple[Axis, ...]
-    outer: tuple[Axis, ...]
-    taps: tuple[Axis, ...]
-    length: int
-    places: tuple[Axis, ...]
+    apart: tuple[Axis, ...]  # groups
+    outer: tuple[Axis, ...]  # the axes summed over besides the taps: images
+    taps: tuple[Axis, ...]  # the axes of a block, of which the first is cut into pieces
+    length: int  # the length of a piece; the last one may be shorter
+    places: tuple[Axis, ...]  # the positions of windows
+    # Channels, of which neighbours form the rows of a tile, and features, along which vectors go.
+    # If there is no such axis, one of extent 1 with an unused label.
     row: Axis
     column: Axis
-    lanes: int
-    height: int
+    lanes: int  # the columns of a tile
+    height: int  # the rows of a tile
+    # whether vectors go along the last axis of taps instead, because there are few channels or
+    # features: a tile is some features, and some positions along the last axis
     along_taps: bool = False
-    images: int = 1
-    width: int = 1
+    images: int = 1  # the number of images of a block, along the last outer axis
+    width: int = 1  # the positions of a tile
 
     @property
     def pieces(self) -> int:

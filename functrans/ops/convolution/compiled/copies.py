@@ -66,32 +66,17 @@ def inside(
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a part of an array.
-
-    Parameters
-    ----------
-    labels : tuple of int
-        The labels of its axes.
-    fixed : dict
-        The positions along axes that the copy lacks.
-    ranges : dict
-        The ranges along the other axes.
-    place : callable
-        The position in the copy, from the positions along those axes.
-    last : int
-        The label of the contiguous axis of the copy.
-    is_zero : bool
-        Whether zeros are written, since the range is outside of the source.
-    """
+    """A copy of a part of an array."""
 
     source: Buffer
-    labels: Labels
-    fixed: Mapping[int, Scalar]
-    ranges: Mapping[int, Range]
+    labels: Labels  # the labels of its axes
+    fixed: Mapping[int, Scalar]  # the positions along axes that the copy lacks
+    ranges: Mapping[int, Range]  # the ranges along the other axes
     target: Buffer
+    # the position in the copy, from the positions along those axes
     place: Callable[[Mapping[int, Scalar]], Position]
-    last: int
-    is_zero: bool = False
+    last: int  # the label of the contiguous axis of the copy
+    is_zero: bool = False  # whether zeros are written, since the range is outside of the source
 
     def around(self, label: int, positions: int) -> tuple[Copy, Copy]:
         """The zero padding before and after a range along an axis."""

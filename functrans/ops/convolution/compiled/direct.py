@@ -40,29 +40,15 @@ def emit(at: Emission, tiles: Tiles) -> None:
 
 
 class _Block(NamedTuple):
-    """A block of positions.
+    """A block of positions."""
 
-    Parameters
-    ----------
-    part : Scalar
-        The number of the thread's part.
-    outer : dict
-        Its position along the outer axes.
-    image : Scalar
-        The number of the image in the block.
-    start, size : Scalar
-        Its piece of the first axis.
-    seen, weights : Buffer
-        The copies of its input region, and of the other operand.
-    """
-
-    part: Scalar
-    outer: At
-    image: Scalar
-    start: Scalar
-    size: Scalar
-    seen: Buffer
-    weights: Buffer
+    part: Scalar  # the number of the thread's part
+    outer: At  # its position along the outer axes
+    image: Scalar  # the number of the image in the block
+    start: Scalar  # the start of its piece of the first axis
+    size: Scalar  # the length of this piece
+    seen: Buffer  # the copy of its input region
+    weights: Buffer  # the copy of the other operand
 
 
 class _Nest(NamedTuple):

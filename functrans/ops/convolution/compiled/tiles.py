@@ -32,45 +32,26 @@ from functrans.ops.convolution.windows import Window
 
 
 class Tiles(NamedTuple):
-    """The blocking of a convolution that is computed by tiles.
+    """The blocking of a convolution that is computed by tiles."""
 
-    Parameters
-    ----------
-    outer : tuple of Axis
-        The axes of outer loops: groups, images, and features that are not evenly spaced.
-    places : tuple of Axis
-        The positions of windows, in the order of the result. They form a block, with the first axis
-        cut into pieces.
-    length : int
-        The length of a piece; the last one may be shorter.
-    column : Axis
-        The features.
-    summed : tuple of Axis
-        Channels and taps, in the order of the copied input: the axis of vectors is last.
-    lanes : int
-        The length of vectors.
-    height : int
-        The number of vectors of a tile.
-    along_features : bool
-        Whether vectors go along the features, and a tile has neighbouring positions; otherwise the
-        roles are exchanged.
-    pitch : int
-        If it is not 0, vectors go along the last two axes of positions as one: the distance of rows
-        in the copied input, including zero padding.
-    images : int
-        The number of images of a block, along the last outer axis.
-    """
-
+    # the axes of outer loops: groups, images, and features that are not evenly spaced
     outer: tuple[Axis, ...]
+    # The positions of windows, in the order of the result. They form a block, with the first axis
+    # cut into pieces.
     places: tuple[Axis, ...]
-    length: int
-    column: Axis
+    length: int  # the length of a piece; the last one may be shorter
+    column: Axis  # the features
+    # channels and taps, in the order of the copied input: the axis of vectors is last
     summed: tuple[Axis, ...]
-    lanes: int
-    height: int
+    lanes: int  # the length of vectors
+    height: int  # the number of vectors of a tile
+    # whether vectors go along the features, and a tile has neighbouring positions; otherwise the
+    # roles are exchanged
     along_features: bool
+    # if it is not 0, vectors go along the last two axes of positions as one: the distance of rows
+    # in the copied input, including zero padding
     pitch: int = 0
-    images: int = 1
+    images: int = 1  # the number of images of a block, along the last outer axis
 
     def step(self, window: Window) -> int:
         """The number of phases of a window's input, along each of which vectors of positions go."""

@@ -70,7 +70,7 @@ SHORT = 6
 
 
 def power(x: Scalar, y: Scalar) -> Scalar:
-    """Exponentiation by squaring, of which what long exponents need is left out elsewhere."""
+    """Exponentiation by squaring; steps for long exponents are skipped if there are none."""
     bits = 8 * y.dtype.itemsize
     if y.dtype.kind == "i":
         y, bits = required(y >= 0, y, NEGATIVE_POWER), bits - 1

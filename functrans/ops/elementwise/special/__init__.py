@@ -1,1 +1,1 @@
-"""The functions of `scipy.special`, one family a file; SciPy is imported when one is first used."""
+"""The functions of `scipy.special`, one family in each file; SciPy is imported on first use."""

@@ -1,7 +1,8 @@
-"""Bessel functions and their kin: modified, integrals of, Airy, Kelvin, Struve.
+"""Bessel functions and related functions: modified ones, integrals, Airy, Kelvin, Struve.
 
-The derivative of a Bessel function is half a difference (or sum) of its neighbours in order, which
-is smooth at 0 where the form with a quotient is not. In the order itself there is no closed form.
+The derivative of a Bessel function is half a difference (or sum) of those of adjacent orders, which
+is smooth at 0, unlike the form with a quotient. There is no closed form of the derivative in the
+order.
 
 References
 ----------
@@ -43,9 +44,9 @@ _kv, _kve = lazy("scipy.special:kv"), lazy("scipy.special:kve")
 
 _ORDER_AND_POINT = [reals(0.5, 3), reals(0.5, 5)]
 
-# The scaled functions have no complex derivative: what they are scaled by has none.
+# The scaled functions have no complex derivative, because their factor has none.
 
-# -- of the first and second kind ------------------------------------------------------------------
+# -- first and second kind -------------------------------------------------------------------------
 
 jv: Primitive = special(
     "jv", _ORDER_AND_POINT,
@@ -67,11 +68,11 @@ yve: Primitive = special(
     jvp=[ORDER, lambda v, x, out, dx: dx * (0.5 * (yve(v - 1, x) - yve(v + 1, x)))],
 )  # fmt: skip
 
-# of whole orders, which are known when a program is compiled
+# integer orders, which are known when a program is compiled
 
 
 def _fall(family: Any, x: Any, n: int) -> Any:
-    """The difference of the neighbours in order; the one of order -1 is minus that of order 1."""
+    """The difference of adjacent orders; the function of order -1 is minus that of order 1."""
     return family(x, n=n - 1) - family(x, n=n + 1) if n else -2 * family(x, n=1)
 
 
@@ -107,9 +108,9 @@ y0: Primitive = special("y0", reals(0.5, 5), scalar=vecmath.y0, jvp=lambda x, ou
 def _scaled_slope(x: Any, out: Any, near: Any, v: Any, of_second_kind: bool = False) -> Any:
     """The slope of a scaled function of order ``v``: a difference, and far from 0 a series.
 
-    There the difference cancels. The slope ``u`` of ``log(I_v)`` satisfies ``u' + u**2 + u / x ==
-    1 + (v / x)**2``, which gives its series in ``1 / x``; that of ``-log(K_v)`` is the same series
-    in ``-1 / x``.
+    There, the difference would cancel. The slope ``u`` of ``log(I_v)`` satisfies ``u' + u**2 + u /
+    x == 1 + (v / x)**2``, which gives its series in ``1 / x``; that of ``-log(K_v)`` is the same
+    series in ``-1 / x``.
     """
     if is_complex(x.dtype):
         return near
@@ -249,7 +250,7 @@ def _kn(order: Any, x: Any) -> Any:
     return kv(trunc(order), x)
 
 
-# -- integrals of them -----------------------------------------------------------------------------
+# -- integrals -------------------------------------------------------------------------------------
 
 
 def _power_series(x: Any, sign_of_square: int) -> Any:
@@ -350,7 +351,7 @@ parts("airy", airy_ai, airy_aip, airy_bi, airy_bip)
 
 
 def _root(x: Any) -> Any:
-    """The slope of the exponent that the scaled functions are multiplied by."""
+    """The derivative of the exponent in the factor of the scaled functions."""
     right = greater(x, 0)
     return select(right, sqrt(select(right, x, 1)), 0)
 

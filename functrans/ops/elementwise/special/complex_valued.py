@@ -31,7 +31,7 @@ Function = Callable[..., Any]
 def _real(x: Any, name: str) -> Any:
     """An operand as a float; complex ones are refused."""
     if isinstance(x, (int, float)):
-        return float(x)  # its dtype yields
+        return float(x)  # its dtype is weak
     x = protocols.operators["asarray"](x)
     if is_complex(x.dtype):
         raise DtypeError(
@@ -56,9 +56,9 @@ def wofz(z: Any) -> Any:
 
 
 def modfresnelp(x: Any) -> tuple[Any, Any]:
-    """The integral of ``exp(i t**2)`` from x on, and that divided by what makes it go round.
+    """The integral of ``exp(i t**2)`` from x to infinity, and that without its rotating phase.
 
-    SciPy's has another imaginary part where x is negative, which is not that of the integral.
+    SciPy's imaginary part for negative x is not that of the integral.
     """
     x = _real(x, "modfresnelp")
     along = math.sqrt(0.5) * x
@@ -85,12 +85,12 @@ def _hankel(name: str, kind: int, scaled: bool) -> Function:
         negative = less(z, 0)
         size = select(negative, -z, z)
         first, second = (bessel.jv(v, size), bessel.yv(v, size))
-        # at the pole SciPy says nothing
+        # SciPy gives NaN at the pole
         first = select(equal(z, 0), np.nan, first)
         value = complex_p(first, select(equal(z, 0), np.nan, sign * second))
         turn = math.pi * v
         if not isinstance(z, (int, float)):
-            turn = turn + zeros_like(z)  # in the dtype of both
+            turn = turn + zeros_like(z)  # in the common dtype
         if kind == 1:
             turned = -complex_p(cos(turn), -sin(turn)) * complex_p(first, -second)
         else:

@@ -1,7 +1,7 @@
 """Distribution functions of numbers of events in `scipy.special`, and their inverses.
 
-SciPy rounds numbers of events to integers, each function in its own way; inverses in a number of
-events are continuous, and 0 where even no event has a larger probability.
+SciPy's functions round numbers of events to integers in different ways. Inverses with respect to a
+number of events are continuous, and 0 where the probability of no event is already larger.
 
 References
 ----------
@@ -54,7 +54,7 @@ pdtri: Primitive = ordered(
 
 
 def _within(k: Any, slope: Any) -> Any:
-    """The slope of a number of events; it is 0 where even no event has a larger probability."""
+    """The derivative of a number of events; 0 where the probability of no event is larger."""
     return masked(greater(k, 0), slope)
 
 

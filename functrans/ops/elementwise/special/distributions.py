@@ -1,8 +1,8 @@
 """Distribution functions of `scipy.special` and their inverses.
 
 Each is an incomplete gamma or beta function. An inverse is differentiated through the equation that
-it solves (`solved_for`): by the probability, the slope is 1 over that of the distribution function;
-by any other operand, minus the quotient of the two slopes.
+it solves (`solved_for`): the derivative in the probability is the reciprocal of that of the
+distribution function; in any other operand, it is minus the quotient of the two derivatives.
 
 References
 ----------
@@ -252,7 +252,7 @@ def _tukey_slope(lmbda: Any, p: Any) -> Any:
 
 
 def _tukey_slope_of_lmbda(x: Any, lmbda: Any, p: Any, dlmbda: Any) -> Any:
-    """As the quantile function ``(p**lmbda - (1 - p)**lmbda) / lmbda`` changes, p does not."""
+    """The derivative of p at a fixed quantile ``(p**lmbda - (1 - p)**lmbda) / lmbda``."""
     moved = _power_change(lmbda, log(p)) - _power_change(lmbda, log1p(-p))
     return _inside(p, -dlmbda * moved / _tukey_slope(lmbda, p))
 

@@ -1,7 +1,7 @@
 """Elliptic integrals and functions, differentiated through Carlson's symmetric integrals.
 
-Legendre's formulas for these derivatives cancel where the parameter is small; Carlson's integrals
-are of positive functions, and so are their derivatives.
+Legendre's formulas for these derivatives cancel where the parameter is small. The integrands of
+Carlson's integrals and of their derivatives are positive.
 
 References
 ----------
@@ -101,7 +101,7 @@ ellipe: Primitive = special(
 
 
 def _reduced(phi: Any) -> tuple[Any, Any, Any]:
-    """Sine and squared cosine of the amplitude, and how many half turns it is from 0."""
+    """Sine and squared cosine of the amplitude, and its number of half turns."""
     turns = rint(phi / np.pi)
     rest = phi - turns * np.pi
     sine, cosine = sin(rest), cos(rest)

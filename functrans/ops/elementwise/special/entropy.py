@@ -158,7 +158,7 @@ exprel: Primitive = special(
 
 
 def _slope_of_spence(x: Any) -> Any:
-    """``log(x) / (1 - x)``, to which near 0 the distance from 1 has too few digits."""
+    """``log(x) / (1 - x)``; near 0, ``1 - x`` would have too few digits."""
     small = less(x, 0.5)
     inner = select(small, x, 0.5)
     return select(small, log(inner) / (1 - inner), -log1prel_n(select(small, 1.0, x) - 1, n=0))

@@ -1,7 +1,7 @@
-"""Solutions of second-order equations, each with its slope: the equation gives what comes next.
+"""Solutions of second-order differential equations, which give all higher derivatives.
 
 Mathieu's functions, spheroidal wave functions and parabolic cylinder functions. SciPy computes a
-function together with its derivative; the derivative of that is a combination of both.
+function together with its first derivative; the second derivative is a combination of both.
 
 References
 ----------
@@ -27,18 +27,11 @@ PARAMETER = not_differentiable(
 def _solution(
     name: str,
     domains: Sequence[Domain],
+    # gives the second derivative, from the operands, the value and the first derivative
     curvature: Callable[..., Any],
-    unit: float = 1.0,
+    unit: float = 1.0,  # the derivative of the equation's variable with respect to the last operand
 ) -> tuple[Primitive, Primitive]:
-    """A function and its slope, from what its second derivative is.
-
-    Parameters
-    ----------
-    curvature : callable
-        From the operands, the value and the slope to the second derivative.
-    unit : float
-        How far the variable of the slope moves with the last operand.
-    """
+    """A function and its derivative, given its differential equation."""
     fixed = [PARAMETER] * (len(domains) - 1)
 
     def to_slope(*operands_out_dot: Any) -> Any:
@@ -126,9 +119,9 @@ def _refused(name: str, domains: Sequence[Domain], reason: NotDifferentiable) ->
 
 
 def _spheroidal(name: str, x: Domain, equation: Callable[..., Any], separation: Primitive) -> None:
-    """A function of ``c``, and the form of it that is given its separation constant, too.
+    """A function of ``c``, and its form with the separation constant as an operand.
 
-    That solves the equation only if the constant is the right one, which is not for us to tell.
+    The latter has no derivative, since it solves the equation only for the correct constant.
     """
     domains = [*_MODE, x]
     _solution(

@@ -123,8 +123,8 @@ owens_t: Primitive = special(
 
 
 def _on_profile(w: Primitive, n: int, x: Any, sigma: Any, gamma: Any) -> Any:
-    """The n-th derivative in x of a Voigt profile, or of what it is the real part of."""
-    # without a Gaussian part it is a limit, which is even in sigma
+    """The n-th derivative in x of a Voigt profile, or of the complex function behind it."""
+    # for sigma = 0 it is a limit, which is even in sigma
     sigma = select(equal(sigma, 0), 1e-9 * hypot(x, gamma), sigma)
     scale = SQRT_HALF / sigma
     return w(x * scale, gamma * scale, n=n) * scale ** (n + 1) / math.sqrt(math.pi)

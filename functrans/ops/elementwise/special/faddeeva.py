@@ -1,7 +1,7 @@
 """Derivatives of Faddeeva's function ``w(z) = exp(-z**2) erfc(-iz)``, of any order.
 
-Near 0 by the recurrence ``w^(n+1) = -2 z w^(n) - 2 n w^(n-1)``, which cancels more the larger z is;
-from there on in the upper half plane by the asymptotic series, term by term.
+Near 0, they follow from the recurrence ``w^(n+1) = -2 z w^(n) - 2 n w^(n-1)``, which cancels more
+for larger z; elsewhere in the upper half plane, from the asymptotic series, term by term.
 
 References
 ----------
@@ -36,7 +36,7 @@ def derivative_of_w(x: Any, y: Any, n: int) -> Any:
 def _recurrence(z: Any, n: int) -> Any:
     below, value = 2j / math.sqrt(math.pi), _w(z)
     for k in range(n):
-        # in the first step, what is below stands for the inhomogeneous term
+        # the initial lower term represents the inhomogeneous term of the first step
         below, value = value, -2 * z * value + (below if k == 0 else -2 * k * below)
     return value
 

@@ -60,7 +60,7 @@ gamma: Primitive = special(
 
 
 def _slope_of_rgamma(x: Any, out: Any) -> Any:
-    """By reflection on the left, where the function has roots and its logarithm has poles."""
+    """By reflection for negative x, where the function has roots, its logarithm poles."""
     if is_complex(x.dtype):
         return -out * digamma(x)
     left = less(x, 0.5)
@@ -198,7 +198,7 @@ hurwitz_slope: Primitive = computed(
     "zeta_derivative", numpy=zeta_derivative,
     jvp=[
         lambda s, q, out, ds, *, n: ds * hurwitz_slope(s, q, n=n + 1),
-        # of -s zeta(s + 1, q), differentiated n times
+        # the n-th derivative of -s zeta(s + 1, q)
         lambda s, q, out, dq, *, n: -dq * _by_offset(s, q, n),
     ],
     samples=[reals(1.5, 5), reals(0.5, 5)], params={"n": 1},
@@ -215,7 +215,7 @@ zeta: Primitive = computed(
 
 
 def _slope_of_zeta(s: Any) -> Any:
-    """By the functional equation (25.4.1 in the Digital Library) below -1, where sums cancel."""
+    """By the functional equation (NIST 25.4.1) below -1, where sums cancel."""
     low = less(s, -1)
     direct = hurwitz_slope(select(low, 2, s), 1.0, n=1)
     s = select(low, s, -2)

@@ -1,8 +1,8 @@
 """The incomplete gamma and beta functions, differentiated in their parameters.
 
-The power series of the lower, and the continued fraction of the upper incomplete gamma function,
-and the continued fraction of the incomplete beta function, each where it converges soon; computed
-with Taylor series in the parameters, so that any derivative comes out.
+They are the power series of the lower and the continued fraction of the upper incomplete gamma
+function, and the continued fraction of the incomplete beta function, each where it converges fast,
+computed with Taylor series in the parameters, whose coefficients are the derivatives.
 
 References
 ----------
@@ -35,7 +35,7 @@ def gamma_derivative(a: Any, x: Any, n: int, upper: bool) -> Any:
     dtype = np.result_type(a, x)
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-    # the greater of the two changes as the smaller does, with the other sign
+    # the derivative of the larger function is minus that of the smaller one
     fraction = inside & (x > a + 1)
     series = inside & ~fraction
     result = np.where((a > 0) & ((x == 0) | np.isposinf(x)), 0.0, np.full(a.shape, np.nan))
@@ -106,7 +106,7 @@ def _continued(
 
 
 def beta_derivative(a: Any, b: Any, x: Any, n: int, m: int, upper: bool) -> Any:
-    """Of the regularised incomplete beta function, the n-th derivative in ``a``, m-th in ``b``."""
+    """The n-th derivative in ``a``, m-th in ``b``, of the regularised incomplete beta function."""
     dtype = np.result_type(a, b, x)
     a, b, x = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (a, b, x)))
     proper = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)

@@ -1,7 +1,7 @@
 """Derivatives of the logarithm of the gamma function, and their differences; the zeta function's.
 
-The derivatives of the Hurwitz zeta function are those in its exponent. All is done by Euler and
-Maclaurin's summation: some terms one by one, the rest by an asymptotic series.
+The derivatives of the Hurwitz zeta function are those in its exponent. All are computed by the
+Euler-Maclaurin formula: some terms one by one, the rest by an asymptotic series.
 
 References
 ----------
@@ -37,7 +37,7 @@ NEAR_POLE = 0.15
 
 
 def digamma_of(x: Any) -> Any:
-    """Reflected near the poles on the left, to which SciPy's has the distance rounded."""
+    """Reflected near the negative poles, the distance to which SciPy rounds."""
     value = _psi(x)
     offset = x - np.rint(x)
     near = (np.real(x) < 0) & (np.abs(offset) < NEAR_POLE) & (offset != 0)
@@ -116,10 +116,10 @@ def log_gamma_difference(x: Any, step: Any) -> Any:
 
 
 def _log_rise(x: Any, step: Any) -> Any:
-    """From a positive number upwards."""
+    """The difference for positive arguments and steps."""
     low = x < STEPS
-    # the product of the 1 + step / (x + k) but the first, less 1; where it might overflow it is
-    # nothing to the other terms
+    # the product of the factors 1 + step / (x + k), without the first, minus 1; where it might
+    # overflow, it is negligible
     growth, bounded = np.zeros(x.shape), np.minimum(step, 2.0**60)
     for k in range(1, STEPS):
         ratio = bounded / (x + k)

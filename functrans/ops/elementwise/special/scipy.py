@@ -1,4 +1,4 @@
-"""How a function of SciPy's becomes a primitive, or an expression in primitives."""
+"""Definition of SciPy's functions as primitives, or as expressions in primitives."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def special(
     promotion: Promotion | None = None,
     **slots: Any,
 ) -> Primitive:
-    """A ufunc of `scipy.special` (of another name, if one is said), whose dtypes are its own."""
+    """A ufunc of `scipy.special`, of a given name, with the ufunc's own dtypes."""
     of = lazy(f"scipy.special:{ufunc or name}")
     return computed(name, of, samples, jvp, promotion or promotion_of(of), **slots)
 
 
 def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
-    """The rules of a function, from its slopes in each operand."""
+    """The rules of a function, from its derivatives in each operand."""
 
     def rule(slope: Rule | NotDifferentiable) -> OperandRule:
         if isinstance(slope, NotDifferentiable):
@@ -101,19 +101,11 @@ def by_slopes(*slopes: Rule | NotDifferentiable) -> list[OperandRule]:
 
 
 def solved_for(
-    place: int, *slopes: Rule | NotDifferentiable, quotient: Rule = truediv
+    place: int,  # the number of the operand
+    *slopes: Rule | NotDifferentiable,  # the slopes of the function in each operand
+    quotient: Rule = truediv,  # divides the other derivatives by that in the operand
 ) -> list[OperandRule]:
-    """The rules of a function's inverse in an operand, whose place its value takes.
-
-    Parameters
-    ----------
-    place : int
-        The number of the operand.
-    *slopes : callable or NotDifferentiable
-        The slopes of the function in each operand.
-    quotient : callable
-        How the other slopes are divided by that in the operand.
-    """
+    """The rules of the inverse of a function in one operand, which its value replaces."""
     steep: Any = slopes[place]
 
     def rule(number: int) -> OperandRule:
@@ -134,7 +126,7 @@ def solved_for(
 
 
 def negative(slope: Rule) -> Rule:
-    """The slope of a complement."""
+    """The derivative of a complement."""
     return lambda *operands: -slope(*operands)
 
 
@@ -155,21 +147,19 @@ def part(
 
 
 def parts(of: str, *primitives: Primitive) -> None:
-    """Let primitives answer together for a ufunc that has several results."""
+    """Register several primitives for a ufunc that has several results."""
     protocols.ufuncs[of] = lambda *operands: tuple(op(*operands) for op in primitives)
 
 
 def ordered(
-    name: str, samples: Sequence[Domain], jvp: Derivative, counts: Sequence[int] = (0,)
+    name: str,
+    samples: Sequence[Domain],
+    jvp: Derivative,
+    counts: Sequence[int] = (0,),  # which operands are orders
 ) -> Primitive:
-    """A ufunc with orders among its operands, which SciPy treats otherwise if they are integral.
+    """A ufunc with orders among its operands, for which SciPy has special integer loops.
 
-    As operands they have the dtype of the others, as all operands of an equation.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Which operands are orders.
+    Orders are cast to the dtype of the other operands, as in any equation.
     """
     ufunc = lazy(f"scipy.special:{name}")
     op = computed(name, lambda *operands: _with_integers(ufunc, operands, counts), samples, jvp)
@@ -181,7 +171,7 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
     converted = list(operands)
     for i in counts:
         with np.errstate(invalid="ignore"):
-            # SciPy's wrap around beyond 32 bits
+            # SciPy's integers wrap around beyond 32 bits
             converted[i] = np.asarray(operands[i]).astype(np.int32)
         if not np.array_equal(converted[i], operands[i]):
             return ufunc(*operands)
@@ -191,7 +181,7 @@ def _with_integers(ufunc: Lazy, operands: Sequence[Any], counts: Sequence[int]) 
 def composed(
     name: str,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function written in primitives answer for a ufunc of `scipy.special`."""
+    """Register a function written in primitives for a ufunc of `scipy.special`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         protocols.ufuncs[name] = function
@@ -201,7 +191,7 @@ def composed(
 
 
 def less_one(order: Any) -> Any:
-    """The order below; 0 for the order 0, by which the rule multiplies."""
+    """The order minus 1; 0 for the order 0, whose contribution the rule multiplies by 0."""
     return select(equal(order, 0), 0, order - 1)
 
 

@@ -65,7 +65,7 @@ spherical_kn = _spherical("spherical_kn", -1, -1)
 def _with_slope(
     name: str, domains: list[Any], curvature: Callable[..., Any], **options: Any
 ) -> tuple[Primitive, Primitive]:
-    """A function of degree, order and a variable, and its slope, which SciPy gives together."""
+    """A function of degree, order and a variable, and its derivative, both from SciPy."""
     function = lazy(f"scipy.special:{name}")
     label = "_".join([name, *(key for key, on in options.items() if on)])
 

@@ -1,8 +1,8 @@
 """Truncated Taylor series in two variables, whose coefficients are arrays.
 
-They differentiate a series or a continued fraction with respect to its parameters: it is computed
-with sums of ``c[i, j] da**i db**j`` in the place of numbers. The first two axes of an array are the
-orders; coefficients beyond them are dropped.
+They differentiate a series or a continued fraction with respect to its parameters: sums of ``c[i,
+j] da**i db**j`` take the place of numbers. The first two axes of an array are the orders;
+coefficients beyond them are dropped.
 """
 
 from __future__ import annotations

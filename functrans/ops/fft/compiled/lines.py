@@ -53,29 +53,17 @@ Write = Callable[[Scalar, Scalar, Pair], Stored]
 
 
 class Lines(NamedTuple):
-    """Lines side by side, which are transformed together.
+    """Lines side by side, which are transformed together."""
 
-    Parameters
-    ----------
-    points, width : int
-        The length of each line, and the number of lines.
-    dtype : numpy dtype
-    lanes : int
-        The length of vectors.
-    large : int
-        The distance of a butterfly's inputs, in elements of a line, from which butterflies have
-        four points rather than eight.
-    shared : bool
-        Whether threads share the butterflies of the same lines.
-    """
-
-    points: int
-    width: int
+    points: int  # the length of each line
+    width: int  # the number of lines
     dtype: np.dtype[Any]
-    lanes: int
+    lanes: int  # the length of vectors
     simplify: Simplifier
+    # the distance of a butterfly's inputs, in elements of a line, from which butterflies have four
+    # points rather than eight
     large: int
-    shared: bool = False
+    shared: bool = False  # whether threads share the butterflies of the same lines
 
     def memory(self) -> Parts:
         """Buffers for all elements; those with the same index in their lines are contiguous."""
@@ -87,20 +75,15 @@ class Lines(NamedTuple):
         return self.simplify(number * self.width + line)
 
     def transform(
-        self, memory: Parts, turns: Parts | None, write: Write, read: Read | None = None
+        self,
+        memory: Parts,  # the lines, unless ``read`` is given; it is overwritten
+        # The twiddle factors: cosines and sines of multiples of a turn divided by the number of
+        # points. None if there is only one stage of butterflies.
+        turns: Parts | None,
+        write: Write,
+        read: Read | None = None,
     ) -> Body:
-        """The statements that transform the lines.
-
-        Parameters
-        ----------
-        memory : Parts
-            The lines, unless ``read`` is given; it is overwritten.
-        turns : Parts or None
-            The twiddle factors: cosines and sines of multiples of a turn divided by the number of
-            points. None if there is only one stage of butterflies.
-        write : callable
-        read : callable, optional
-        """
+        """The statements that transform the lines."""
         found = radices(self.points, self.large)
         body: list[Statement] = []
         for number in range(len(found)):

@@ -28,19 +28,11 @@ Transform = Callable[[Pair], Pair]
 
 
 class Spectrum(Pair):
-    """A transform of real numbers along some axes, stored as one of its two symmetric halves.
+    """A transform of real numbers along some axes, stored as one of its two symmetric halves."""
 
-    Parameters
-    ----------
-    half : Pair
-        The stored half: along the first of the axes, up to the middle.
-    points : int
-        The extent of the whole along the first axis.
-    """
-
-    half: Pair
+    half: Pair  # the stored half: along the first of the axes, up to the middle
     axes: tuple[int, ...]
-    points: int
+    points: int  # the extent of the whole along the first axis
 
     def __new__(cls, half: Pair, axes: tuple[int, ...], points: int) -> Spectrum:
         whole = super().__new__(cls, *_with_conjugates(half, axes, points))
@@ -105,7 +97,7 @@ def real_part(x: Pair, axes: Sequence[int], scale: float) -> Any:
     return _to_real(Pair(twice.re, -twice.im), last, points, scale / 2)
 
 
-# -- what they share -------------------------------------------------------------------------------
+# -- common parts ----------------------------------------------------------------------------------
 
 
 def _each(function: Any, x: Pair) -> Pair:

@@ -59,22 +59,12 @@ MANY_REGISTERS = 32
 
 
 class Tile(NamedTuple):
-    """Lines that are transformed together.
-
-    Parameters
-    ----------
-    memory : tuple of Parts
-        Buffers that the transform may use.
-    block : Scalar
-        The index of the block that the lines belong to.
-    first : Scalar
-        The index of the first line in the block.
-    """
+    """Lines that are transformed together."""
 
     lines: Lines
-    memory: tuple[Parts, ...]
-    block: Scalar
-    first: Scalar
+    memory: tuple[Parts, ...]  # buffers that the transform may use
+    block: Scalar  # the index of the block that the lines belong to
+    first: Scalar  # the index of the first line in the block
 
 
 def emit(at: Emission) -> None:

@@ -16,21 +16,13 @@ from functrans.ops.indexing.positions import index_shape, pull_indices
 
 
 class Scatter(NamedTuple):
-    """A scatter: its updates, and their positions.
-
-    Parameters
-    ----------
-    axes : tuple of int
-        The indexed axes of ``x``.
-    shape : tuple of int
-        The shape of the index arrays.
-    """
+    """A scatter: its updates, and their positions."""
 
     at: Emission
     x: Aval
     updates: Aval
-    axes: tuple[int, ...]
-    shape: tuple[int, ...]
+    axes: tuple[int, ...]  # the indexed axes of ``x``
+    shape: tuple[int, ...]  # the shape of the index arrays
 
     @property
     def loops(self) -> Position:

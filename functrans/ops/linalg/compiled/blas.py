@@ -53,18 +53,10 @@ ROUTINES = {DOUBLE: "dgemm", SINGLE: "sgemm"}
 
 @dataclass(frozen=True)
 class Matrix:
-    """An operand as a BLAS argument.
+    """An operand as a BLAS argument."""
 
-    Parameters
-    ----------
-    flag : bytes
-        ``N`` or ``T``.
-    leading : int
-        The distance in memory of the axis that is not dense.
-    """
-
-    flag: bytes
-    leading: int
+    flag: bytes  # ``N`` or ``T``
+    leading: int  # the distance in memory of the axis that is not dense
 
 
 class Sides(NamedTuple):

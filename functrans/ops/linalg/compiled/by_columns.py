@@ -256,7 +256,7 @@ class Copies(Decompositions):
             For(i, ZERO, as_index(m), found),
         )
 
-    # -- memory, and what comes to it and from it ---------------------------------------------
+    # -- memory, and copies to it and from it -------------------------------------------------
 
     @property
     def prefix(self) -> str:

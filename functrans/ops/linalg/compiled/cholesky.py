@@ -68,10 +68,10 @@ def cotangent(at: Emission) -> None:
     """Cotangents of positive definite matrices, from those of their lower factors.
 
     For the symmetric matrix ``P`` with the inner products of derivatives, ``<P, dA>``, the lower
-    triangle of ``2 P L`` is the factor's cotangent. So rows of ``P`` follow from those below them,
-    by substitution with the transposed factor. All is done in the other order of rows and columns,
-    so that they follow from those above. In panels, there is half of what is left of the factor's
-    cotangent, and then ``P``, both of its triangles.
+    triangle of ``2 P L`` is the factor's cotangent. So rows of ``P`` follow from those below, by
+    substitution with the transposed factor. Rows and columns are reversed, so that they follow from
+    those above. The panels contain half of the remaining cotangent of the factor, which both
+    triangles of ``P`` replace.
     """
     lower, ct, result = at.operand(0), at.operand(1), at.result()
     *leading, n, _ = lower.extents
@@ -114,7 +114,7 @@ def _for_tiles(rule: Substitution, tile: Scalar, first: Scalar, body: Body) -> F
 def _factors_of_block(
     rule: Substitution, panels: Panels, first: Scalar, behind: Scalar
 ) -> Statement:
-    """Factorise a block on the diagonal: tile by tile, and what is right of each in the block."""
+    """Factorise a block on the diagonal: each tile, and the elements to its right."""
     width, most = panels.width, rule.limits.block // panels.width
     tile, base = rule.tiles(first)
     own = rule.tile(base)
@@ -220,16 +220,11 @@ def _cotangents_of_block(rule: Substitution, panels: Panels, block: Panels, firs
     return (_for_tiles(rule, tile, first, body),)
 
 
-def _cotangent_of_tile(lower: Rows, left: Rows) -> tuple[Body, Rows]:
-    """The cotangents of a few rows, in registers (Murray, section 4.1), in the other order.
-
-    Parameters
-    ----------
-    lower : list of rows
-        Of the transposed factor.
-    left : list of rows
-        Half of the cotangents of the transposed factor.
-    """
+def _cotangent_of_tile(
+    lower: Rows,  # of the transposed factor
+    left: Rows,  # half of the cotangents of the transposed factor
+) -> tuple[Body, Rows]:
+    """The cotangents of a few rows, in registers (Murray, section 4.1), in the other order."""
     last = len(lower) - 1
     lets: list[Statement] = []
 

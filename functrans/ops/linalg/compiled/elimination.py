@@ -67,39 +67,21 @@ class Elimination(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Some rows of a triangular matrix.
-
-    Parameters
-    ----------
-    lets : tuple of statements
-    element : callable
-        An element, by the number of its row in the tile, and its column.
-    columns : list of Scalar
-        Those of the elements on the diagonal.
-    """
+    """Some rows of a triangular matrix."""
 
     lets: Body
+    # an element, by the number of its row in the tile, and its column
     element: Callable[[int, Scalar], Scalar]
-    columns: list[Scalar]
+    columns: list[Scalar]  # the columns of the elements on the diagonal
 
 
 @dataclass(frozen=True)
 class Substitution:
-    """Forward substitution with a lower triangular matrix, block of rows by block of rows.
+    """Forward substitution with a lower triangular matrix, block of rows by block of rows."""
 
-    Parameters
-    ----------
-    tile : callable
-        The rows from one on, as many as tiles have.
-    n : int
-        How many rows there are. What tiles have beyond the last one may be anything.
-    height : int
-        The rows of a tile.
-    """
-
-    tile: Callable[[Scalar], Tile]
-    n: int
-    height: int
+    tile: Callable[[Scalar], Tile]  # the rows from one on, as many as tiles have
+    n: int  # The number of rows. Rows of tiles beyond the last one are arbitrary.
+    height: int  # the rows of a tile
     unit_diagonal: bool
     limits: Elimination
     itemsize: int
@@ -215,7 +197,7 @@ def by_rows(at: Emission, a: Buffer, batch: Position, line: Line) -> Substitutio
     height, params = limits.height, at.eqn.params
 
     def tile(base: Scalar) -> Tile:
-        """The rows of the matrix, beyond the last one that one again."""
+        """The rows of the matrix; the last one is repeated beyond the end."""
         lines = [local(INDEX, "at") for _ in range(height)]
         values = [minimum(base + i, n - 1) if n % height else base + i for i in range(height)]
 

@@ -126,7 +126,7 @@ def _size(x: Any) -> Any:
 
 def _exponential(a: Any) -> Any:
     one = identity(a.shape[-1], a.dtype)
-    # halved as often as the norm requires, so that no power overflows
+    # scaled as the norm requires, so that no power overflows
     most = np.maximum(binary_exponent(_norm(a) / LARGEST), 0)
     x = a * _power_of_two(-most, a.dtype)
     x2 = product(x, x)

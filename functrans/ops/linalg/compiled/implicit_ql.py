@@ -1,7 +1,7 @@
 """Spectra of small symmetric matrices across vector lanes, by the implicit QL algorithm.
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 8.3: steps with
-Wilkinson's shifts annihilate what is beside the diagonal of tridiagonal matrices. In each step, all
+Wilkinson's shifts annihilate the off-diagonal elements of tridiagonal matrices. In each step, all
 lanes rotate the same pairs of rows at the same time; a lane whose matrix is not affected by a
 rotation keeps its numbers.
 
@@ -69,7 +69,7 @@ class _Block(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What a step in each lane begins with."""
+    """The initial values of a step in each lane."""
 
     above: Buffer
     """The first diagonal element; the first eigenvalue of two rows."""
@@ -361,7 +361,7 @@ class _Spectrum(Tridiagonal):
 
 
 def _rotation(x: Scalar, y: Scalar) -> tuple[tuple[Scalar, ...], Let]:
-    """The rotation that annihilates ``y``, and what ``x`` becomes (LAPACK's `lartg`)."""
+    """The rotation that annihilates ``y``, and the new ``x`` (LAPACK's `lartg`)."""
     squares = fma(x, x, y * y)
     nothing = squares < TINY
     inverse = 1 / sqrt(where(nothing, 1, squares))

@@ -20,12 +20,12 @@ def _params(at: Emission) -> dict[str, Any]:
 
 
 def _alone(name: str) -> Make:
-    """What is made of one matrix by a method that takes the parameters."""
+    """A rule that applies a method, with the parameters, to one matrix."""
     return lambda calls, at, operands: getattr(calls, name)(**_params(at))
 
 
 def _factored(make: Callable[..., Statements]) -> Make:
-    """What is made of the factors of a matrix, computed once for all that ask for them."""
+    """A rule that uses the factors of a matrix, which operations share."""
 
     def statements(calls: Any, at: Emission, operands: tuple[Parts, ...]) -> Statements:
         return make(calls, _factors(at, operands[0]), *operands[1:], **_params(at))

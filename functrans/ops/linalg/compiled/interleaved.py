@@ -149,7 +149,7 @@ class Interleaved:
 
     def scaled(self, memory: Buffer, rows: int, stop: Callable[[Scalar], Scalar | int],
                power: Buffer, status: int) -> Body:  # fmt: skip
-        """Scale matrices to size 1 by powers of two; what results are to be multiplied by.
+        """Scale matrices to size 1 by powers of two; returns the factor of results.
 
         ``stop`` gives the number of elements in each row. As in LAPACK, infinities make everything
         NaN, and NaN is a failure with a ``status``, unless that is 0. Both would never converge, so
@@ -177,7 +177,7 @@ class Interleaved:
         )  # fmt: skip
 
     def ordered(self, values: Buffer, *, descending: bool = False) -> tuple[Buffer, Body]:
-        """Rank sort in each lane: where the first value is, and so on."""
+        """Rank sort in each lane: the position of the first value, of the second, and so on."""
         n = values.extents[0]
         ranks, order = self.memory("ranks", n, dtype=INDEX), self.memory("order", n, dtype=INDEX)
         i, j, k = (index(label, n) for label in "ijk")

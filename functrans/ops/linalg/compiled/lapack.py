@@ -1,8 +1,8 @@
 """LAPACK and BLAS calls: linear algebra on larger matrices.
 
-To the routines, row-major matrices are their transposes: a lower triangle is an upper one to them,
-and with their factors they solve for the original matrix if they are told to transpose. Workspaces
-have the leading axes, too: threads share the matrices of a stack.
+The routines see row-major matrices as their transposes: a lower triangle as an upper one. With the
+factors of the transpose, they solve for the original matrix by their flag for transposition.
+Workspaces have the leading axes, too: threads share the matrices of a stack.
 """
 
 from __future__ import annotations
@@ -45,21 +45,11 @@ Statements = tuple[Statement, ...]
 
 
 class Factors(NamedTuple):
-    """Triangular factors in memory, of the transposes of matrices.
+    """Triangular factors in memory, of the transposes of matrices."""
 
-    Parameters
-    ----------
-    lower_upper : Buffer
-        Both factors of each matrix in one matrix, as ``getrf`` returns them.
-    pivots : Buffer
-        The row with which each was exchanged, counted from 1.
-    info : Buffer
-        Not 0 where a matrix is singular.
-    """
-
-    lower_upper: Buffer
-    pivots: Buffer
-    info: Buffer
+    lower_upper: Buffer  # both factors of each matrix in one matrix, as ``getrf`` returns them
+    pivots: Buffer  # the row with which each row was exchanged, counted from 1
+    info: Buffer  # not 0 where a matrix is singular
 
 
 def solve(at: Emission) -> None:
@@ -342,7 +332,7 @@ class Calls(LibraryCalls):
         ), self._regular(factors) & is_exact  # fmt: skip
 
     def _from_singular_values(self, target: Buffer) -> Statements:
-        """Made of the operations themselves, as on a grid, it would take as long in float64.
+        """As a composition of operations, as on a grid, it would take as long in float64.
 
         In float32 it would take 1.3 to 1.6 times as long: decompositions are in double precision.
         """

@@ -21,25 +21,14 @@ Line = Callable[[Scalar], Scalar]
 
 @dataclass(frozen=True)
 class Panels:
-    """Columns of a matrix in packed panels, whose rows are a few vectors each.
-
-    Parameters
-    ----------
-    batch : tuple of Scalar
-    first, count : Scalar
-        The number of the first panel, and how many there are.
-    most : int
-        How many there may be.
-    lanes : int
-        The numbers of a vector.
-    """
+    """Columns of a matrix in packed panels, whose rows are a few vectors each."""
 
     memory: Buffer
     batch: Position
-    first: Scalar
-    count: Scalar
-    most: int
-    lanes: int
+    first: Scalar  # the number of the first panel
+    count: Scalar  # the number of panels
+    most: int  # how many there may be
+    lanes: int  # the numbers of a vector
     simplify: Simplifier
 
     @property
@@ -173,19 +162,16 @@ def pack_columns(panels: Panels, source: Buffer, line: Line) -> Body:
 
 
 def pack_rows(
-    panels: Panels, source: Buffer, line: Line, *, upper: bool, scale: float = 1.0
+    panels: Panels,
+    source: Buffer,
+    line: Line,
+    *,
+    # whether elements up to the diagonal are packed, or those from there on: behind the last row
+    # and column, these are 0, and the others those of an identity matrix
+    upper: bool,
+    scale: float = 1.0,  # what they are multiplied by
 ) -> Body:
-    """A parallel loop that packs rows of a lower triangle as columns.
-
-    Parameters
-    ----------
-    line : callable
-    upper : bool
-        Whether elements up to the diagonal are packed, or those from there on: behind the last row
-        and column, these are 0, and the others those of an identity matrix.
-    scale : float
-        What they are multiplied by.
-    """
+    """A parallel loop that packs rows of a lower triangle as columns."""
     n, width = source.extents[-1], panels.width
     (panel, lane), k = panels.indices, index("k", n)
     lines = [local(INDEX, "at") for _ in range(width)]

@@ -67,28 +67,15 @@ class _Squares(NamedTuple):
 
 @dataclass(frozen=True)
 class Reflections:
-    """The reflections of a matrix, panel by panel.
+    """The reflections of a matrix, panel by panel."""
 
-    Parameters
-    ----------
-    panels : Panels
-        On and below the diagonal the vectors, whose first elements are 1. Above are the rows of R,
-        but zeros in those that cross the diagonal in the same panel.
-    corners : Buffer
-        The latter, from the diagonal on.
-    turns : Buffer
-        The transposes of the factors ``T``.
-    count : int
-        How many there are.
-    height : int
-        The rows of a tile.
-    """
-
+    # On and below the diagonal the vectors, whose first elements are 1. Above are the rows of R,
+    # but zeros in those that cross the diagonal in the same panel.
     panels: Panels
-    corners: Buffer
-    turns: Buffer
-    count: int
-    height: int
+    corners: Buffer  # the latter, from the diagonal on
+    turns: Buffer  # the transposes of the factors ``T``
+    count: int  # how many there are
+    height: int  # the rows of a tile
     simplify: Simplifier
 
     @property

@@ -10,20 +10,12 @@ from functrans.loop.scalar import Scalar, bitcast, const, maximum, minimum, ne, 
 
 
 class Scale(NamedTuple):
-    """Exact scaling of matrices to size 1, by powers of two.
+    """Exact scaling of matrices to size 1, by powers of two."""
 
-    Parameters
-    ----------
-    power, reciprocal : Scalar
-        Approximately the largest absolute value of an element, and the factor of the elements. As
-        in LAPACK, everything becomes NaN if there is an infinity.
-    finite : Scalar
-        Whether all elements are finite.
-    """
-
-    power: Scalar
+    power: Scalar  # approximately the largest absolute value of an element
+    # the factor of the elements; as in LAPACK, everything becomes NaN if there is an infinity
     reciprocal: Scalar
-    finite: Scalar
+    finite: Scalar  # whether all elements are finite
 
     @classmethod
     def of(cls, largest: Scalar) -> Scale:

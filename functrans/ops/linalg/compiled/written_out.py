@@ -222,18 +222,12 @@ def _constants(position: Sequence[int]) -> Position:
 
 
 class Factors(NamedTuple):
-    """Elimination with partial pivoting: factors and pivots of a matrix.
+    """Elimination with partial pivoting: factors and pivots of a matrix."""
 
-    Parameters
-    ----------
-    upper : list of list of Scalar
-        The upper triangular factor; below its diagonal, the multipliers of the elimination.
-    swaps : dict
-        Before step ``k``, rows ``k`` and ``i`` changed places if ``swaps[k, i]`` holds: for one
-        ``i > k`` after the other, so that the largest element comes to the diagonal.
-    """
-
+    # the upper triangular factor; below its diagonal, the multipliers of the elimination
     upper: Rows
+    # before step ``k``, rows ``k`` and ``i`` changed places if ``swaps[k, i]`` holds: for one ``i >
+    # k`` after the other, so that the largest element comes to the diagonal
     swaps: dict[tuple[int, int], Scalar]
 
     @property

@@ -32,21 +32,11 @@ RUN = 8
 
 
 class Bitonic(NamedTuple):
-    """Memory for the keys of some lines, and the loop over these lines.
+    """Memory for the keys of some lines, and the loop over these lines."""
 
-    Parameters
-    ----------
-    rows : tuple of Buffer
-        One for each word of a key.
-    lane : Scalar
-        The number of a line.
-    in_lanes : callable
-        The vector loop over lines around some statements.
-    """
-
-    rows: tuple[Buffer, ...]
-    lane: Scalar
-    in_lanes: Callable[[Body], Body]
+    rows: tuple[Buffer, ...]  # one for each word of a key
+    lane: Scalar  # the number of a line
+    in_lanes: Callable[[Body], Body]  # the vector loop over lines around some statements
 
     def sort(self, sorts: Runs, stores: Stores) -> Body:
         """Sort all keys; ``sorts`` sorts runs of the elements."""

@@ -25,21 +25,11 @@ _WORD, _LONG = np.dtype(np.uint32), np.dtype(np.uint64)
 
 @dataclass(frozen=True)
 class Keys:
-    """The conversion of elements to keys, and back.
+    """The conversion of elements to keys, and back."""
 
-    Parameters
-    ----------
-    dtype : numpy dtype
-        The dtype of the elements.
-    extent : int
-        The number of elements that are sorted together.
-    numbered : bool
-        Whether keys contain, and are converted back to, the indices of the elements.
-    """
-
-    dtype: np.dtype[np.generic]
-    extent: int
-    numbered: bool
+    dtype: np.dtype[np.generic]  # the dtype of the elements
+    extent: int  # the number of elements that are sorted together
+    numbered: bool  # whether keys contain, and are converted back to, the indices of the elements
 
     @cached_property
     def plain(self) -> np.dtype[np.generic]:

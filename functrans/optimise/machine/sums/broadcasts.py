@@ -1,7 +1,7 @@
 """Sums of broadcast arrays: a sum over a repeated axis is a product with its extent.
 
-That rounds once, and a sum of equal terms many times. In products of matrices, equal rows or
-columns are multiplied once: the cotangent of a sum of products has equal elements.
+The product rounds once, and a sum of equal terms many times. In products of matrices, equal rows or
+columns are multiplied once; they occur in cotangents of sums of products.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ sum does, but would have to be converted for that.)"""
 
 
 def of_broadcasts(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
-    """How sums of broadcast arrays are computed of what is repeated."""
+    """The rules that compute sums of broadcast arrays from the operands of the broadcasts."""
     makers: dict[Atom, Eqn] = {
         eqn.outputs[0]: eqn for eqn in graph.eqns if eqn.primitive in (broadcast_to_p, full_p)
     }
@@ -55,7 +55,7 @@ def of_broadcasts(graph: Graph, target: Target) -> Mapping[Eqn, Rule]:
 
 
 def _source_shape(maker: Eqn) -> Shape:
-    """The shape of what is repeated, with as many axes as the repeated array."""
+    """The shape of the operand of a broadcast, with as many axes as the result."""
     ndim = maker.outputs[0].aval.ndim
     source = maker.inputs[0].aval.shape if maker.inputs else ()
     return (1,) * (ndim - len(source)) + source

@@ -203,7 +203,7 @@ def _along(x: Any, own: Names, wanted: Names) -> Any:
 def _balanced(x: Any, x_names: Names, y: Any, y_names: Names) -> tuple[Any, Any]:
     """The factors of an outer product, scaled so that the largest element of the first is about 1.
 
-    The second is multiplied by what the first is divided by. Then the squares of the first cannot
+    The second one is multiplied by the divisor of the first. Then the squares of the first cannot
     overflow, and those of the second are as large as the largest squares of the product.
     """
     apart = tuple(i for i, name in enumerate(x_names) if name not in y_names)

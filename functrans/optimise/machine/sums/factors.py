@@ -68,16 +68,11 @@ class Factor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The factors of an array, and the equations that are not needed if the factors are known.
-
-    Parameters
-    ----------
-    contracted : bool
-        Whether the array is a sum of such products, over the labels that it does not have.
-    """
+    """The factors of an array, and the equations that are not needed if the factors are known."""
 
     factors: tuple[Factor, ...]
     opened: tuple[Eqn, ...] = ()
+    # whether the array is a sum of such products, over the labels that it does not have
     contracted: bool = False
 
     @property

@@ -38,15 +38,10 @@ from functrans.trace.stage import Environment
 
 
 class _Tables(NamedTuple):
-    """Tables of zeros, one for each sample, to which rows are added, and their scalings.
-
-    Parameters
-    ----------
-    scalings : tuple
-        Pairs of ``multiply`` or ``divide`` and a number for each sample.
-    """
+    """Tables of zeros, one for each sample, to which rows are added, and their scalings."""
 
     scatter: Eqn
+    # pairs of ``multiply`` or ``divide`` and a number for each sample
     scalings: tuple[tuple[Primitive, Atom], ...] = ()
 
     @property

@@ -39,10 +39,7 @@ def are_installed() -> bool:
 def bindings() -> Bindings:
     """The libraries of this machine.
 
-    Raises
-    ------
-    DeviceError
-        If the packages are not installed.
+    Raises `DeviceError` if the packages are not installed.
     """
     try:
         with importing:
@@ -66,10 +63,7 @@ def absent(what: str) -> DeviceError:
 def first_call(library: str, create: Callable[[], T]) -> T:
     """The result of the first call of a library, which searches for its file.
 
-    Raises
-    ------
-    DeviceError
-        If there is no such file. (The library itself reports all other errors.)
+    Raises `DeviceError` if there is no such file. (The library itself reports all other errors.)
     """
     try:
         return create()
@@ -83,10 +77,7 @@ def first_call(library: str, create: Callable[[], T]) -> T:
 def checked(result: Any) -> Any:
     """The results of a function of the driver, without its status.
 
-    Raises
-    ------
-    DeviceError
-        If the status is an error.
+    Raises `DeviceError` if the status is an error.
     """
     status, *values = result
     if status:

@@ -23,31 +23,16 @@ FORWARD, INVERSE = -1, 1
 
 
 class Lines(NamedTuple):
-    """The key of a plan: lengths of lines, and their distance ``step`` in memory.
+    """The key of a plan: lengths of lines, and their distance ``step`` in memory."""
 
-    Parameters
-    ----------
-    type : str
-        ``C2C`` and the like.
-    points : int
-        The length of the transform.
-    given, made : int
-        The length of a line before and after the transform.
-    step : int
-        The distance of neighbours on a line.
-    along : bool
-        Whether the next line begins at the next number, and not behind the end of this one.
-    batch : int
-        The number of lines.
-    """
-
-    type: str
-    points: int
-    given: int
-    made: int
-    step: int
+    type: str  # ``C2C`` and the like
+    points: int  # the length of the transform
+    given: int  # the length of a line before the transform
+    made: int  # the length of a line after it
+    step: int  # the distance of neighbours on a line
+    # whether the next line begins at the next number, and not behind the end of this one
     along: bool
-    batch: int
+    batch: int  # the number of lines
 
 
 class Run(NamedTuple):

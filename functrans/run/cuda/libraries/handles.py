@@ -24,17 +24,13 @@ until the stream has executed the work of the current call."""
 
 
 @contextmanager
-def pooled(allocate: Callable[[int], int], free: Callable[[int], object]) -> Iterator[Workspace]:
+def pooled(
+    allocate: Callable[[int], int],  # returns an address, aligned to 256, for a size in bytes
+    free: Callable[[int], object],  # frees the memory at an address
+) -> Iterator[Workspace]:
     """A context with working memory from a stream-ordered pool, for calls on the pool's stream.
 
     At the end, the memory is returned to the pool in the order of the stream: after these calls.
-
-    Parameters
-    ----------
-    allocate : callable
-        Returns an address, aligned to 256, for a size in bytes.
-    free : callable
-        Frees the memory at an address.
     """
     taken: list[int] = []
 
@@ -63,30 +59,15 @@ TRANSFORMS = 64
 
 
 class Numbers(NamedTuple):
-    """A dtype as the libraries name it.
+    """A dtype as the libraries name it."""
 
-    Parameters
-    ----------
-    letter : str
-        The first letter of the names of its routines.
-    dtype : numpy dtype
-        The dtype of scalar arguments.
-    itemsize : int
-        The size of a matrix's elements in bytes.
-    kind : str
-        The name of the elements in ``cudaDataType``.
-    compute : str
-        The precision in which products are summed, a name in ``cublasComputeType_t``.
-    narrow : str or None
-        The name in ``cudaDataType`` of the operands' elements, if these are half floats and the
-        results are not.
-    """
-
-    letter: str
-    dtype: np.dtype[Any]
-    itemsize: int
-    kind: str
-    compute: str
+    letter: str  # the first letter of the names of its routines
+    dtype: np.dtype[Any]  # the dtype of scalar arguments
+    itemsize: int  # the size of a matrix's elements in bytes
+    kind: str  # the name of the elements in ``cudaDataType``
+    compute: str  # the precision in which products are summed, a name in ``cublasComputeType_t``
+    # the name in ``cudaDataType`` of the operands' elements, if these are half floats and the
+    # results are not
     narrow: str | None = None
 
 
@@ -121,17 +102,14 @@ class Context:
 
 
 class Handles:
-    """The handles of the libraries for one stream, and the objects kept for it.
+    """The handles of the libraries for one stream, and the objects kept for it."""
 
-    Parameters
-    ----------
-    context : Context
-        The stream's context.
-    stream : int
-        The ``CUstream``.
-    """
-
-    def __init__(self, libraries: Bindings, context: Context, stream: int) -> None:
+    def __init__(
+        self,
+        libraries: Bindings,
+        context: Context,  # the stream's context
+        stream: int,  # the ``CUstream``
+    ) -> None:
         self.libraries = libraries
         self.context = context
         self.stream = stream
@@ -194,18 +172,15 @@ class Handles:
         return self.libraries.data_type[numbers.kind]
 
     @contextmanager
-    def captured(self, stream: int, room: int) -> Iterator[list[object]]:
+    def captured(
+        self,
+        stream: int,  # the ``CUstream`` that is captured
+        room: int,  # the address of `BLAS_WORKSPACE` bytes, which the owner of the graph keeps
+    ) -> Iterator[list[object]]:
         """A context whose calls are captured: objects they use must outlive their CUDA graph.
 
         Handles are created before, since creating one allocates memory. cuBLAS, which would
         allocate a workspace for each captured stream, is given one.
-
-        Parameters
-        ----------
-        stream : int
-            The ``CUstream`` that is captured.
-        room : int
-            The address of `BLAS_WORKSPACE` bytes, which the owner of the graph keeps.
         """
         own, blas = self.stream, self.libraries.cublas
         self._kept = [self, self._light]
@@ -238,20 +213,13 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def handles_for(stream: int, libraries: Bindings | None = None) -> Handles:
+def handles_for(
+    stream: int,  # the ``CUstream``
+    libraries: Bindings | None = None,  # the bindings; those of this machine if not given
+) -> Handles:
     """The calling thread's handles for a stream of its current device.
 
-    Parameters
-    ----------
-    stream : int
-        The ``CUstream``.
-    libraries : Bindings, optional
-        The bindings; those of this machine if not given.
-
-    Raises
-    ------
-    DeviceError
-        If the libraries are not installed.
+    Raises `DeviceError` if the libraries are not installed.
     """
     found = libraries or bindings()
     context = Context(found.driver)

@@ -31,14 +31,14 @@ class LibraryStep(NamedTuple):
     adapter: Adapter
     arguments: tuple[Any, ...]
 
-    def __call__(self, handles: Handles, workspace: Workspace, addresses: Sequence[int]) -> None:
-        """Put the call on the stream of the handles.
-
-        Parameters
-        ----------
-        addresses : sequence of int
-            The addresses of the buffers that were given to `library_step`, in the same order.
-        """
+    def __call__(
+        self,
+        handles: Handles,
+        workspace: Workspace,
+        # the addresses of the buffers that were given to `library_step`, in the same order
+        addresses: Sequence[int],
+    ) -> None:
+        """Put the call on the stream of the handles."""
         passed = [
             addresses[one.memory] + one.offset if type(one) is Place else one
             for one in self.arguments
@@ -46,18 +46,13 @@ class LibraryStep(NamedTuple):
         self.adapter(handles, workspace, passed)
 
 
-def library_step(call: Call, buffers: Sequence[Buffer], sizes: Sequence[int] = ()) -> LibraryStep:
-    """Prepare a call.
-
-    Parameters
-    ----------
-    call : Call
-        Outside of any loop; `functrans.run.cuda.libraries.table.has` is True for its symbol.
-    buffers : sequence of Buffer
-        The buffers of its kernel.
-    sizes : sequence of int
-        The sizes of its kernel.
-    """
+def library_step(
+    # outside of any loop; `functrans.run.cuda.libraries.table.has` is True for its symbol
+    call: Call,
+    buffers: Sequence[Buffer],  # the buffers of its kernel
+    sizes: Sequence[int] = (),  # the sizes of its kernel
+) -> LibraryStep:
+    """Prepare a call."""
 
     def number(expression: Scalar) -> Any:
         leaves = (node for node in postorder([expression]) if node.op == "size")

@@ -104,10 +104,7 @@ def capturable(symbol: str) -> bool:
 def adapter(symbol: str) -> Adapter:
     """The adapter of a symbol, with the precision that `config.matmul_precision` has now.
 
-    Raises
-    ------
-    KeyError
-        If the symbol has no adapter, as `has` tells.
+    Raises `KeyError` if the symbol has no adapter, as `has` tells.
     """
     numbers, routine = _ROUTINES[symbol]
     if numbers is NUMBERS["s"] and config.matmul_precision == "tf32":

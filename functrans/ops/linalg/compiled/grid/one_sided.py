@@ -1,11 +1,11 @@
 """Singular values by Jacobi's method from one side: on a GPU, a team of threads for each matrix.
 
-``A = Q R`` first, by reflections, where ``A`` is transposed if it has more columns than rows. Then
-the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal. They are
-``W S`` then, and ``J``, the product of the rotations, makes ``A = (Q J) S W^T``: the order of
-Drmac and Veselic, "New fast and accurate Jacobi SVD algorithm" (2008): columns of a triangle are
-nearer to being orthogonal. Columns without a length, of a matrix without full rank, are filled with
-what reflections make of the others.
+First ``A = Q R`` is computed by reflections, with ``A`` transposed if it has more columns than
+rows. Then the columns of the transpose of ``R`` are rotated in pairs until all are orthogonal and
+equal ``W S``. With the product ``J`` of the rotations, ``A = (Q J) S W^T``. (This order is that of
+Drmac and Veselic, "New fast and accurate Jacobi SVD algorithm", 2008: the columns of a triangle are
+nearer to orthogonal.) Zero columns, of a matrix without full rank, are replaced by an orthonormal
+basis, which reflections compute from the others.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def svdvals(at: Emission) -> None:
 class _Rows:
     """The shared memory of a team.
 
-    ``rows`` has the vectors of reflections, and then the basis that columns are filled from.
-    ``products`` are the columns that are rotated, ``turned`` is what all rotations make.
+    ``rows`` has the vectors of reflections, and later the basis that replaces zero columns.
+    ``products`` are the rotated columns, ``turned`` is the product of all rotations.
     """
 
     def __init__(self, team: _Singular, vectors: bool) -> None:
@@ -255,7 +255,7 @@ class _Singular(Reflections):
         return bounded(load(memory.order, (number,)), self.columns, "clip")
 
     def _left(self, memory: _Rows, left: View, width: int) -> For:
-        """Q times the product of all rotations, and the rest of Q if there is more room."""
+        """Q times the product of all rotations, then the other columns of Q, if wanted."""
         assert memory.turned is not None
         column, i = index("j", width), index("i", self.n)
         place = new_local(INDEX, "place")
@@ -271,7 +271,7 @@ class _Singular(Reflections):
         return self.shared(column, 0, width, body)
 
     def _right(self, memory: _Rows, right: View) -> Body:
-        """The columns, which have length 1 then; those without a length are filled."""
+        """The columns, normalised; zero columns are replaced."""
         n = self.columns
         basis = Reflections(self.emission, (n, n))
         basis.at = self.at

@@ -80,16 +80,10 @@ def named(values: Sequence[Scalar]) -> tuple[tuple[Scalar, ...], Let]:
 
 
 class Matrix(NamedTuple):
-    """A matrix in memory: a buffer for each part of its numbers.
-
-    Parameters
-    ----------
-    at : tuple of Scalar
-        The position of its rows in memory.
-    """
+    """A matrix in memory: a buffer for each part of its numbers."""
 
     parts: tuple[Buffer, ...]
-    at: Position = ()
+    at: Position = ()  # the position of its rows in memory
 
     def load(self, row: Scalar, column: Scalar) -> Number:
         return tuple(load(part, (*self.at, row, column)) for part in self.parts)
@@ -102,21 +96,11 @@ class Matrix(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Tolerances below which numbers are negligible relative to 1.
+    """Tolerances below which numbers are negligible relative to 1."""
 
-    Parameters
-    ----------
-    rounding : float
-        For the product of two vectors, relative to the product of their lengths.
-    tiny : float
-        Absolute: quotients of smaller numbers would be inexact.
-    short : float
-        Absolute: squares of smaller numbers would be inexact.
-    """
-
-    rounding: float
-    tiny: float
-    short: float
+    rounding: float  # for the product of two vectors, relative to the product of their lengths
+    tiny: float  # absolute: quotients of smaller numbers would be inexact
+    short: float  # absolute: squares of smaller numbers would be inexact
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> Limits:

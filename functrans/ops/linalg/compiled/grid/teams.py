@@ -71,7 +71,7 @@ def cholesky(at: Emission) -> None:
         ((k, ZERO, j),),
     )
     rest = load(rows, (j, j)) - square
-    # a NaN is let through, as LAPACK does
+    # NaN does not count as a failure, as in LAPACK
     root = required(~(rest <= 0), sqrt(rest), NOT_POSITIVE_DEFINITE)
     below = Store(rows, (i, j), (load(rows, (i, j)) - product) / root)
     # the other threads still read the diagonal element
@@ -203,7 +203,7 @@ class Team:
         self.at = tuple(index("b", extent) for extent in leading)
         self.count = self.a.count // max(self.n * self.a.extents[-1], 1)
 
-    # -- what they are made of ----------------------------------------------------------------
+    # -- building blocks ----------------------------------------------------------------------
 
     def shared(self, i: Scalar, start: Scalar | int, stop: Scalar | int, body: Body) -> For:
         """A loop whose iterations are divided among threads."""

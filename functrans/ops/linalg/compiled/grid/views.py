@@ -11,35 +11,19 @@ from functrans.ops.compiled.emission import Position
 
 
 class Triangle(NamedTuple):
-    """A triangular matrix, whose other triangle is not read.
+    """A triangular matrix, whose other triangle is not read."""
 
-    Parameters
-    ----------
-    element : callable
-        The element at a row and a column.
-    unit_diagonal : bool
-        Whether the diagonal consists of ones, and is not read.
-    """
-
-    element: Callable[[Scalar, Scalar], Scalar]
+    element: Callable[[Scalar, Scalar], Scalar]  # the element at a row and a column
     lower: bool
-    unit_diagonal: bool
+    unit_diagonal: bool  # whether the diagonal consists of ones, and is not read
 
 
 class View(NamedTuple):
-    """A matrix in memory, or its transpose.
-
-    Parameters
-    ----------
-    at : tuple of Scalar
-        Where in memory its rows begin.
-    turned : bool
-        Whether it is transposed.
-    """
+    """A matrix in memory, or its transpose."""
 
     memory: Buffer
-    at: Position = ()
-    turned: bool = False
+    at: Position = ()  # where in memory its rows begin
+    turned: bool = False  # whether it is transposed
 
     def load(self, row: Scalar, column: Scalar) -> Scalar:
         return load(self.memory, self._place(row, column))
@@ -52,22 +36,12 @@ class View(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Right-hand sides in memory, which are overwritten with solutions.
-
-    Parameters
-    ----------
-    at : tuple of Scalar
-        The position of the matrix's rows in memory.
-    column : Scalar
-        The index of a loop over the columns.
-    apart : bool
-        Whether that loop is outermost, so that each thread solves one column.
-    """
+    """Right-hand sides in memory, which are overwritten with solutions."""
 
     memory: Buffer
-    at: Position
-    column: Scalar
-    apart: bool
+    at: Position  # the position of the matrix's rows in memory
+    column: Scalar  # the index of a loop over the columns
+    apart: bool  # whether that loop is outermost, so that each thread solves one column
 
     @property
     def extent(self) -> int:

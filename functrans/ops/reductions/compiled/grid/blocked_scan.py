@@ -49,23 +49,15 @@ def emit(op: str, at: Emission) -> None:
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan of a buffer along an axis, into another buffer of the same shape.
-
-    Parameters
-    ----------
-    op : str
-        The scalar operation.
-    reverse : bool
-        Whether it runs from the end to the beginning.
-    """
+    """A scan of a buffer along an axis, into another buffer of the same shape."""
 
     at: Emission
     grid: Grid
-    op: str
+    op: str  # the scalar operation
     axis: int
     source: Buffer
     target: Buffer
-    reverse: bool = False
+    reverse: bool = False  # whether it runs from the end to the beginning
 
     @cached_property
     def extent(self) -> int:
@@ -226,47 +218,25 @@ class _Scan:
 
 
 class _Part(NamedTuple):
-    """Equal blocks of a line.
-
-    Parameters
-    ----------
-    whole : int
-        The number of whole tiles of each block.
-    rest : int
-        1 if a partial tile follows, else 0.
-    """
+    """Equal blocks of a line."""
 
     first: int
     blocks: int
-    whole: int
-    rest: int
+    whole: int  # the number of whole tiles of each block
+    rest: int  # 1 if a partial tile follows, else 0
 
 
 @dataclass(frozen=True)
 class _Tile:
-    """A team's scan of a tile: each thread scans a chunk, then the chunks' totals are scanned.
-
-    Parameters
-    ----------
-    loops : tuple of Scalar
-        The line.
-    first : Scalar
-        A local with the total before the tile.
-    row : Buffer
-        Shared memory for the chunks, padded to an odd length.
-    ends : sequence of Buffer
-        Two rows for the totals of chunks.
-    keeps_on : bool
-        Whether another tile follows.
-    """
+    """A team's scan of a tile: each thread scans a chunk, then the chunks' totals are scanned."""
 
     scan: _Scan
-    loops: Position
-    first: Scalar
-    row: Buffer
+    loops: Position  # the line
+    first: Scalar  # a local with the total before the tile
+    row: Buffer  # shared memory for the chunks, padded to an odd length
     chunk: int
-    ends: Sequence[Buffer]
-    keeps_on: bool
+    ends: Sequence[Buffer]  # two rows for the totals of chunks
+    keeps_on: bool  # whether another tile follows
 
     def statements(self, begin: Scalar, whole: bool) -> tuple[Statement, ...]:
         """The scan of the tile that starts at ``begin``; a ``whole`` one needs no bounds checks."""

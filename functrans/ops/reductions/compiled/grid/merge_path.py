@@ -29,27 +29,13 @@ from functrans.ops.reductions.compiled.sort_keys import Words, comes_before
 
 @dataclass(frozen=True)
 class Runs:
-    """Two adjacent runs to be merged.
+    """Two adjacent runs to be merged."""
 
-    Parameters
-    ----------
-    keys : callable
-        The key at a position of a line.
-    extent : int
-        The number of keys of the line.
-    start : Scalar
-        Where the first run starts.
-    middle : Scalar
-        Where the first run stops, and the second one starts.
-    stop : Scalar
-        Where the second run stops.
-    """
-
-    keys: Callable[[Scalar], Words]
-    extent: int
-    start: Scalar
-    middle: Scalar
-    stop: Scalar
+    keys: Callable[[Scalar], Words]  # the key at a position of a line
+    extent: int  # the number of keys of the line
+    start: Scalar  # where the first run starts
+    middle: Scalar  # where the first run stops, and the second one starts
+    stop: Scalar  # where the second run stops
 
     @classmethod
     def around(
@@ -93,20 +79,16 @@ class Part:
 
     The keys of the first run come first, in order; those of the second run come last, in reverse
     order. If the merged run ends before the part, there is a gap between them.
-
-    Parameters
-    ----------
-    begin : Scalar
-        Where it begins.
-    count : int
-        The number of positions of the sequence.
-    taken : Buffer
-        The numbers that `Runs.taken_before` has stored.
-    own : Scalar
-        The position from which distances are counted.
     """
 
-    def __init__(self, runs: Runs, begin: Scalar, count: int, taken: Buffer, own: Scalar) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        begin: Scalar,  # where it begins
+        count: int,  # the number of positions of the sequence
+        taken: Buffer,  # the numbers that `Runs.taken_before` has stored
+        own: Scalar,  # the position from which distances are counted
+    ) -> None:
         self.runs = runs
         small = runs.extent + 2 * count <= np.iinfo(np.int32).max
         dtype = np.dtype(np.int32) if small else INDEX

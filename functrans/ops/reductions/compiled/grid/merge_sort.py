@@ -329,7 +329,7 @@ class _Sort:
         return (For(thread, ZERO, as_index(self.team), body(thread), lanes=self.team),)
 
 
-# -- what a thread does ------------------------------------------------------------------------
+# -- work of a thread --------------------------------------------------------------------------
 
 
 def _merge(rows: Rows, one: Pass, thread: Scalar) -> Body:

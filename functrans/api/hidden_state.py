@@ -28,7 +28,7 @@ _KNOWN = frozenset({
 _INSTEAD = "Pass what changes as an argument; if nothing does, filter functrans.errors.{}."
 
 
-def warn_of_unseen(walk: Walk, name: str) -> None:
+def warn_of_hidden_state(walk: Walk, name: str) -> None:
     """Warn, at the user's line, about objects whose changes a compiled function cannot detect."""
     instead = _INSTEAD.format(UnseenStateWarning.__name__)
     if not walk.complete:

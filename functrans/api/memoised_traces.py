@@ -21,7 +21,7 @@ from functrans.trace.trace import Trace
 from functrans.trace.tracer import Tracer
 
 
-class Kept:
+class MemoisedTraces:
     """The graphs of a function and of its rule, for arguments of some types."""
 
     graph: Graph

@@ -24,7 +24,7 @@ MOST_STATES = 8
 """The most closed-over states for which a function keeps programs."""
 
 
-class Remembering(Transformed[P, R]):
+class CachedCalls(Transformed[P, R]):
     """A compiled function whose calls are dispatched by native code if they resemble recent ones.
 
     ``__call__`` handles all other calls (`functrans.run.call.inline_cache`).
@@ -155,7 +155,7 @@ class Remembering(Transformed[P, R]):
         static: Static,
     ) -> inline_cache.Entry | None:
         own, program = type(self), path.run
-        if own.__call__ is not Remembering.__call__ or not inline_cache.takes(program):
+        if own.__call__ is not CachedCalls.__call__ or not inline_cache.takes(program):
             return None
         guards = state.guards() if state.watches else None
         if (guards is None and state.watches) or not inline_cache.attach(own, "_recent"):

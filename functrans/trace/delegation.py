@@ -39,18 +39,12 @@ _wanted: list[bool] = [False]
 """Whether the delegating code is in place, and whether a trace is active."""
 
 
-def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> None:
-    """Delegate calls of a function to a replacement, within traces, if they concern traced values.
-
-    Parameters
-    ----------
-    function : function
-        A function of another library.
-    ours : callable
-        The replacement.
-    concerned : callable
-        Decides whether a call is delegated, from the calling frame and the arguments.
-    """
+def delegate(
+    function: FunctionType,  # a function of another library
+    ours: Function,  # the replacement
+    concerned: Condition,  # of the calling frame and the arguments: whether a call is delegated
+) -> None:
+    """Delegate a function's calls to a replacement, in traces, if they concern traced values."""
     if function in _codes:
         return
     code = function.__code__
@@ -79,7 +73,7 @@ def let_ask(function: FunctionType, ours: Function, concerned: Condition) -> Non
             function.__code__ = _codes[function][1]
 
 
-def asking(function: FunctionType) -> Function | None:
+def replacement_of(function: FunctionType) -> Function | None:
     """The replacement of a function during tracing, if it delegates."""
     return _answers.get(function)
 
@@ -95,8 +89,8 @@ def exchange() -> None:
         _wanted[0] = True
         if not _in_place[0]:
             _in_place[0] = True  # set before the first exchange, after which Ctrl-C may interrupt
-            for function, (_, asking) in _codes.items():
-                function.__code__ = asking
+            for function, (_, delegating) in _codes.items():
+                function.__code__ = delegating
 
 
 def release() -> None:

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 from scipy.stats import gamma, multivariate_normal, norm, skew
 
 from functrans import config, errors, grad, jit, testing
-from functrans.trace import asking
+from functrans.trace import delegation
 
 TIMES = np.linspace(0.0, 1.0, 6)
 assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0  # a call from outside: all have their own code
@@ -133,7 +133,7 @@ def test_traces_that_follow_one_another_exchange_nothing(monkeypatch):
     slope(1.0)
     assert quad.__code__ is not CODES[quad]
     with monkeypatch.context() as patched:
-        patched.setattr(asking, "_codes", None)  # which is not gone through
+        patched.setattr(delegation, "_codes", None)  # which is not gone through
         assert slope(1.0) == 2.0
     assert quad(lambda x: x, 0.0, 2.0)[0] == 2.0
     assert quad.__code__ is CODES[quad]
@@ -174,13 +174,13 @@ def test_a_function_of_a_library():
     def theirs(x, y=2):
         return ("theirs", x, y)
 
-    asking.let_ask(
+    delegation.delegate(
         theirs, lambda *args: ("ours", *args), lambda frame, args, kwargs: len(args) == 2
     )
     seen = []
 
     def function(a):
-        seen.extend([theirs(1), theirs(1, 3), asking.own(theirs)(1, 3)])
+        seen.extend([theirs(1), theirs(1, 3), delegation.own(theirs)(1, 3)])
         return a
 
     grad(function)(1.0)
@@ -194,7 +194,9 @@ def test_a_generator_function_stays_one():
     def theirs(x):
         yield from ("theirs", x)
 
-    asking.let_ask(theirs, lambda x: iter(("ours", x)), lambda frame, args, kwargs: args == (1,))
+    delegation.delegate(
+        theirs, lambda x: iter(("ours", x)), lambda frame, args, kwargs: args == (1,)
+    )
     seen = []
 
     def function(a):

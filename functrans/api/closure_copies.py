@@ -54,18 +54,15 @@ def leading(walk: Walk, places: Sequence[Place]) -> set[Hashable]:
     return found
 
 
-class Presented:
-    """Copies with other values at some places.
+class Copies:
+    """Copies with other values at some places."""
 
-    Parameters
-    ----------
-    walk : Walk
-    places : sequence of Place
-    values : sequence
-        The new values.
-    """
-
-    def __init__(self, walk: Walk, places: Sequence[Place], values: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        walk: Walk,
+        places: Sequence[Place],
+        values: Sequence[Any],  # the new values
+    ) -> None:
         self._leads = leading(walk, places)
         self._instead = {
             (place.owner, place.key): value for place, value in zip(places, values, strict=True)
@@ -132,10 +129,7 @@ class Presented:
 
         Functions that copied code has made get the user's globals and cells.
 
-        Raises
-        ------
-        LeakedTracerError
-            If such a function refers to a traced value.
+        Raises `LeakedTracerError` if such a function refers to a traced value.
         """
         known = self._originals.get(id(value))
         if known is not None:

@@ -15,17 +15,17 @@ from scipy.interpolate import CubicSpline
 from scipy.spatial import KDTree
 
 from functrans import grad, jit
-from functrans.api import reach, unseen
+from functrans.api import hidden_state, reach
 from functrans.errors import UnseenStateWarning
 
 
 @pytest.fixture
 def simulator(monkeypatch):
     """An object of a class written in C, of a package that nobody knows."""
-    monkeypatch.setattr(unseen, "_KNOWN", unseen._KNOWN - {"_hashlib"})
-    unseen._hides.cache_clear()
+    monkeypatch.setattr(hidden_state, "_KNOWN", hidden_state._KNOWN - {"_hashlib"})
+    hidden_state._hides.cache_clear()
     yield hashlib.sha256()
-    unseen._hides.cache_clear()
+    hidden_state._hides.cache_clear()
 
 
 def test_state_in_c_is_said_once(simulator):
