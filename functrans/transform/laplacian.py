@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Eqn, Graph, Literal, Var, prune, rewriting
 from functrans.ops.arrays.structural import place, reduce_sum, zeros, zeros_like
+from functrans.ops.calls.custom import resolved
 from functrans.trace.stage import apply, replay, rewrite
 from functrans.transform.batch import batched_outputs
 from functrans.transform.forward import jvp_graph
@@ -86,7 +87,7 @@ def _pushed(eqn: Eqn, operands: Sequence[Second], count: int) -> list[Second]:
     of_laplacians = iter(found[outs:])
 
     # the derivative of the tangent in the direction of the tangent, if it is not zero
-    second = jvp_graph(first.graph, (*moving, *(False for _ in moved)))
+    second = jvp_graph(resolved(first.graph), (*moving, *(False for _ in moved)))
     wanted = second.graph.outputs[outs : len(first.graph.outputs)]
     curved = second.nonzero[outs:]
     derivatives = second.graph.outputs[len(first.graph.outputs) + sum(second.nonzero[:outs]) :]

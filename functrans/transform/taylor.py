@@ -16,13 +16,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from functrans.errors import NotDifferentiableError
 from functrans.ir.check import typechecked
 from functrans.ir.graph import Atom, Eqn, Graph, Literal, Var, rewriting
 from functrans.ir.primitive import Piecewise
 from functrans.ir.types import is_inexact
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.calls.custom import resolve, unresolved
+from functrans.ops.calls.custom import resolved
 from functrans.trace.stage import apply, at_source_of, rewrite
 from functrans.transform.forward import tangent_graph, tangents_of_results
 from functrans.transform.support import deferred
@@ -153,13 +152,7 @@ class _Interpreter:
         self, graph: Graph, inputs: Sequence[Series], *, eager: bool = False
     ) -> list[Series]:
         """The outputs of a graph; if ``eager``, all coefficients are computed in order."""
-        if unresolved(graph):  # a user's rule within the result of another one
-            graph, captures = resolve(graph)
-            if captures:
-                raise NotDifferentiableError(
-                    "a rule of a custom derivative closes over a value that is differentiated: "
-                    "pass it to the function as an argument"
-                )
+        graph = resolved(graph)
         env: dict[Atom, Series] = dict(zip(graph.inputs, inputs, strict=True))
 
         def read(atom: Atom) -> Series:

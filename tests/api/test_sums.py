@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import (
+    custom_jvp,
     debug,
     divergence,
     errors,
@@ -110,3 +111,21 @@ def test_errors():
         laplacian(g)(X)
     with pytest.raises(errors.IntegerInputError):
         laplacian(np.sum)(np.arange(3))
+
+
+def test_the_laplacian_of_a_rule_that_calls_a_function_with_a_rule():
+    @custom_jvp
+    def sine(x):
+        return np.sin(x)
+
+    sine.defjvp(lambda x, dx: (np.sin(x[0]), np.cos(x[0]) * dx[0]))
+
+    @custom_jvp
+    def minus_cosine(x):
+        return -np.cos(x)
+
+    minus_cosine.defjvp(lambda x, dx: (minus_cosine(x[0]), sine(x[0]) * dx[0]))
+
+    x = np.arange(1.0, 4.0)
+    found = laplacian(lambda x: np.sum(minus_cosine(x) * x))(x)
+    assert np.allclose(found, np.sum(2 * np.sin(x) + x * np.cos(x)))

@@ -174,6 +174,20 @@ def resolve(graph: Graph) -> tuple[Graph, list[Tracer]]:
     return Graph(inputs, eqns, graph.outputs), [outer for _, outer in outside.values()]
 
 
+def resolved(graph: Graph) -> Graph:
+    """The graph of a rule's result, with the rules within it traced.
+
+    Raises `NotDifferentiableError` if these use values of enclosing functions.
+    """
+    found, captures = resolve(graph)
+    if captures:
+        raise NotDifferentiableError(
+            "a rule of a custom derivative closes over a value that is differentiated: pass it to "
+            "the function as an argument"
+        )
+    return found
+
+
 def unresolved(graph: Graph) -> bool:
     """Whether a graph has rules that are not traced yet."""
     for eqn in graph.eqns:
@@ -212,7 +226,7 @@ def _resolve_eqn(eqn: Eqn, inside: Inside) -> Eqn:
 
 
 def _resolve_inner(graph: Graph) -> Graph:
-    resolved, captures = resolve(graph)
+    found, captures = resolve(graph)
     if captures:
         raise CustomRuleError(
             "a custom rule of a function that is called inside of a loop, of a branch or of a "
@@ -220,7 +234,7 @@ def _resolve_inner(graph: Graph) -> Graph:
             f"({captures[0]._aval}): pass it to the function as an argument, and through the "
             "residuals"
         )
-    return resolved
+    return found
 
 
 def _check_constants(tangents: Sequence[Any], what: str, operands: Sequence[Any]) -> None:
