@@ -16,10 +16,9 @@ from functrans.api.linearization import Linear
 from functrans.api.problem import Form, matching
 from functrans.api.transformed import checked
 from functrans.errors import ShapeError
-from functrans.ir.types import Aval
+from functrans.ir.types import GROWS, Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import zeros_like
-from functrans.ops.control.layout import GROWS
 from functrans.run.call.ownership import own
 from functrans.trace.axes import scope
 from functrans.tracebacks import boundary

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+GROWS = -1
+"""The extent of a stack whose length is determined at run time."""
+
 _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from functrans.errors import ShapeError
+from functrans.errors import ShapeError, UnsupportedNumPyError
 from functrans.ir.graph import Eqn
 from functrans.ir.on_device import OnDevice
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive, current
-from functrans.ir.types import Aval, Shape, is_complex
+from functrans.ir.types import GROWS, Aval, Shape, is_complex
 from functrans.loop import scalar
 from functrans.loop.nodes import fold, reshaped
 from functrans.ops.define import on_parts, primitive
@@ -98,10 +98,26 @@ def _infer_transpose(x: Aval, *, permutation: tuple[int, ...]) -> Aval:
     return x.update(shape=tuple(x.shape[p] for p in permutation))
 
 
+def _transposed(x: Any, *, permutation: tuple[int, ...]) -> Any:
+    if len(permutation) != np.ndim(x):
+        _check_not_ragged(x)
+    return np.transpose(x, permutation)
+
+
+def _check_not_ragged(x: Any) -> None:
+    """Raise if rows of a stack have different lengths, so that it is an array of arrays."""
+    if x.dtype == object:
+        raise UnsupportedNumPyError(
+            "vmap cannot rearrange the residuals of a loop whose lanes, or steps of an outer loop, "
+            "take different numbers of steps: call the pullback within the vmap that makes it, or "
+            "give the loop max_steps"
+        )
+
+
 transpose_p = primitive(
     "transpose",
     infer=_infer_transpose,
-    numpy=lambda x, *, permutation: np.transpose(x, permutation),
+    numpy=_transposed,
     linear=LINEAR,
     transpose=[lambda ct, x, *, permutation: transpose(ct, permutation=inverse(permutation))],
     transpose_moves=True,
@@ -155,6 +171,11 @@ _SMALL = 1024
 
 
 def _broadcast(x: Any, *, shape: Shape) -> Any:
+    if GROWS in shape:
+        _check_not_ragged(x)
+        added = len(shape) - x.ndim
+        known = [max(n, own) for n, own in zip(shape[added:], x.shape, strict=True)]
+        return np.broadcast_to(x, (*shape[:added], *known))
     if prod(shape) > _SMALL or type(x) is not _ndarray:
         return np.broadcast_to(x, shape)
     out = _empty(shape, x.dtype)

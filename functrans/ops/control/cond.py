@@ -17,13 +17,12 @@ from functrans.errors import ShapeError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined, prune
 from functrans.ir.primitive import EqnSplit, Primitive
-from functrans.ir.types import Aval, interned
+from functrans.ir.types import GROWS, Aval, interned
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import full_p, place
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
-    GROWS,
     Flags,
     check_operands,
     compact,

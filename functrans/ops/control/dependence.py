@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from functrans.ir.graph import Graph
-from functrans.ops.control.layout import GROWS, Scan, cut
+from functrans.ir.types import GROWS
+from functrans.ops.control.layout import Scan, cut
 from functrans.ops.dependence import (
     Dependent,
     Pattern,

@@ -21,14 +21,11 @@ import numpy as np
 from functrans.errors import ShapeError
 from functrans.ir.graph import Eqn, Graph, Var
 from functrans.ir.primitive import ZERO_DERIVATIVE, EqnSplit, Primitive
-from functrans.ir.types import Aval, Shape, interned
+from functrans.ir.types import GROWS, Aval, Shape, interned
 from functrans.ops.arrays.structural import zeros_like
 from functrans.ops.define import primitive
 
 T = TypeVar("T")
-
-GROWS = -1
-"""The extent of a stack whose length is determined at run time."""
 
 
 def cut(values: Sequence[T], *lengths: int) -> list[Sequence[T]]:

@@ -21,13 +21,12 @@ from typing import Any
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Graph
 from functrans.ir.primitive import Primitive
-from functrans.ir.types import Aval, interned
+from functrans.ir.types import GROWS, Aval, interned
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
-    GROWS,
     STEPS,
     Flags,
     Scan,

@@ -22,13 +22,12 @@ from functrans.errors import ShapeError, StepLimitError
 from functrans.ir.evaluate import evaluate
 from functrans.ir.graph import Eqn, Graph, Var, used_inputs
 from functrans.ir.primitive import EqnSplit, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import GROWS, Aval
 from functrans.lazily import lazy
 from functrans.ops.arrays.structural import place, zeros_like
 from functrans.ops.compiled.emission import Emit
 from functrans.ops.compiled.pairs import flattened
 from functrans.ops.control.layout import (
-    GROWS,
     STEPS,
     Flags,
     Scan,

@@ -14,12 +14,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inlined
-from functrans.ir.types import Aval
+from functrans.ir.types import GROWS, Aval
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import concatenate_p
 from functrans.ops.arrays.slicing import embed, embed_p, read_slice, slice_p
 from functrans.ops.arrays.structural import broadcast_to_p, full_p, reshape, transpose, transpose_p
-from functrans.ops.control.layout import GROWS
 from functrans.ops.control.scan import scan_p
 from functrans.ops.control.while_loop import while_p
 from functrans.ops.linalg.compiled.blas import counts

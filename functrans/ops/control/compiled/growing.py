@@ -17,9 +17,9 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.graph import Eqn, Graph
 from functrans.ir.primitive import Compile, Primitive
-from functrans.ir.types import Aval
+from functrans.ir.types import GROWS, Aval
 from functrans.ops.control.compiled.lanes import extent_of, run_lanes
-from functrans.ops.control.layout import GROWS, Scan, applied_once
+from functrans.ops.control.layout import Scan, applied_once
 from functrans.ops.control.scan import step_by_step
 from functrans.ops.control.while_loop import While, while_p
 from functrans.ops.control.while_loop import step_by_step as while_step_by_step

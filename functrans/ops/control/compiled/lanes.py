@@ -16,8 +16,8 @@ import numpy as np
 from functrans.caches import cached
 from functrans.ir.graph import Atom, Eqn, Graph, Var, inner_graphs, prune
 from functrans.ir.primitive import Compile
-from functrans.ir.types import Aval
-from functrans.ops.control.layout import GROWS, Scan, applied_once
+from functrans.ir.types import GROWS, Aval
+from functrans.ops.control.layout import Scan, applied_once
 from functrans.ops.control.scan import counted_scan_p, scan_p
 from functrans.ops.control.while_loop import While, while_p
 

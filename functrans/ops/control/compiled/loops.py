@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import NamedTuple
 
+from functrans.ir.types import GROWS
 from functrans.loop.failures import STEP_LIMIT
 from functrans.loop.nodes import INDEX, ZERO, index, required
 from functrans.loop.relocation import Position, Relocation, constant_positions
@@ -43,7 +44,7 @@ from functrans.ops.compiled.emission import Emission, Inner
 from functrans.ops.compiled.inlining import relocated
 from functrans.ops.compiled.statements import nest
 from functrans.ops.control.compiled.in_place import updates_in_place, written
-from functrans.ops.control.layout import GROWS, Scan, cut
+from functrans.ops.control.layout import Scan, cut
 from functrans.ops.control.while_loop import While
 
 
