@@ -181,8 +181,8 @@ def legalised(graph: Graph, target: Target) -> Graph:
 def rewritten(graph: Graph, target: Target, outlined: bool = False) -> Graph:
     """The graph after the passes of a machine; without outlining unless it is asked for.
 
-    Outlining is for whole programs: the body of a loop is one segment as it is. Nor is it for a
-    program whose inputs are overwritten, since a segment that is called only reads its operands.
+    Only whole programs are outlined: the body of a loop is a single segment. Programs whose inputs
+    are overwritten are not, since a called segment only reads its operands.
     """
     passes = passes_for(target).machine
     return _through([each for each in passes if outlined or each.run is not outline], graph, target)
