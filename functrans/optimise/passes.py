@@ -145,7 +145,7 @@ FOR_CORES = Passes(
         Pass(lay_out_contractions, "after passes that make contractions", checks.contractions_fit),
         Pass(gather_rows, "after layouts, which absorb transposes before this adds some"),
         Pass(write_out_triangles, "after layouts, because a choice cannot be read transposed"),
-        Pass(widen_half_products, "after layouts, which are not changed for half floats on a CPU"),
+        Pass(widen_half_products, "after layouts, which skip half floats on a CPU"),
         Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
         Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),
         Pass(outline, "last: segments are compared in the form that is compiled"),
