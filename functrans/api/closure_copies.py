@@ -74,7 +74,7 @@ class Copies:
         self._made: list[tuple[Callable[[], Any], Any]] = []
 
     def unchanged(self) -> bool:
-        """Whether nobody has written to the copies."""
+        """Whether the copies have not been written to."""
         return all(_alike(read(), before) for read, before in self._made)
 
     def of(self, value: Any) -> Any:

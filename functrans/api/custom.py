@@ -454,7 +454,7 @@ def custom_vjp(
     CustomRuleError
         If there is no rule; if the forward rule does not return ``(result, residuals)`` with a
         result like the function's; if the backward rule does not return a tuple with one cotangent
-        for each argument, in the argument's structure and shapes (None for what is zero).
+        for each argument, in the argument's structure and shapes (None stands for zeros).
 
     Examples
     --------

@@ -298,7 +298,7 @@ _MOST_RULES = 100
 
 
 class _Parts:
-    """The parts of a file beside the program's graph: constant arrays, and the graphs of rules."""
+    """The parts of a file besides the program's graph: constant arrays, and the graphs of rules."""
 
     def __init__(self, captures: Sequence[Any] = (), trusted: bool = True) -> None:
         self.arrays = [np.asarray(x) for x in captures]

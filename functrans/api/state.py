@@ -242,7 +242,7 @@ class Closed:
         return outs
 
     def _asked_for(self, instead: Sequence[Any]) -> Sequence[Place]:
-        """The arrays from which the value was computed that Python asked for in vain.
+        """The arrays that determine the value that Python needed, but which was not known.
 
         If that is unknown, the integer and boolean arrays, which may be indices or sizes; else all.
         """

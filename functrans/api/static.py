@@ -26,7 +26,7 @@ class Static:
         A part of the cache key.
     values, objects : tuple
         What may have a state: the static arguments, or the elements of those that are tuples; and
-        what the containers among the other arguments hold.
+        the contents of the containers among the other arguments.
     order : tuple of str
         The names of all keyword arguments of the call, if some are static.
     """

@@ -111,7 +111,7 @@ class Transform(Protocol[Options]):
 def transform(
     build: Callable[Concatenate[Callable[..., Any], Options], Callable[..., Any]],
 ) -> Transform[Options]:
-    """Make a transform of a function ``build(function, ...)`` that returns what is to be called."""
+    """Make a transform of a function ``build(function, ...)`` that returns the callable."""
     code = build.__code__
     names = code.co_varnames[1 : code.co_argcount]
 

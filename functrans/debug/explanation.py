@@ -115,7 +115,7 @@ class Explanation:
         return page.fragment(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as a page: the source beside the program, linked by hovering.
+        """Write the report as a page: the source next to the program, linked by hovering.
 
         Parameters
         ----------

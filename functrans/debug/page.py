@@ -67,7 +67,7 @@ for (const page of document.querySelectorAll(".functrans:not([data-linked])")) {
 
 
 def page(report: Explanation) -> str:
-    """A report as a page by itself."""
+    """A report as a self-contained page."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -21,7 +21,7 @@ from functrans.trace.source import Source
 MOST_ROWS = 30
 
 PAUSE = 0.02
-"""Milliseconds between two kernels from which on no program is at work, in a drawing."""
+"""The fewest milliseconds between two kernels that a drawing shows as idle."""
 
 
 class Row(NamedTuple):

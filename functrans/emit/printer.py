@@ -52,7 +52,7 @@ _NATURAL = (np.dtype(np.float64), INDEX, BOOL)
 """The types of Numba's float and int expressions: only other types must be written out."""
 
 LONGEST = 60
-"""The length in characters from which on an expression is assigned to a variable."""
+"""An expression of at least this many characters is assigned to a variable."""
 
 
 class Printer:

@@ -36,7 +36,7 @@ class Reductions(NamedTuple):
     team computes one of them, and additional threads share their terms
     (`functrans.lower.grid.slicing`)."""
     long: int = 1 << 17
-    """The number of terms of all folds of a root from which on blocks are profitable."""
+    """The fewest terms of all folds of a root for which blocks are profitable."""
     plain_body: int = 16
     """A reduction of at most so many operations has all accumulators, one of three times as many
     has half of them: more work for each term hides the latency of additions by itself."""

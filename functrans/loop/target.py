@@ -3,12 +3,12 @@
 Every stage between a graph and machine code receives a `Target`, its only information about the
 machine. So the plan of a program is a function of the program and the target.
 
-The size from which a form of code pays is declared beside the stage that uses it, in a record of
-thresholds: a `NamedTuple` whose defaults are for `CPU`, x86-64 with AVX-512. Thresholds are counts
+The thresholds of size for a form of code are declared beside the stage that uses them, in a record:
+a `NamedTuple` whose defaults are for `CPU`, x86-64 with AVX-512. Thresholds are counts
 of iterations, elements or operations, so they hold for similar machines, too. ``target[Record]`` is
 the record for a machine, which may differ from the defaults. Each record says which of its numbers
-were measured, in an experiment that is a row in one of two tables of docs/measurements.md, "What
-was measured on the way" and "What did not pay"; the others were chosen without a measurement.
+were measured, in an experiment that is a row in one of two sections of docs/measurements.md, "Single
+changes, before and after" and "Tried and rejected"; the others were chosen without a measurement.
 """
 
 from __future__ import annotations

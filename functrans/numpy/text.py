@@ -20,21 +20,21 @@ __all__ = [
 
 @answers(np.array2string)
 def array2string(a: Any, *args: Any, **keywords: Any) -> str:
-    """The elements as text; where they are not known, what is."""
+    """The elements as text; a tracer's own text if they are not known."""
     value = known(a)
     return repr(a) if value is None else np.array2string(value, *args, **keywords)
 
 
 @answers(np.array_repr)
 def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
-    """The array as text, with its type; where the elements are not known, what is."""
+    """The array as text, with its type; a tracer's own text if elements are not known."""
     value = known(arr)
     return repr(arr) if value is None else np.array_repr(value, *args, **keywords)
 
 
 @answers(np.array_str)
 def array_str(a: Any, *args: Any, **keywords: Any) -> str:
-    """The elements as text; where they are not known, what is."""
+    """The elements as text; a tracer's own text if they are not known."""
     value = known(a)
     return repr(a) if value is None else np.array_str(value, *args, **keywords)
 

@@ -23,7 +23,7 @@ _csr_array = lazy("scipy.sparse:csr_array")
 _vstack = lazy("scipy.sparse:vstack")
 
 MOST_ENTRIES = 100_000_000
-"""Patterns with more entries are refused: they would take a gigabyte, and compress nothing."""
+"""Patterns with more entries are refused: they take a gigabyte, and leave nothing to compress."""
 
 
 class TooDense(Exception):

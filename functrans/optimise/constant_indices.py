@@ -39,8 +39,8 @@ FEW_TARGETS = 64
 updates is."""
 
 SPARSE = 4
-"""From this ratio of elements to updates on, the scatter remains, since it leaves most elements
-as they are."""
+"""The ratio of elements to updates at which the scatter remains, since it leaves most elements
+unchanged."""
 
 MOST_ROUNDS = 4
 """The largest number of updates of one element."""

@@ -245,7 +245,7 @@ def _cond_with(eqn: Eqn, makers: Mapping[Any, Eqn]) -> Eqn:
 
 
 def prune_in_loops(graph: Graph) -> Graph:
-    """Eliminate dead code in loops and branches, together with the results that nobody uses.
+    """Eliminate dead code in loops and branches, together with their unused results.
 
     Expects loops without duplicates, since one of two equal results may be used and the other not.
     Leaves loops and branches whose results are all used, and the equations that these need.

@@ -76,7 +76,7 @@ class Passes(NamedTuple):
 def optimise_inner(graph: Graph) -> Graph:
     """Simplify inner graphs: the bodies of loops, and branches.
 
-    Expects loops and branches without results that nobody uses.
+    Expects loops and branches without unused results.
     Leaves inner graphs to which this list of passes has been applied.
     """
     if not any(eqn.primitive.higher_order for eqn in graph.eqns):
@@ -91,7 +91,7 @@ def optimise_inner(graph: Graph) -> Graph:
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
-    """Eliminate dead code: equations whose results nobody needs.
+    """Eliminate dead code: equations whose results are not needed.
 
     Expects any graph.
     Leaves equations that the outputs need.
@@ -135,17 +135,17 @@ FOR_CORES = Passes(
         Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),
         Pass(distribute_sums, "before layouts: it recognises contractions as they were written"),
         Pass(compare_for_diagonals, "after sums, which detect embedded slices"),
-        Pass(add_scatters_last, "behind sums, some of which need no scatter"),
+        Pass(add_scatters_last, "after sums, some of which need no scatter"),
         Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
         Pass(swap_products, "before layouts, which absorb the transposes"),
-        Pass(store_intermediates, "before code motion, for which stacked values are at hand"),
+        Pass(store_intermediates, "before code motion, which can use the stacked values"),
         Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
         Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),
         Pass(columns_first, "after packing, which leaves it the matrices that it does not pack"),
-        Pass(lay_out_contractions, "behind all that makes contractions", checks.contractions_fit),
+        Pass(lay_out_contractions, "after passes that make contractions", checks.contractions_fit),
         Pass(gather_rows, "after layouts, which absorb transposes before this adds some"),
         Pass(write_out_triangles, "after layouts, because a choice cannot be read transposed"),
-        Pass(widen_half_products, "behind layouts, which are none of half floats on a CPU"),
+        Pass(widen_half_products, "after layouts, which skip half floats on a CPU"),
         Pass(coalesce_writes, "after layouts, whose transposes end chains of writes"),
         Pass(solve_through_transposes, "after layouts, like all passes that absorb transposes"),
         Pass(outline, "last: segments are compared in the form that is compiled"),
@@ -181,8 +181,8 @@ def legalised(graph: Graph, target: Target) -> Graph:
 def rewritten(graph: Graph, target: Target, outlined: bool = False) -> Graph:
     """The graph after the passes of a machine; without outlining unless it is asked for.
 
-    Outlining is for whole programs: the body of a loop is one segment as it is. Nor is it for a
-    program whose inputs are overwritten, since a segment that is called only reads its operands.
+    Only whole programs are outlined: the body of a loop is a single segment. Programs whose inputs
+    are overwritten are not, since a called segment only reads its operands.
     """
     passes = passes_for(target).machine
     return _through([each for each in passes if outlined or each.run is not outline], graph, target)

@@ -92,7 +92,7 @@ class _Numbering:
 
     def of(self, atom: Atom, names: Names) -> int:
         if isinstance(atom, Literal):
-            # whether a dtype yields has been seen to: what an equation gives is settled
+            # weak or not: the types of results are already determined
             key = ("literal", bits(atom), atom.aval.dtype)
             return self.table.setdefault(key, len(self.table))
         return names[atom]

@@ -390,7 +390,7 @@ class Trace:
         """The value of an enclosing trace, or the constant, that a variable represents; or None."""
         return next((outer for own, outer in self.captures if own is var), None)
 
-    # -- deciding for the call at hand ---------------------------------------------------------
+    # -- decisions by the values of the current call -------------------------------------------
 
     def decide(self, tracer: Tracer) -> Any:
         """The outcome of a Python branch on an unknown value, which is recorded as a decision.

@@ -76,8 +76,8 @@ def split(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
 def split_linear(graph: Graph, unknown_in: tuple[bool, ...]) -> Split:
     """Split a graph that is linear in the unknown inputs.
 
-    Zeros are no residuals: the unknown part makes its own, so that one can tell that it is linear
-    where they are joined with what is unknown.
+    Zeros are not residuals: the unknown part creates its own, so that it is recognised as linear
+    where zeros are joined with unknown values.
     """
     known, unknown, unknown_out = split(graph, unknown_in)
     makers: dict[Atom, Eqn] = {

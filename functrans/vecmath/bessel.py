@@ -39,7 +39,7 @@ from functrans.vecmath.polynomial import (
 
 class _Table(NamedTuple):
     last: float
-    """Beyond this I is infinite."""
+    """Beyond this argument, I is infinite."""
     small: tuple[tuple[float, ...], ...]
     """``I(x) / x**n`` in ``x**2``, up to 8, of the orders 0, 1 and 2."""
     large: tuple[tuple[float, ...], ...]
@@ -170,7 +170,7 @@ def _small_i(a: Scalar, order: int) -> Scalar:
     """``I(a)`` up to 8."""
     square, low = two_product(a, a)
     value = horner(square, _I_TABLES[format_of(a)].small[order])
-    # corrects the rounding of the square: the relative derivative is about this from 4 up
+    # corrects the rounding error of the square; the relative derivative is about 0.06 from 4 up
     value = fma(value * low, 0.06, value)
     return math.prod([a] * order, start=value)
 
@@ -192,10 +192,10 @@ def _i(x: Scalar, order: int) -> Scalar:
     last = _I_TABLES[format_of(x)].last
     bounded = minimum(a, last)
     small, scaled = _small_i(minimum(a, 8.0), order), _large_i(bounded, order)
-    # a power too few, since e**x may overflow where the product does not
+    # scaled by 2**-20, since e**x may overflow although the product does not
     large = (exp_scaled(bounded, -20) * scaled) * 2.0**20
     value = where(a < 8.0, small, where(a < last, large, np.inf))
-    # as SciPy has it, there is no value at infinity
+    # NaN at infinity, as in SciPy
     return _odd(x, where(a < np.inf, value, np.nan), order)
 
 
@@ -252,7 +252,7 @@ def _k(x: Scalar, order: int, scaled: bool) -> Scalar:
         small = small * exp(minimum(x, 1.0))
         large = where(eq(x, np.inf), 0.0, large)
     else:
-        # a power too many, since e**-x may be subnormal
+        # e**-x is 0 from 746 up, and `large` is NaN at infinity
         large = where(x < 746.0, exp(-x) * large, 0.0)
     value = where(eq(x, 0), np.inf, where(x < 1.0, small, large))
     return where((x < 0) | is_nan(x), np.nan, value)

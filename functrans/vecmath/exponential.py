@@ -117,7 +117,7 @@ def _reduce(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 def exp_scaled(x: Scalar, shift: int) -> Scalar:
     """``2**shift * e**x``, overflowing only where that product does."""
     table = _TABLES[format_of(x)]
-    highest = table.highest + 1.0 - min(shift, 0)  # more than as many powers of two
+    highest = table.highest + 1.0 - min(shift, 0)  # one unit is more than one power of two
     k, _, r = _reduce(clamp(x, table.lowest, highest))
     mantissa = fma(fma(polynomial(r, table.exp), r, 1.0), r, 1.0)
     return scale(mantissa, k + float(shift) if shift else k)
@@ -130,9 +130,9 @@ def exp(x: Scalar) -> Scalar:
 
 
 def exp_of_pair(argument: Pair, factor: Pair) -> tuple[Pair, Scalar]:
-    """``factor * e**argument`` for a factor about 1: a pair, unrounded, and an exponent to `scale`.
+    """``factor * e**argument`` for a factor near 1: an unrounded pair, and an exponent to `scale`.
 
-    For arguments whose rounding error would show, and for products that may be subnormal.
+    The argument is a pair, since its rounding error would be visible; the product may be subnormal.
     """
     form = format_of(argument[0])
     table = _TABLES[form]
@@ -176,13 +176,13 @@ def exp2(x: Scalar) -> Scalar:
 
 
 def expm1_pair(x: Scalar) -> Pair:
-    """``e**x - 1`` as an unrounded sum of two, the second the lesser."""
+    """``e**x - 1`` as an unrounded sum of two numbers, the larger first."""
     form = format_of(x)
     table = _TABLES[form]
     # below the least argument the result rounds to -1
     clamped = clamp(x, -0.75 * (form.fraction_bits + 2), table.highest)
     _, exponent, r = _reduce(clamped)
-    # one power too few, then twice the result: 2**1024 is no number, e**x may be
+    # half of the power, and twice the result, since 2**1024 overflows where e**x may not
     power = power_of_two(exponent - 1, form)
     less_one = power - 0.5
     high = fma(r, power, less_one)

@@ -52,7 +52,7 @@ _EI_SMALL = (
 )  # fmt: skip
 _EI_ROOT = (0.3725074107813666, 1.3140183414386028e-17)
 
-# x e**-x Ei(x) in a line of 1 / x, between each two of 6, 12, 24 and infinity
+# x e**-x Ei(x) in a linear function of 1 / x, between each two of 6, 12, 24 and infinity
 _EI_PIECES = (
     (12.0, 1 / 6, (
         1.181847986987208, 0.09097863630348536, 0.010157308753613557, -0.0033533886601711466,
@@ -113,7 +113,7 @@ def _ei(x: Scalar) -> Scalar:
         value = horner(line, coefficients)
         scaled = value if scaled is None else where(x < bound, value, scaled)
     assert scaled is not None
-    # a power too few, since e**x may overflow where the quotient does not
+    # scaled by 2**-20, since e**x may overflow although the quotient does not
     large = (exp_scaled(x, -20) * (scaled * inverse)) * 2.0**20
     return where(x < 6.0, small, where(x < 720.0, large, np.inf))
 

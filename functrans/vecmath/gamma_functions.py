@@ -61,7 +61,7 @@ LOG_PI = 1.1447298858494002
 
 def _lgamma_positive(x: Scalar) -> Scalar:
     large = x >= _STIRLING
-    # y = x + 1 below 0.75; else x less the integer that brings it below 2.5, at most 6
+    # y is x + 1 below 0.75; otherwise x minus an integer of at most 6, so that y < 2.5
     below = x < 0.75
     product = where(below, x, 1.0)
     y = where(below, x + 1.0, x)
@@ -104,7 +104,7 @@ def lgamma(x: Scalar) -> Scalar:
 
 def _digamma_positive(x: Scalar) -> Scalar:
     large = x >= _STIRLING
-    # y = x + 1 below 1; else x less the integer that brings it below 2.5, at most 6; the sum of
+    # y is x + 1 below 1; otherwise x minus an integer of at most 6, so that y <= 2.5; the sum of
     # the 1 / (x - i) is a fraction of two products
     one = const(1.0, x.dtype)
     below = x < 1.0
@@ -117,7 +117,7 @@ def _digamma_positive(x: Scalar) -> Scalar:
         denominator = where(step, denominator * y, denominator)
     root, root_low = _DIGAMMA_ROOT
     centre = ((y - root) - root_low) * horner(y - 1.75, _DIGAMMA)
-    # one division for both; below 1 the quotient is rounded more than the sum may be
+    # one division for both cases; below 1, the rounding error of the quotient is corrected
     quotient = where(large, one, numerator) / where(large, x, denominator)
     corrected = fma(fma(quotient, x, 1.0), quotient, centre)
     centre = where(below & (x > 2.0**-60), corrected, centre)

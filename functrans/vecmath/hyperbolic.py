@@ -2,8 +2,8 @@
 
 With ``x = k ln 2 + r`` as for exp, and ``sinh`` and ``cosh`` of ``k ln 2`` made of two powers of
 two, the formulas for the functions of a sum need no division and cancel nowhere. The inverse
-functions are logarithms of a ``w``; for ``w`` near 1 the ``s`` of ``2 atanh(s)`` is taken from the
-argument itself, so that nothing cancels there either.
+functions are logarithms of a ``w``, ``2 atanh(s)`` for ``s = (w - 1) / (w + 1)``; for ``w`` near 1,
+``s`` is computed from the argument itself, so that nothing cancels there either.
 
 References
 ----------
@@ -97,7 +97,7 @@ class _Reduced(NamedTuple):
     cosh_rest: Scalar
 
     def sum(self, sinh: Scalar, cosh: Scalar) -> Scalar:
-        """``sinh cosh(r) + cosh sinh(r)``, the sine of a sum, with the large terms added last."""
+        """``sinh cosh(r) + cosh sinh(r)``, the sinh of a sum, with the large terms added last."""
         rest = fma(self.cosh_rest, sinh, self.sinh_rest * cosh)
         return sinh + fma(cosh, self.r, rest)
 
@@ -113,10 +113,10 @@ def _reduce(x: Scalar) -> _Reduced:
 
 
 def _quarters_of_powers(exponent: Scalar, form: Format) -> tuple[Scalar, Scalar]:
-    """A quarter of ``2**k`` and of ``2**-k``: of the largest ``k``, the whole is no number."""
+    """A quarter of ``2**k`` and of ``2**-k``, since ``2**k`` overflows for the largest ``k``."""
     up = (exponent + (form.bias - 2)) << form.fraction_bits
     down = ((2 * form.bias - 4) << form.fraction_bits) - up
-    # a tiny power may as well be zero
+    # a power that is too small is replaced by 0
     return bitcast(up, form.dtype), bitcast(maximum(down, 0), form.dtype)
 
 
@@ -144,7 +144,7 @@ def cosh(x: Scalar) -> Scalar:
 def tanh(x: Scalar) -> Scalar:
     """The hyperbolic tangent: with ``h`` for ``(e**(2 a) - 1) / 2``, ``h / (h + 1)``."""
     h, reciprocal = _of_twice(abs(x))
-    # all digits of a large quotient, few of a small one, whose others are in the remainder
+    # the quotient is accurate where it is large; the remainder has the other digits of a small one
     quotient = 1.0 - reciprocal
     remainder = fma(h, reciprocal, -quotient)
     return copysign(fma(remainder, reciprocal, quotient), x)
@@ -154,7 +154,7 @@ def tanh(x: Scalar) -> Scalar:
 def sech_squared(x: Scalar) -> Scalar:
     """``1 / cosh(x)**2``, the derivative of tanh: with ``d`` for ``1 - tanh(x)``, ``d (2 - d)``.
 
-    So most of the computation is shared with tanh. Results that are not normal numbers are 0.
+    Most of the computation is shared with tanh. Results that are not normal numbers are 0.
     """
     a = abs(x)
     _, distance = _of_twice(a)
@@ -164,7 +164,7 @@ def sech_squared(x: Scalar) -> Scalar:
 def _of_twice(a: Scalar) -> Pair:
     """``h = (e**(2 a) - 1) / 2`` and ``1 / (h + 1)``, which is ``1 - tanh(a)``, for ``a >= 0``.
 
-    Beyond the last argument for which both are normal numbers, those of that one.
+    Larger arguments are replaced by the largest one for which both are normal numbers.
     """
     form = format_of(a)
     high, low = LN2[form]
@@ -179,11 +179,11 @@ def _of_twice(a: Scalar) -> Pair:
 
 
 def _log_of_sum(sinh: Scalar, cosh: Scalar) -> Scalar:
-    """``log(sinh + cosh)``, for what are the functions of one positive number."""
+    """``log(sinh + cosh)``, given both functions of one positive number."""
     form = format_of(sinh)
     near, large = sinh < 0.75, cosh > 2.0**60
     f, e, field = split(where(large, cosh, sinh + cosh))
-    # (sinh + cosh) / 2**e - 1 with one rounding; the large sum is taken twice, and has none
+    # (sinh + cosh) / 2**e - 1, rounded once; if it is large, it is 2 cosh, which is not rounded
     unit = bitcast((form.bias << form.fraction_bits) - field, form.dtype)
     f = where(large, f, fma(sinh, unit, fma(cosh, unit, -1.0)))
     e = where(large, e + 1.0, e)

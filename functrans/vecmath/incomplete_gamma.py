@@ -4,8 +4,8 @@ Where the order is at least `LARGE` and the argument near it, both are the compl
 function, and a correction that is uniform in their ratio: a power series in ``eta``, where
 ``eta**2 / 2 = x / a - 1 - log(x / a)``, for each power of ``1 / a``. Elsewhere they are sums, or
 continued fractions, times the front ``x**a e**-x / gamma(a + 1)``; those are loops
-(`functrans.ops.elementwise.compiled.incomplete_gamma`). Powers as large as that of the front lose
-digits if they are computed by a logarithm that is rounded: here it is a pair.
+(`functrans.ops.elementwise.compiled.incomplete_gamma`). The logarithm of the power in the front is
+a pair, since rounding it would cost digits.
 
 References
 ----------
@@ -132,7 +132,7 @@ def exponent(a: Scalar, x: Scalar) -> Pair:
     rest = fma(-ratio, a, x) / ratio
     far_low = ((total_low + difference_low) - product_low) - (fma(a, low, rest))
     mu = difference / a
-    # mu**2 / 2 is the most of its series there
+    # mu**2 / 2 is the leading term of the series there
     square, square_low = two_product(difference, mu)
     square_low = fma(difference, fma(-mu, a, difference) / a, square_low)
     rest = fma(square, mu * horner(mu, (-1 / 3, 1 / 4, -1 / 5, 1 / 6)), square_low * 0.5)
@@ -195,7 +195,7 @@ def one_less_power_over_gamma(a: Scalar, x: Scalar) -> Scalar:
 def in_domain(a: Scalar, x: Scalar, lower: Scalar, upper: Scalar) -> Pair:
     """P and Q, also where a number is zero, negative, infinite or NaN."""
     wrong = ~((a >= 0) & (x >= 0)) | (eq(a, 0) & eq(x, 0)) | (eq(a, np.inf) & eq(x, np.inf))
-    # all is below the argument, or above it
+    # the whole integral is below the argument, or above it
     all_below = eq(a, 0) | eq(x, np.inf)
     all_above = eq(x, 0) | eq(a, np.inf)
     results = []

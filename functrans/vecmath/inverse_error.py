@@ -133,7 +133,7 @@ def _log_float32(x: Scalar) -> Scalar:
 
 
 def _log_float64(x: Scalar) -> Scalar:
-    """The logarithm of a positive normal number in float64, where XLA asks the C library."""
+    """The logarithm of a positive normal number in float64, for which XLA calls the C library."""
     f, e, _ = split(x)
     return log1p_reduced(f, e)
 

@@ -1,7 +1,7 @@
 """asin, acos, atan and atan2, and the derivatives of atan2.
 
-An arctangent beyond 1 is pi/2 less that of the inverse. (To halve the interval once more would
-shorten the polynomial, and cost two selects, and digits.) The arcsine beyond 1/2 is
+For arguments above 1, the arctangent is ``pi/2 - atan(1 / x)``. (Halving the interval again would
+shorten the polynomial, but cost two selects and some digits.) The arcsine beyond 1/2 is
 ``pi/2 - 2 asin(sqrt((1 - x) / 2))``.
 
 References

@@ -2,7 +2,7 @@
 
 ``x = 2**e m`` with ``m`` between sqrt(1/2) and sqrt(2), and ``f = m - 1``.
 ``log(1 + f) = 2 atanh(s)`` with ``s = f / (2 + f)``, an odd series in ``s`` that converges fast.
-Since ``2 s = f - s f``, that is ``f`` less a small correction, which hides the rounding of ``s``.
+Since ``2 s = f - s f``, it is ``f`` minus a small correction, in which the rounding of ``s`` hides.
 The one division costs less than a polynomial in ``f`` of the same accuracy.
 
 References
@@ -82,7 +82,7 @@ class Split(NamedTuple):
     e: Scalar
     """The exponent as a float."""
     field: Scalar
-    """The exponent as an integer, where a number has it: before the bits of the fraction."""
+    """The exponent as an integer, shifted to its position in the bits of a number."""
 
 
 def split(x: Scalar) -> Split:
@@ -94,8 +94,8 @@ def split(x: Scalar) -> Split:
     if form is FLOAT32:
         e = convert(above >> form.fraction_bits, form.dtype)
     else:
-        # a conversion of int64 is no vector instruction before AVX-512: instead, the integer is
-        # put in the last bits of 1.5 * 2**52, as in round_with_integer
+        # before AVX-512 there is no vector conversion of int64: instead, the integer is put into
+        # the last bits of 1.5 * 2**52, as in round_with_integer
         biased = lshr(above + (form.bias << form.fraction_bits), form.fraction_bits)
         rounder = int(np.asarray(form.rounder, form.dtype).view(form.integer))
         e = bitcast(biased + (rounder - form.bias), form.dtype) - form.rounder
@@ -123,7 +123,7 @@ def log_pair(x: Scalar) -> Pair:
     f, e, _ = split(x)
     ln2, ln2_low = LN2[format_of(x)]
     product, low = two_product(e, ln2)
-    # e is 0 or not the lesser
+    # the product is 0 or at least as large as f
     high, rest = fast_two_sum(product, f)
     return fast_two_sum(high, (rest + fma(e, ln2_low, low)) - _correction(f))
 
@@ -191,8 +191,8 @@ def log_of_ordinary_pair(high: Scalar, low: Scalar) -> Scalar:
     """
     form = format_of(high)
     f, e, field = split(high)
-    # The low part in units of the mantissa; for the largest numbers the power is 0, and will do.
-    # f is a multiple of the last place of that, so that Dekker's sum is exact.
+    # The low part, scaled like the mantissa; for the largest numbers the power is 0, which will do.
+    # f is a multiple of the last place of the low part, so that Dekker's sum is exact.
     unit = bitcast(((form.bias + 1) << form.fraction_bits) - field, form.dtype)
     f, f_low = fast_two_sum(f, (low * 0.5) * unit)
     return log1p_reduced(f, e, f_low)
@@ -212,7 +212,7 @@ def log1p(x: Scalar) -> Scalar:
     form = format_of(x)
     total = x + 1.0
     _, e, field = split(total)
-    # f = (1 + x) / 2**e - 1 with one rounding. Four of it: 2**-e may be too small a number.
+    # f = (1 + x) / 2**e - 1 with one rounding, scaled by 4, since 2**-e may be subnormal
     unit = bitcast(((form.bias + 2) << form.fraction_bits) - field, form.dtype)
     f = fma(x, unit, unit - 4.0) * 0.25
     # zero has the sign of x

@@ -24,7 +24,7 @@ def logit(x: Scalar) -> Scalar:
 def logaddexp(x: Scalar, y: Scalar) -> Scalar:
     """``log(e**x + e**y)``.
 
-    The error is relative to the larger of the arguments, where that is negative and cancels.
+    If the larger argument is negative and cancels, the error is relative to it.
     """
     result = maximum(x, y) + log1p(exp(-abs(x - y)))
     # equal infinities have no difference

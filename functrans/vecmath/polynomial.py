@@ -84,9 +84,9 @@ def in_float64(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
 def polynomial(x: Scalar, coefficients: Sequence[float]) -> Scalar:
     """``sum c[i] x**i``.
 
-    Long ones are Horner's rule in ``x**2`` with ``c[i] + c[i + 1] x`` for coefficients: one
-    multiplication more, half the chain of dependent operations, and, unlike a split into even and
-    odd powers, no larger numbers on the way where the signs alternate.
+    Long polynomials use Horner's rule in ``x**2``, with the coefficients ``c[i] + c[i + 1] x``:
+    one more multiplication, half the chain of dependent operations, and, unlike with a split into
+    even and odd powers, no larger intermediate results if the signs alternate.
     """
     if len(coefficients) < 6:
         return horner(x, coefficients)
@@ -115,7 +115,7 @@ def horner_pair(x: Scalar, coefficients: Sequence[float], lows: Sequence[float])
     low = const(0.0, x.dtype)
     for first, second in zip(reversed(coefficients[: len(lows)]), reversed(lows), strict=True):
         total = fma(high, x, first)
-        # exact where the product is the lesser, else as good an estimate as is needed
+        # exact if the product is the smaller number, otherwise accurate enough
         low = fma(low, x, fma(high, x, first - total) + second)
         high = total
     return high, low
@@ -125,8 +125,8 @@ def round_with_integer(shifted: Scalar) -> Pair:
     """The integer nearest to ``shifted - rounder``, as a float, and as an integer modulo 2**22.
 
     The caller adds the rounder, often in an fma. Adding rounds to an integer, whose two's
-    complement is then in the last bits. (A conversion of float64 to int64 is no vector
-    instruction before AVX-512.) Of an exponent, no other bits matter: they are shifted out.
+    complement is then in the last bits. (Before AVX-512, there is no vector conversion of float64
+    to int64.) Of an exponent, the other bits do not matter, since they are shifted out.
     """
     form = format_of(shifted)
     return shifted - form.rounder, bitcast(shifted, form.integer)
@@ -144,7 +144,7 @@ def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
 
 
 def scale(x: Scalar, k: Scalar) -> Scalar:
-    """``x * 2**k`` for an integer `k`, given as a float, also where that is no normal number.
+    """``x * 2**k`` for an integer `k`, given as a float, even if the result is not a normal number.
 
     `x` is 0, infinite, NaN, or between 2**-60 and 2**60 in size, and `k` at most 1900 in size
     (float32: 180).

@@ -84,7 +84,7 @@ def _quotient(f: Scalar) -> Pair:
 
 
 def log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
-    """``log2(x)`` of a positive normal number, as a pair, less `lift`."""
+    """``log2(x) - lift`` of a positive normal number, as a pair."""
     table = _TABLES[format_of(x)]
     f, e, _ = split(x)
     e = e if lift is None else e - lift
@@ -102,7 +102,7 @@ def log2_pair(x: Scalar, lift: Scalar | None = None) -> Pair:
         factor_low = fma(-z, fma(z, rest, table.r[0] - r) + table.r_low, factor_low)
     correction, low = two_product(s, factor)
     low = fma(s, factor_low, fma(s_low, factor, low))
-    # e is 0 or not the lesser, nor is the correction
+    # e is 0 or the larger number, and so is the total compared with the correction
     total, total_low = fast_two_sum(e, leading)
     result, result_low = fast_two_sum(total, -correction)
     return result, result_low + ((total_low + leading_low) - low)
@@ -123,7 +123,7 @@ def _any_power(x: Scalar, y: Scalar) -> Scalar:
     form = format_of(x)
     high, low = _log2_of_any(abs(x))
     exponent, error = two_product(high, y)
-    # beyond the exponents the result is zero or infinite, whatever the error, which may be NaN
+    # beyond these exponents the result is zero or infinite; the error may be NaN, and is ignored
     moderate = abs(exponent) < 1.1 * form.bias + 20.0
     result = exp2_of_pair(exponent, where(moderate, fma(low, y, error), 0.0))
     integral = eq(trunc(y), y)

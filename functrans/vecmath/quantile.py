@@ -1,10 +1,10 @@
 """erfinv, erfcinv and the normal quantile.
 
 ``x / erf(x)`` is a smooth function of ``w = -log(1 - erf(x)**2)``: a polynomial in ``w`` near the
-centre, in ``sqrt(w)`` beyond it, and far out one in ``1 / sqrt(w)``, for the quotient by that. The
-tail ``1 - erf(x)`` is exact where it is small, since it is the argument, or a difference of near
-numbers. Of ``w`` it is the absolute error that counts, so it is one logarithm of a number that was
-rounded once or twice, also where that is near 1.
+centre, one in ``sqrt(w)`` further out, and in the far tails ``sqrt(w)`` times one in
+``1 / sqrt(w)``. The tail ``1 - erf(x)`` is exact where it is small, since it is the argument, or a
+difference of near numbers. The absolute error of ``w`` counts, so ``w`` is one logarithm of a
+number that was rounded once or twice, even if that is near 1.
 
 All are computed in float64, also for float32.
 
@@ -44,7 +44,7 @@ _TAIL = (
     -7.848430577637368e-10, 1.3809508968192265e-10, 6.232280392913798e-11, -2.3118772047081675e-11,
 )  # fmt: skip
 
-# x / (erf(x) sqrt(w)) in a line of 1 / sqrt(w), for sqrt(w) from 5 to 27.4
+# x / (erf(x) sqrt(w)) in a linear function of 1 / sqrt(w), for sqrt(w) from 5 to 27.4
 _FAR = (
     0.9858684164749466, -0.014740788694506565, -0.0017889003953118678, 0.00075231912717332,
     -0.00013621277120409524, 3.5538626404671e-05, -1.2638205944971566e-05, 5.046372597391341e-06,

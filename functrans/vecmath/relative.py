@@ -50,7 +50,7 @@ def exprel_derivative(x: Scalar, n: int) -> Scalar:
     bound = 3.0 + n
     middle = clamp(x, -bound, bound)
     terms = 30 + 4 * n
-    # positive terms on either side: on the left e**x is taken out of the integral
+    # positive terms on either side: on the left, e**x is factored out of the integral
     right = _series(middle, 1 / (n + 1), lambda k: (n + k) / (k * (n + k + 1)), terms)
     left = exp(middle) * _series(-middle, 1 / (n + 1), lambda k: 1 / (n + 1 + k), terms)
     near = where(x < 0, left, right)
@@ -100,7 +100,7 @@ def boxcox(x: Scalar, lmbda: Scalar) -> Scalar:
     """``(x**lmbda - 1) / lmbda``, the logarithm for ``lmbda`` zero."""
     logarithm = log(x)
     exponent = logarithm * lmbda
-    # where the rounding of the exponent would show
+    # where the rounding error of the exponent would be visible
     direct = (power(x, lmbda) - 1.0) / lmbda
     usual = _power_less_one(exponent, lmbda)
     moderate = (abs(exponent) > 1.5) & (exponent < _LARGEST)
@@ -120,7 +120,7 @@ def _inverse_exponent(y: Scalar, lmbda: Scalar) -> Scalar:
     """``log(1 + lmbda y) / lmbda``, which is ``y`` for ``lmbda`` zero."""
     product = lmbda * y
     usual = log1p(product) / lmbda
-    # log(lmbda y) where that is no number any more
+    # log(lmbda y), where the product overflows
     large = (log(abs(lmbda)) + log(abs(y))) / lmbda
     huge = eq(product, np.inf) & (abs(lmbda) < np.inf) & (abs(y) < np.inf)
     return where((abs(product) < 2.0**-60) | eq(lmbda, 0), y, where(huge, large, usual))

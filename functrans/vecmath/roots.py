@@ -1,8 +1,8 @@
 """Cube roots by Newton's method, and hypot.
 
-The cube root starts from the bits of a number, which are about its logarithm: a constant less a
-third of them are about the bits of ``1 / cbrt(x)``. A polynomial in the relative error of this
-start gives half of the digits, and one step of Newton's method, without a division, gives all.
+The bits of a number approximate its logarithm, so a constant minus a third of them approximates the
+bits of ``1 / cbrt(x)``. A polynomial in the relative error of this start gives half of the digits,
+and one step of Newton's method, without a division, gives all.
 
 References
 ----------
@@ -44,7 +44,7 @@ _INVERSE_CBRT: dict[Format, tuple[float, ...]] = {
     FLOAT32: (-0.33332982659339905, 0.2233656495809555, -0.17449453473091125),
 }  # fmt: skip
 
-# 4/3 of the bias, less what makes the errors of both signs equal, in units of the exponent
+# 4/3 of the bias, minus what makes the errors of both signs equal, in units of the exponent
 _INVERSE_CBRT_START = 127 * 4 / 3 - 0.06802165
 
 
@@ -55,7 +55,7 @@ def _inverse_cbrt_start(x: Scalar) -> Scalar:
         third = fma(convert(bitcast(x, np.int32), np.float32), -1 / 3, start)
         return bitcast(convert(third, np.int32), np.float32)
     # The same for the upper 32 bits. As in round_with_integer, an integer is in the last bits of a
-    # float; that the constant is rounded costs no more than one.
+    # float; rounding the constant changes it by at most one.
     upper = bitcast(lshr(bitcast(x, np.int64), 32) | (0x433 << 52), np.float64)  # 2**52 + bits
     start = (_INVERSE_CBRT_START + (FLOAT64.bias - FLOAT32.bias) * 4 / 3) * 2.0**20
     third = fma(upper, -1 / 3, FLOAT64.rounder + 2.0**52 / 3 + start)
@@ -97,7 +97,7 @@ def unit_of_square(large: Scalar) -> tuple[Scalar, Scalar]:
 
 @floating
 def hypot(x: Scalar, y: Scalar) -> Scalar:
-    """``sqrt(x**2 + y**2)`` without overflow on the way."""
+    """``sqrt(x**2 + y**2)`` without intermediate overflow."""
     a, b = abs(x), abs(y)
     large = where(a > b, a, b)
     small = where(a > b, b, a)

@@ -166,7 +166,7 @@ def erf(x: Scalar) -> Scalar:
     """The error function."""
     table = _TABLES[format_of(x)]
     a = _bounded(abs(x), table.erf_one)
-    # what is subtracted is at most a ninth, so that its error matters less
+    # the subtrahend is at most 1/9, so that its error matters less
     root = horner(a - CENTRE, table.root_of_erfc)
     square = root * root
     large = fma(-square, square, 1.0)

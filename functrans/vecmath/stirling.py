@@ -59,7 +59,7 @@ _LOG2_E = (1.4426950408889634, 2.0355273740931033e-17)
 _LOG2_SQRT_2_PI = (1.3257480647361595, -7.153413670427599e-17)
 
 _NOWHERE = 190.0
-"""From here up the gamma function and its reciprocal are infinite and zero, and their products."""
+"""From here up, gamma is infinite and its reciprocal 0; arguments are limited to this number."""
 
 
 def correction(x: Scalar) -> Scalar:
@@ -85,7 +85,7 @@ def log2_gamma(x: Scalar) -> Pair:
 
 
 def power_of_pair(exponent: Pair) -> Pair:
-    """``2**exponent`` as a number about 1 and the exponent of a power of two, to `scale`."""
+    """``2**exponent`` as a number near 1 and the exponent of a power of two, for `scale`."""
     k, _ = round_with_integer(exponent[0] + FLOAT64.rounder)
     return exp2_mantissa((exponent[0] - k) + exponent[1]), k
 

@@ -8,7 +8,7 @@ Up to a limit, ``k pi`` is subtracted in three parts with fma (Cody and Waite). 
 ``x / pi`` modulo 2 is needed to about 120 bits: ``x`` is an integer ``y`` times ``2**s`` for one
 of 128 steps of ``s``, a table holds ``2**s / pi`` modulo 2 to 212 bits, and the four products with
 ``y`` are added without error. In float32, integers are multiplied, as Payne and Hanek do: float64
-would halve the number of lanes, of all that is in the loop.
+would halve the number of lanes of all operations in the loop.
 
 References
 ----------
@@ -54,7 +54,7 @@ from functrans.vecmath.polynomial import (
     two_sum,
 )
 
-# floor(2**1280 / pi): the bits of 1 / pi that the largest float64 needs, and 200 to spare
+# floor(2**1280 / pi): the bits of 1 / pi that the largest float64 needs, and 200 more
 _INVERSE_PI_BITS = 1280
 _INVERSE_PI = int(
     "517cc1b727220a94fe13abe8fa9a6ee06db14acc9e21c820ff28b1d5ef5de2b0db92371d2126e970"
@@ -67,7 +67,7 @@ _INVERSE_PI = int(
 
 class _Table(NamedTuple):
     limit: float
-    """The three parts of pi are enough below this."""
+    """Below this argument, three parts of pi suffice."""
     pi: tuple[float, float, float]
     sin: tuple[float, ...]
     """``(sin(r) - r) / r**3`` in ``r**2``, up to pi/2."""
@@ -136,7 +136,7 @@ def _reduce_moderate(x: Scalar, grid: Grid) -> Reduced:
         shifted = fma(x, per_step, form.rounder)
     n = shifted - form.rounder
     steps = n + grid.start / grid.step if grid.start else n
-    # exact, but for the cosine of a small x, where the error does not matter
+    # exact, except for the cosine of a small x, where the error does not matter
     r_first = fma(steps, first, x)
     product, error = two_product(steps, second)
     # r_first is a multiple of the last place of the product, so that Dekker's sum is exact
@@ -219,7 +219,7 @@ def _reduce_huge_float32(x: Scalar, grid: Grid) -> Reduced:
     high, low = (lookup(table, row, np.int64) for table in _inverse_pi_integers())
     # x / pi in units of 2**-63: what overflows is an even integer
     quotient = y * high + lshr(y * low, 32)
-    # less the start and by the step: then its nearest integer, and what remains in units of 2**-64
+    # (quotient - start) / step: its nearest integer, and the remainder in units of 2**-64
     steps = (quotient << 1) if grid.step == 0.5 else quotient - int(grid.start * 2**63)
     n = convert(lshr(steps + (1 << 62), 63), FLOAT32.integer)
     rest = steps << 1
@@ -231,7 +231,7 @@ def _reduce_huge_float32(x: Scalar, grid: Grid) -> Reduced:
     r, r_low = pair_times(
         fast_two_sum(upper, lower), pair_constant(pi * unit, pi_low * unit, x.dtype)
     )
-    # an infinity has no integer
+    # NaN for an infinity
     r = where(x < np.inf, where(rest < 0, -r, r), np.nan)
     return Reduced(n, r, where(rest < 0, -r_low, r_low))
 
@@ -249,7 +249,7 @@ def _sine(reduced: Reduced) -> Scalar:
     n, r, r_low = reduced
     form = format_of(r)
     z = r * r
-    # cos(r), which belongs to r_low, need not be accurate
+    # cos(r), the factor of r_low, need not be accurate
     tail = fma(z * -0.5, r_low, r_low)
     sine = r + fma(z * r, horner(z, _TABLES[form].sin), tail)
     return flip_sign(sine, n << (form.dtype.itemsize * 8 - 1))
@@ -268,7 +268,7 @@ def _tangent(reduced: Reduced) -> tuple[Scalar, Scalar]:
 
 
 def _of_reduced(x: Scalar, grid: Grid, function: Callable[[Reduced], Scalar]) -> Scalar:
-    """The function of non-negative ``x``; only a huge one pays for the long reduction."""
+    """The function of non-negative ``x``; the long reduction is executed only for huge ones."""
     form = format_of(x)
     reduce_huge = _reduce_huge if form is FLOAT64 else _reduce_huge_float32
     return unlikely(

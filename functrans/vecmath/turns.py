@@ -44,7 +44,7 @@ def turn(numerator: Scalar, steps: Scalar | int) -> Pair:
             numerator = convert(numerator, np.int32)
         steps = const(steps, np.int64)
     number, whole = convert(numerator, np.float64), convert(steps, np.float64)
-    # the rest is exact in floats, too, which all machines have vectors of
+    # the following operations are exact in floats, too, for which all machines have vectors
     half, is_lower = _least(number, whole - number)
     # from here on in units of a quarter of a step
     quarter, is_left = _least(half * 4.0, whole * 2.0 - half * 4.0)
@@ -63,7 +63,7 @@ def _least(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
 
 def _first_octant(part: Scalar, whole: Scalar) -> Pair:
     """Cosine and sine of ``part / whole`` of a quarter of a turn, of at most a half of it."""
-    # a step is the same for all parts, for which there is then no division
+    # the reciprocal is the same for all parts, which then need no division
     inverse = 1.0 / whole
     step = pair_times((inverse, fma(-inverse, whole, 1.0) * inverse), _QUARTER)
     x, error = two_product(part, step[0])

@@ -30,7 +30,7 @@ from functrans.loop.statements import Buffer, For, Reduce
 from functrans.loop.walk import expressions
 
 _WORTH_A_CALL = 24
-"""The number of rarely needed operations from which on they become a function."""
+"""A function is defined for rarely needed values of at least this many operations."""
 
 
 class Expressions(Memory):

@@ -3,7 +3,7 @@
 After Lam, "Software pipelining: an effective scheduling technique for VLIW machines" (1988).
 Expects the step of a team, with rows in shared memory (`register_rows.py`). Leaves a team that
 processes several consecutive rows if only one block has space for its row: without another block,
-nobody would use memory while the team computes. The loop that uses an element of the row for the
+memory would be idle while the team computes. The loop that uses an element of the row for the
 last time then copies the element of the next row to its place.
 """
 

@@ -51,7 +51,7 @@ class BatchPartition(NamedTuple):
     most_blocks: int = 16
     """The largest number of blocks."""
     least_work: int = 1_000_000
-    """The scalar operations of a loop from which on blocks are profitable."""
+    """The fewest scalar operations of a loop for which blocks are profitable."""
 
 
 def partition_batch(nest: Nest, target: Target) -> Nest:

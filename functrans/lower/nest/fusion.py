@@ -36,7 +36,7 @@ class Fusion(NamedTuple):
     few_stores: int = 1000
     """The same for elements of joins: many stores to one array take superlinear time."""
     long_row: int = 64
-    """The row length from which on scalar work once for each row does not matter."""
+    """The length of rows for which scalar work once for each row does not matter."""
     unrelated_rows: bool = False
     """Whether loops over rows are fused that share no data, to save a launch. If that is slow, a
     grid distributes them again."""
@@ -185,7 +185,7 @@ class _Fusion:
         self.nests.append(_own_loops(root, 0, self.target))
 
     def _is_candidate(self, nest: Loop, root: Root, read: Sequence[Root]) -> bool:
-        """Whether fusing a root with a nest would pay: they share data, or have no loops."""
+        """Whether fusing a root with a nest is profitable: they share data, or have no loops."""
         index = root.loops[0] if root.loops else None
         # a call is never fused, so it is alone in its nest
         if nest.index is not index or isinstance(next(iter(nest.roots)), Emitted):

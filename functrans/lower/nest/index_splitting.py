@@ -37,7 +37,7 @@ def pieces(
     target: Target,
     simplify: Simplifier,
 ) -> list[tuple[int, int]]:
-    """The pieces ``(start, stop)`` of a loop's range; one piece if splitting does not pay."""
+    """The pieces ``(start, stop)`` of a loop's range; one if splitting is unprofitable."""
     cuts = {0, extent}
     for node in nodes:
         if node.op in ("lt", "le", "eq", "ne") and node.args[0].dtype == INDEX:

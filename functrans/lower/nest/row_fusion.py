@@ -118,7 +118,7 @@ class _RowFusion:
         return [each.nest for each in done]
 
     def _fused(self, first: _Rows, between: Sequence[_Rows], last: _Rows) -> Nest | None:
-        """One nest instead of two, at the place of the later one, if this is legal and pays."""
+        """One nest instead of two, at the later one's position, if legal and profitable."""
         if first.loop is None or last.loop is None or first.nest.part:
             return None
         scratch = (*first.nest.scratch, *last.nest.scratch)

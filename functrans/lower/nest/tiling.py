@@ -39,7 +39,7 @@ class Tiling(NamedTuple):
     long_block: int = 64
     """The block length of a loop of at least `long` iterations."""
     long: int = 512
-    """The iterations from which on a loop has enough blocks."""
+    """The fewest iterations of a loop that has enough blocks."""
     near: int = 8
     """Elements up to this distance share cache lines anyway."""
     most_jammed: int = 256

@@ -33,7 +33,7 @@ class Vectors(NamedTuple):
     largest_copied: int = 1500
     """The most operations of a loop that is split into pieces."""
     chained: int = 4
-    """The chain length of dependent loads from which on latency matters."""
+    """The length of a chain of dependent loads for which latency matters."""
     chains: int = 4
     """The vectors at once for such chains, to hide the latency."""
     together: int = 2

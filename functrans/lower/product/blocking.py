@@ -55,7 +55,7 @@ class Blocking(NamedTuple):
     """The fewest bytes of one term of a tile for which several tiles are packed side by side."""
     few_panels: int = 2
     """The most panels of a block for which a strided left operand is read in place: a packed copy
-    pays if it is read more often."""
+    is profitable if it is read more often."""
     few_tiles: int = 16
     """The most tiles below each other for which the right operand is read in place."""
     largest_in_place: int = 1 << 22
@@ -239,9 +239,9 @@ def _is_larger(root: Contraction, nbytes: int) -> bool:
 def reads_columns_in_place(root: Contraction, target: Target, tiles: int) -> bool:
     """Whether tiles read the right operand in place, which needs its columns contiguous in memory.
 
-    A packed copy pays if the rows of a panel share few sets of a cache, which would evict them
-    before the next of the ``tiles`` below each other reads them. With many tiles, it pays also if
-    these rows are in many pages, and without AVX-512, where it avoids loads across cache lines.
+    A packed copy is profitable if the rows of a panel share few sets of a cache, which would evict
+    them before the next of the ``tiles`` below each other reads them. With many tiles, also if they
+    are in many pages, and without AVX-512, where it avoids loads across cache lines.
     """
     limits, right, counter = target[Blocking], root.factors[1], root.counter
     assert counter is not None

@@ -24,7 +24,7 @@ Place = Callable[[Scalar, Scalar, Scalar, Scalar, Scalar], Position]
 
 
 def packing(product: Product) -> list[Nest]:
-    """The nests before that of a product: they test bands, and pack operands if that pays."""
+    """The nests before that of a product: they test bands, and pack operands if profitable."""
     blocks, size = product.blocks, product.size
     nests = [*product.bands.looks]
     if product.packs_left:

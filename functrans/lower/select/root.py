@@ -242,7 +242,7 @@ class Contraction(Elements):
 
 
 LINE = 8
-"""The stride from which on each element that is read costs a line of the cache."""
+"""With at least this stride, each element that is read costs a line of the cache."""
 
 MULTIPLY_ADDS = 8
 """The number of multiply-adds of a product that take as long as another operation."""

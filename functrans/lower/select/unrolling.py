@@ -27,7 +27,7 @@ class Unrolling(NamedTuple):
     one_vector: int = 8
     """The number of elements that fill a vector."""
     much_work: int = 48
-    """The operations for an element from which on vectors are profitable: about an exponential."""
+    """The fewest operations for an element for which vectors are profitable: an exponential."""
     work_of_step: int = 4
     """The same of all values of a loop's step whose last axis has the same extent: if some are
     vectors and others single elements, each reads what the other has just stored."""

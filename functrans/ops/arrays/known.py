@@ -1,7 +1,7 @@
 """known_integers: a small constant array of integers, such as indices, as a parameter.
 
-Long constant arrays of equal elements become a `full`. (Of short ones, such as the taps of a moving
-average, products with equal numbers are shared, so that too much would be recomputed.)
+Long constant arrays of equal elements become a `full`. (Short ones, such as the taps of a moving
+average, stay arrays: products with equal constants would be shared, and too much recomputed.)
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ known_integers = primitive(
 """A constant array that needs no memory: each element is a constant where it is used."""
 
 FEW_INTEGERS = 256
-"""The most elements of a constant array of different integers, and fewer than of equal numbers."""
+"""The most elements of a `known_integers`; a larger array is replaced if uniform, or an iota."""
 
 
 def as_known(array: np.ndarray[Any, Any]) -> dict[str, tuple[int, ...]]:

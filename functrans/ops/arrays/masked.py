@@ -62,7 +62,7 @@ def _any_to(mask: Any, shape: Shape) -> Any:
 
 
 def added(x: Any, y: Any) -> Any:
-    """The sum of two cotangents, masked if both are, but not by masks that complete each other."""
+    """The sum of two cotangents, masked if both are, unless their masks are complementary."""
     if isinstance(x, Masked) and isinstance(y, Masked):
         if x.mask is y.mask:
             return x.over(x.value + y.value)

@@ -368,7 +368,7 @@ def astype(x: Any, dtype: Any) -> Any:
 protocols.operators["astype"] = astype
 protocols.operators["strengthen"] = lambda x: astype(x, x.dtype)
 
-# -- arrays from nothing ---------------------------------------------------------------------------
+# -- array creation --------------------------------------------------------------------------------
 
 full_p = primitive(
     "full",

@@ -113,7 +113,7 @@ tied: Primitive = primitive(
 """All operands but the last, a token: whatever reads them comes after that token's effects."""
 
 
-# -- what functions do -----------------------------------------------------------------------------
+# -- performing effects ----------------------------------------------------------------------------
 
 
 def perform(

@@ -58,7 +58,7 @@ def gathered(x: Any, y: Any, labels: tuple[Labels, Labels, Labels], windows: Win
         step = window.dilation if window.places == 1 else window.stride // window.taps
         index[label] = window.offset, window.places * window.taps, step
         sizes |= {label: window.places, taps[label]: window.taps}
-    # axes of one element would only be in the way
+    # axes of one element are left out
     ours = [label for label in _split(own, taps) if sizes[label] != 1]
     theirs = [taps.get(label, label) for label in other]
     before, behind = _around(out, ours)
@@ -120,7 +120,7 @@ def _split(labels: Labels, taps: Mapping[int, int]) -> list[int]:
 
 
 def _around(out: Labels, own: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The labels of the result that are in ``own``, before the first that is not, and behind it."""
+    """The labels of the result that are in ``own``, before the first that is not, and after it."""
     first = next((n for n, label in enumerate(out) if label not in own), len(out))
     return [*out[:first]], [label for label in out[first:] if label in own]
 

@@ -110,8 +110,9 @@ def from_elements(window: Window, extent: int) -> Window:
 def in_phase(window: Window, phase: int) -> tuple[tuple[int, int, int], Window]:
     """The relation restricted to the positions ``base * p + phase``, which has base 1.
 
-    Preceded by the taps that see elements from there: the first one, their number, and their step.
-    Each phase has the same number of positions, of which the last may exceed the window's own.
+    Returns the taps that see elements from these positions (the first, their number, their step),
+    and the relation. Each phase has the same number of positions, the last of which may exceed
+    the window's own.
     """
     base, dilation = window.base, window.dilation
     start = window.stride * phase + window.offset
@@ -324,7 +325,7 @@ def _batch_overlap(
 ) -> tuple[Any, int]:
     (x,), (axis,) = operands, mapped
     if axis > len(shape):
-        # among the taps
+        # the mapped axis is one of the axes of taps
         x, axis = move_axis(x, axis, 0), 0
     moved = tuple(a + (a >= axis) for a in axes)
     whole = (*shape[:axis], x.shape[axis], *shape[axis:])

@@ -83,5 +83,5 @@ chirp_p: Primitive = primitive(
     pull=_pull_chirp,
     samples=cases(({"size": 13, "part": COSINE},), ({"size": 17, "part": SINE},)),
 )
-"""Cosines or sines, by ``part``, of half a turn times the squares of numbers divided by ``size``:
-a tone whose frequency grows evenly."""
+"""Cosines or sines, by ``part``, of half a turn times the squares of numbers divided by ``size``
+(a chirp, whose frequency grows linearly)."""

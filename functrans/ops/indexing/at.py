@@ -55,7 +55,7 @@ class AtIndex:
     Where an element is indexed more than once, `add`, `subtract`, `multiply`, `divide`, `min` and
     `max` combine it with every value, as NumPy's ``ufunc.at`` does, and `set` keeps the last value.
     ``unique=True`` promises that none is: the derivatives of `set` are then cheaper, and `multiply`
-    and `divide` have one in the value.
+    and `divide` can be differentiated with respect to the value.
     """
 
     __slots__ = ("_index", "_whole", "_windows", "_x")
@@ -154,7 +154,7 @@ def _same_kind(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def at(x: Any) -> At:
-    """Elements of an array, to be replaced in a copy: what ``x.at`` is, for plain arrays too.
+    """Functional updates of elements: ``x.at`` for tracers, and for plain NumPy arrays.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def _refuse(bound: Any) -> None:
     )
 
 
-# -- what bounds have in common --------------------------------------------------------------------
+# -- the difference of two bounds ------------------------------------------------------------------
 
 
 class Affine(NamedTuple):

@@ -5,16 +5,16 @@ results for forward and reverse mode algorithmic differentiation" (2008), sectio
 ``M = V^H dA V``, the eigenvalues change by the diagonal of ``M``, and the eigenvectors by
 ``V (F * M)``, where ``F[i, j] = 1 / (w[j] - w[i])``.
 
-Where eigenvalues are equal (up to rounding), the vectors of their common space are not determined,
-and ``F`` is taken to be 0 there. So what does not depend on the choice of these vectors, nor tells
-equal eigenvalues apart, has its right first derivative if it is a function of the eigenvalues, or
-of the projections on such spaces. Complex eigenvectors have a phase that is as little determined:
-it is taken to stay, ``v^H dv = 0``.
+The vectors of equal eigenvalues (up to rounding) are not determined within their common space,
+where ``F`` is taken to be 0. So functions that neither depend on the choice of these vectors nor
+distinguish equal eigenvalues have correct first derivatives, if they are functions of the
+eigenvalues or of the projections on such spaces. The phases of complex eigenvectors are not
+determined either, and are kept: ``v^H dv = 0``.
 
-For other matrices ``M`` is ``V^-1 dA V``. There LAPACK's vectors have length 1 and a largest
-component that is real, and the derivative is that of vectors so normalised (Boeddeker et al., "On
-the computation of complex-valued gradients with application to statistically optimum beamforming",
-2017, section 4.3, has the rule without it).
+For other matrices, ``M`` is ``V^-1 dA V``. LAPACK normalises their vectors to length 1 and a real
+largest component, and the derivative is that of such vectors (Boeddeker et al., "On the computation
+of complex-valued gradients with application to statistically optimum beamforming", 2017, section
+4.3, has the rule without normalisation).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _jvp_eig(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _normalising(vectors: Any, turn: Any) -> Any:
-    """The normalising multiple of a vector: its length stays, and its largest component real."""
+    """The multiple of a vector in its tangent that keeps its length and its normalised phase."""
     rows = vectors.ndim - 2
     longer = -real(reduce_sum(conj(vectors) * turn, axes=(rows,)))
     if not vectors.shape[-1]:

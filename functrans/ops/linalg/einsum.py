@@ -112,8 +112,8 @@ def _steps(text: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
     for contraction in path:
         positions, output = sorted(contraction[0]), contraction[2].split("->")[1]
         if len(waiting) > len(positions):
-            # an operand of a later step, whose axes may have any order: that of the larger operand
-            # first, so that its rows are those of the product, and need not be transposed
+            # an operand of a later step, whose axes may have any order: those of the larger operand
+            # come first, so that its rows are those of the product, and need not be transposed
             positions.sort(key=lambda i: -prod(extents[label] for label in waiting[i]))
             labels = "".join(waiting[i] for i in positions)
             output = "".join(label for label in dict.fromkeys(labels) if label in output)
@@ -137,7 +137,7 @@ def _labelled(first: Any, shapes: tuple[Shape, ...]) -> tuple[list[str], dict[st
 def _wanted(step: Step, shapes: Sequence[Shape]) -> list[set[str]]:
     """The letters that each operand's axes are needed for after its own diagonals and sums.
 
-    Where a letter has one element in some operands and several in one, that is summed by itself.
+    If only one operand has several elements along a letter, it is summed there separately.
     """
     extents = [
         {

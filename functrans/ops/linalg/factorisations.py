@@ -268,8 +268,8 @@ def cofactors(a: Any) -> Any:
             others = _turned(a, 1, 1), _turned(a, 2, 2), _turned(a, 1, 2), _turned(a, 2, 1)
             return multiply(*others[:2]) - multiply(*others[2:])
     if a.dtype == np.float32:
-        # from the inverse in double precision, which is exact enough of most matrices; in single
-        # precision, it is so of few
+        # from the inverse in double precision, which is accurate enough for most matrices; in
+        # single precision, it is for few
         return cast(cofactor(cast(a, dtype=np.dtype(np.float64))), dtype=a.dtype)
     return cofactor(a)
 
@@ -325,7 +325,7 @@ def _infer_slogdet(a: Aval) -> tuple[Aval, Aval]:
 
 
 def _jvp_slogdet(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
-    """The logarithm of a determinant moves by the trace of inv(A) dA: sideways, the sign turns."""
+    """The tangent of the logarithm is the real part of the trace of inv(A) dA; the sign rotates."""
     moved = inner(transposed(inv_p(primals[0])), tangents[0])
     if not is_complex(moved.dtype):
         return None, moved
@@ -371,7 +371,7 @@ def inv(a: Any) -> Any:
 
 
 def det(a: Any) -> Any:
-    """The determinants. The first derivative is right for singular matrices too."""
+    """The determinants. The first derivative is correct for singular matrices, too."""
     return det_p(asarray(a))
 
 

@@ -1,8 +1,8 @@
 """Hessenberg form ``A = Q H Q^H``, its derivatives by the recurrence of its columns.
 
-The first column of Q is fixed, and what is below the first subdiagonal of H stays zero: so with
-``dQ = Q X`` each column of X follows from those before it, as the columns of Q do (the implicit Q
-theorem; Golub and Van Loan, "Matrix Computations", 2013, section 7.4.5).
+The first column of Q is fixed, and H stays zero below the first subdiagonal. So, with ``dQ = Q X``,
+each column of X follows from the previous ones, as the columns of Q do (the implicit Q theorem;
+Golub and Van Loan, "Matrix Computations", 2013, section 7.4.5).
 """
 
 from __future__ import annotations

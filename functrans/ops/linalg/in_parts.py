@@ -39,7 +39,7 @@ OPERANDS = {
 """The operations, and the number of matrices that each takes."""
 
 OF_CORES = frozenset({*OPERANDS, "pinv", "lstsq", "cofactor"})
-"""What has parts that only CPUs have routines for, with what is composed of these operations."""
+"""The operations with parts for which only CPUs have routines, and those composed of them."""
 
 
 _OF_REAL = ("eig", "eigvals")

@@ -1,9 +1,9 @@
 """Factors ``A = L D L^H`` of matrices that need not be definite, with blocks of one and two on D.
 
 With ``L^-1 dL = W``, which is zero on and above the blocks of D, ``W D + dD + D W^H`` is equal to
-``L^-1 dA L^-H``, and falls into what is below the blocks and what is on them. The order of the rows
-and the sizes of the blocks do not change with the matrix, but where they jump (Bunch and Kaufman,
-"Some stable methods for calculating inertia and solving symmetric linear systems", 1977).
+``L^-1 dA L^-H``, whose parts below the blocks and on them give ``W`` and ``dD``. The order of the
+rows and the sizes of the blocks are piecewise constant (Bunch and Kaufman, "Some stable methods for
+calculating inertia and solving symmetric linear systems", 1977).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _jvp_ldl(
     inner = turned(_solved(ordered, rows_in_order(turned(half), order), lower))
 
     block = blocks(middle)
-    # what is above the blocks of a matrix is below those of its transpose
+    # the part above the blocks of a matrix is below those of its transpose
     outside = below(inner, block) if lower else transposed(below(transposed(inner), block))
     change = transposed(solve_p(transposed(middle), transposed(outside), transpose_a=False))
     return product(factor, change), within(inner, block), None

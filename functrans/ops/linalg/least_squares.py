@@ -2,10 +2,9 @@
 
 The derivatives are those of Golub and Pereyra, "The differentiation of pseudo-inverses and
 nonlinear least squares problems whose variables separate" (1973), theorem 4.3. They hold for
-matrices of any rank, and for changes that leave the rank as it is: where others do not, the
-pseudo-inverse is not even continuous. If singular values are dropped that are not 0, the matrix is
-not the one whose pseudo-inverse is taken, and their spaces turn with the others': a term is added,
-which is made of the singular vectors.
+matrices of any rank, and for changes that preserve the rank; along others, the pseudo-inverse is
+not continuous. If nonzero singular values are dropped, the derivative has a further term, made of
+the singular vectors, since the spaces of dropped and kept values rotate into each other.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from functrans.ops.samples import cases
 
 
 def _inverted(s: Any, rcond: Any) -> Any:
-    """The inverses of singular values, 0 of those that do not count."""
+    """The inverses of singular values, and 0 for negligible ones."""
     if not s.shape[-1]:
         return s
     counts = s > rcond[..., None] * s.max(-1, keepdims=True)
@@ -99,7 +98,7 @@ def pinv_by_svd(a: Any, rcond: Any) -> list[Any]:
 
 
 def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
-    """-P dA P, and what comes in from outside of the row space and of the column space."""
+    """-P dA P, and the terms outside of the row space and of the column space."""
     dah, outh = adjoint(da), adjoint(out)
     rows, columns = product(out, outh, dah), product(dah, outh, out)
     outside = rows - product(rows, a, out) + columns - product(out, a, columns)
@@ -107,10 +106,10 @@ def _tangent_of_pinv(a: Any, rcond: Any, out: Any, da: Any) -> Any:
 
 
 def _of_dropped(a: Any, rcond: Any, da: Any) -> Any:
-    """The derivative's share of singular values that are dropped, and are not 0.
+    """The contribution of dropped singular values that are not 0.
 
-    The part of ``U^H dA V`` between a value ``s`` that is kept and one, ``d``, that is dropped is
-    divided by ``s`` and by ``s**2 - d**2``; what is so divided if ``d`` is 0 is there already.
+    The element of ``U^H dA V`` between a kept value ``s`` and a dropped value ``d`` is divided by
+    ``s`` and by ``s**2 - d**2``; the quotient for ``d = 0`` is in the other terms.
     """
     u, s, vh = svd_p(a, full=False)
     if not s.shape[-1]:

@@ -1,8 +1,8 @@
 """LU factors with row exchanges, their derivatives by splitting ``L^-1 P dA U^-1`` into triangles.
 
 The rule is that of Walter and Lehmann, "Algorithmic differentiation of linear algebra functions
-with application in optimum experimental design" (2010), carried on to matrices that are not square.
-The order of the rows does not change with the matrix, but where it jumps.
+with application in optimum experimental design" (2010), extended to matrices that are not square.
+The order of the rows is piecewise constant.
 """
 
 from __future__ import annotations

@@ -346,6 +346,6 @@ def _far_apart(rng: np.random.Generator, shape: Shape) -> Any:
 positive_definite = Domain(_positive_definite)
 regular = Domain(_far_from_singular)
 near_identity = Domain(_near_identity)
-"""Of any size, their determinants are neither huge nor tiny."""
+"""Matrices of any size whose determinants are neither huge nor tiny."""
 far_apart = Domain(_far_apart)
 """Matrices, of any two sizes, whose eigenvalues or singular values are about 1, 2, 3, ..."""

@@ -84,7 +84,7 @@ def _divided(x: Any, r: Any) -> Any:
 def _skew(x: Any) -> Any:
     """The skew-Hermitian matrices with the lower triangles that are given.
 
-    The diagonal of ``R`` is real and stays real, so what is imaginary on the diagonal is here.
+    The diagonal of ``R`` is real and stays real, so imaginary parts on the diagonal belong here.
     """
     below = triangle(x, lower=True, unit_diagonal=True)
     skew = below - adjoint(below)

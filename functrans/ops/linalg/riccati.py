@@ -58,7 +58,7 @@ def _for_each(solver: Lazy) -> Any:
 
 
 def _half(x: Any) -> Any:
-    """The Hermitian part, which SciPy asks to be all there is."""
+    """The Hermitian part; SciPy requires that there is no other."""
     return (x + x.conj().T) / 2
 
 

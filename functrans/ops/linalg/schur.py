@@ -1,14 +1,14 @@
-"""Schur form ``A = Q T Q^H``, its derivatives by the part of ``Q^H dA Q`` that T has no room for.
+"""Schur form ``A = Q T Q^H``, its derivatives by the part of ``Q^H dA Q`` where T is zero.
 
-With ``dQ = Q X`` and skew X, ``Q^H dA Q = dT + X T - T X``. Below the blocks on the diagonal of T
-nothing is of dT, and nothing of X but what is below the blocks: an equation of Sylvester's kind,
-solved a column after the other, since T is triangular. A real T has blocks of two for complex
-eigenvalues: they are made triangular by complex rotations for this. Within such a block LAPACK
-keeps the two diagonal elements equal, which says how its vectors turn among each other.
+With ``dQ = Q X`` and skew X, ``Q^H dA Q = dT + X T - T X``. Below the blocks on the diagonal of T,
+``dT`` is zero, and only the part of X below the blocks contributes: a Sylvester equation, which is
+solved column by column, since T is triangular. For this, the blocks of two of a real T (for complex
+eigenvalues) are made triangular by complex rotations. LAPACK keeps the two diagonal elements of
+such a block equal, which determines the rotation of its two vectors.
 
 For triangular T see Higham, "Functions of Matrices", 2008, section 9.2, whose recurrence solves
-equations of the same form. Where eigenvalues are equal (up to rounding) the vectors of their space
-are not determined, and do not turn; nor do the phases of complex vectors.
+equations of the same form. The vectors of equal eigenvalues (up to rounding) are not determined
+within their space, and are not rotated there; nor are the phases of complex vectors.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _to_triangle(t: Any) -> Any:
 
 
 def _pairs(t: Any) -> Any:
-    """Where an element lies on a block of two, off the diagonal."""
+    """The off-diagonal positions of blocks of two."""
     block = blocks(t)
     of_one_block = equal(on_rows(block), on_columns(block))
     return logical_and(of_one_block, logical_not(identity(t.shape[-1], np.bool_)))

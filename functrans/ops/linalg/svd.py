@@ -1,16 +1,16 @@
 """Singular values and vectors, their derivatives by perturbation of both spaces.
 
 The rule is that of Townsend, "Differentiating the singular value decomposition" (2016). With
-``P = U^H dA V`` in its Hermitian part ``H`` and the rest ``K``, the left vectors turn by
-``H[i, j] / (s[j] - s[i]) + K[i, j] / (s[j] + s[i])``, the right ones by the same with another sign
-before ``K``. (Townsend has one fraction for both, which cannot be taken apart where singular values
-are equal.) For complex matrices the diagonal of ``K`` is what Wan and Zhang, "Automatic
-differentiation for complex valued SVD" (2019), add; of the common phase of two vectors, which is
-not determined, each gets half.
+``P = U^H dA V`` divided into its Hermitian part ``H`` and the rest ``K``, the left vectors rotate
+by ``H[i, j] / (s[j] - s[i]) + K[i, j] / (s[j] + s[i])``, and the right ones by the same with the
+opposite sign of ``K``. (Townsend has a single fraction, which cannot be separated for equal
+singular values.) For complex matrices, the diagonal of ``K`` is the term that Wan and Zhang,
+"Automatic differentiation for complex valued SVD" (2019), add; the common phase of two vectors is
+not determined, and each vector gets half of it.
 
-Where singular values are equal (up to rounding) the vectors of their spaces are not determined, and
-the first fraction is taken to be 0, as the second where both are 0. So the singular values, sums of
-functions of them, and the polar factor ``U V^H`` have their right first derivatives there.
+The vectors of equal singular values (up to rounding) are not determined within their space, where
+the first fraction is taken to be 0, and the second if both values are 0. So the singular values,
+sums of functions of them, and the polar factor ``U V^H`` have correct first derivatives there.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def _jvp_svd(primals: Any, tangents: Any, outs: Any, *, full: bool) -> tuple[Any
 
 
 def _turned(u: Any, turn: Any, moved: Any, k: int) -> Any:
-    """How the columns of a unitary matrix change: among each other, and out of their space.
+    """The tangent of the columns of a unitary matrix: within their space, and out of it.
 
-    The first ``k`` columns span the space. The others, if there are any, only follow: among
-    themselves they do not turn, which is one choice among many.
+    The first ``k`` columns span the space. Other columns, if any, change only as far as they must:
+    they are not rotated among themselves, which is one choice among many.
     """
     rows, columns = u.shape[-2:]
     left = columns_of(u, 0, k)

@@ -129,7 +129,7 @@ def _polar(a: Any) -> tuple[Any, Any]:
 
 
 def _jvp_polar(primals: Any, tangents: Any, outs: Any) -> tuple[Any, Any]:
-    """The skew part of ``U^H dA`` turns ``U``: by the solution ``W`` of ``P W + W P``."""
+    """The skew part of ``U^H dA`` rotates ``U``, by the solution ``W`` of ``P W + W P``."""
     (da,), (u, p) = tangents, outs
     inner = product(adjoint(u), da)
     turn = sylvester_p(p, p, inner - adjoint(inner))

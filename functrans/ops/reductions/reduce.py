@@ -140,7 +140,7 @@ reduce_min = _reduction(
     infer=_infer_of_some, jvp=[_shared_by_ties], samples=_some,
 )  # fmt: skip
 
-# -- truth -----------------------------------------------------------------------------------------
+# -- all and any -----------------------------------------------------------------------------------
 
 _bits = cases(
     ((booleans(), (2, 3)), {"axes": (1,)}), ((booleans(), (0, 3)), {"axes": (0,)}),
@@ -155,7 +155,7 @@ reduce_or = _reduction(
     "reduce_or", np.bitwise_or, "or", jvp=ZERO_DERIVATIVE, samples=_bits
 )  # fmt: skip
 
-# -- where the extremes are ------------------------------------------------------------------------
+# -- positions of extremes -------------------------------------------------------------------------
 
 
 def _infer_position(x: Aval, *, axis: int) -> Aval:
@@ -175,7 +175,7 @@ def _pull_position(operation: str) -> Any:
 
 def first_of(extreme: Any, element: Callable[[Any], Any], extent: int) -> Any:
     """The index of the first element that equals the extreme."""
-    # a vector has twice as many short indices, which pays if it has as many elements
+    # a vector holds twice as many short indices, which is profitable if it holds as many elements
     is_short = extreme.dtype.itemsize < INDEX.itemsize and extent <= np.iinfo(np.int32).max
     dtype = np.dtype(np.int32) if is_short else INDEX
 

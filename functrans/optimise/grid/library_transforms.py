@@ -25,8 +25,8 @@ class LibraryTransforms(NamedTuple):
     """Thresholds for Fourier transforms by a library. Not measured."""
 
     library: int = 2048
-    """The points from which on a library computes a transform, if there is one: more than fit into
-    a block of threads, so that kernels would traverse memory twice, too, without fusion in between.
+    """The fewest points that a library transforms, if there is one: more than fit into a block of
+    threads, so that kernels would traverse memory twice, too, without fusion in between.
     """
     most_calls: int = 64
     """The most calls for one array whose lines are not evenly spaced."""

@@ -82,8 +82,8 @@ def _ordered(eqn: Eqn, x: Any, updates: Any, *indices: Any) -> Any:
     places = gather(places, order, axes=(0,))
     values = gather(reshape(updates, shape=(count, *rest)), order, axes=(0,))
     sums = _scanned(combine, values, places)
-    # All updates but the last of a segment are written behind the array, each to a position of its
-    # own: two threads must not write to one position, even if nobody reads it.
+    # All updates but the last of a segment are written after the array, each to a position of its
+    # own: two threads must not write to one position, even if it is never read.
     before_last = ((0, count - 1, 1),)
     this, following = (
         read_slice(places, index=index) for index in (before_last, ((1, count - 1, 1),))

@@ -68,7 +68,7 @@ class TermOrder(NamedTuple):
     """
 
     ratio: int = 4
-    """The ratio of the operands' elements from which on that takes little of the time."""
+    """The least ratio of the operands' elements for which the copy takes little of the time."""
     fewest: int = 200
     """The fewest terms."""
 

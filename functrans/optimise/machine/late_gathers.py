@@ -19,10 +19,10 @@ class Sinking(NamedTuple):
     """When an operation is computed before a gather. Measured: a product of gathered rows."""
 
     costly: int = 12
-    """The fewest scalar operations, if none is slow, like a division: what takes less is computed
-    wherever an element is read."""
+    """The fewest scalar operations, if none is slow, like a division: cheaper operations are
+    computed wherever an element is read."""
     fewer: int = 2
-    """How many times as many elements as the array a gather reads, at least."""
+    """The least ratio of the elements that a gather reads to those of the array."""
 
 
 class _Read(NamedTuple):
@@ -34,7 +34,7 @@ class _Read(NamedTuple):
 
 
 def gather_last(graph: Graph, target: Target) -> Graph:
-    """Move gathers behind costly elementwise operations with fewer elements without them.
+    """Move gathers after costly elementwise operations with fewer elements without them.
 
     Expects any graph.
     Leaves no such operation on a gather alone, or with scalars, from a much smaller array, unless

@@ -43,11 +43,11 @@ class Outlining(NamedTuple):
     rounds: int = 3
     """The largest number of rounds of the search; each searches the result of the previous one."""
     most: float = 0.8
-    """The share of saved code from which on the search ends."""
+    """The share of saved code at which the search ends."""
     enough_code: int = 500
-    """The nodes of a segment from which on the cost of a call is negligible."""
+    """A segment of at least this many nodes is called at negligible cost."""
     enough_work: int = 4000
-    """The operations of a segment from which on the cost of a call is negligible."""
+    """A segment of at least this many operations is called at negligible cost."""
     largest_array: int = 1024
     """The largest array, in elements, that remains in the first-level cache until it is read."""
     unrolled: int = 64

@@ -95,7 +95,7 @@ def _swapped(product: Eqn, out: Var) -> Eqn:
 def _stacked(product: Eqn, turn: Eqn, target: Target) -> tuple[Eqn, ...]:
     """A product whose columns lie along several axes, as a stack along all but the last of these.
 
-    Empty if its transpose does not begin with these axes, or if the stack does not pay: every
+    Empty if its transpose does not begin with these axes, or if the stack is not profitable: every
     product of the stack reads the matrix, which must stay in the cache; the last axis must fill
     vectors; and the products must be blocked.
     """

@@ -44,7 +44,7 @@ class Motion(NamedTuple):
     """The largest number of terms of a carry that are moved; for batches, more would mix the
     samples."""
     least_sum: int = 1 << 62
-    """The fewest elements that a step sums up, from which on the sum is moved behind the loop."""
+    """The fewest elements that a step sums for which the sum is moved after the loop."""
     largest_stack: int = 1 << 28
     """The largest size in bytes of an array that stacks the values of all steps."""
 

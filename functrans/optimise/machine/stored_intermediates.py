@@ -32,7 +32,7 @@ class Storing(NamedTuple):
     operations: int = 32
     """As many operations take about as long as to store and read an element."""
     largest: int = 6 << 20
-    """The most bytes of all that a loop reads of another: more leaves the caches."""
+    """The most bytes that a loop reads of another: more leaves the caches."""
     largest_narrow: int = 16 << 20
     """The same where no value is wider than `narrow`: rows of successive steps are neighbours in
     memory then, which processors fetch ahead."""

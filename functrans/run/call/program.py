@@ -26,7 +26,7 @@ from functrans.run.code.loading import Code
 from functrans.run.threads import workers as threads
 
 GIL_THRESHOLD = 20_000
-"""The scalar operations from which on a program releases the GIL."""
+"""A program of more scalar operations than this releases the GIL."""
 
 
 LONGEST_WORK = 1 << 24

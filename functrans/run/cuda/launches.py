@@ -174,7 +174,7 @@ class Launches:
         self.offsets = tuple(plan.offsets.values())
         self.may_fail = any(may_fail(kernel.body) for kernel in plan.kernels)
         buffers = [*plan.inputs, *plan.outputs, *plan.offsets]
-        slots = {one: slot for slot, one in enumerate(buffers, start=1)}  # behind the flag's
+        slots = {one: slot for slot, one in enumerate(buffers, start=1)}  # slot 0 is the flag's
         architecture = driver.properties.architecture
         driver.stream()  # makes current the device for which kernels are loaded
         kernels = [kernel for kernel in plan.kernels if kernel.team]

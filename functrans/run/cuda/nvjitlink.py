@@ -1,7 +1,7 @@
 """From NVVM's intermediate language to machine code by nvJitLink: link-time optimisation.
 
 nvJitLink assembles PTX as a part of a program (like ``ptxas -c``), and reserves registers for
-callers that do not exist: up to twice as many. NVVM's intermediate form it compiles as a whole.
+callers that do not exist: up to twice as many. It compiles NVVM's intermediate form as a whole.
 """
 
 from __future__ import annotations

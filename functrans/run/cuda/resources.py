@@ -134,7 +134,7 @@ FEW_BLOCKS = 4
 """The most blocks of a multiprocessor for which another block is worth fewer registers."""
 
 FEW_REGISTERS = 8
-"""Of a thread."""
+"""The registers of a thread that `within_reach` does without."""
 
 
 def within_reach(

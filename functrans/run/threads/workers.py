@@ -5,8 +5,8 @@ Python starts the threads, which never return to it: each stays in the native co
 runs on the caller's thread, with the same result. A forked child has none of its parent's threads,
 and starts its own.
 
-How many threads are used is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is
-installed) has set another number since.
+The number of threads is ``functrans.config.threads``, unless ``threadpoolctl`` (if it is installed)
+has set another number since.
 """
 
 from __future__ import annotations

@@ -71,34 +71,31 @@ def solve_ivp(
 ) -> Any:
     """The solution of ``y' = fun(t, y)`` from ``y0`` at ``t_span[0]`` to ``t_span[1]``.
 
-    It is found by an explicit Runge-Kutta pair, with the steps that `scipy.integrate.solve_ivp`
-    takes, or, if a stiff method is named, by the implicit one of Radau. The derivatives are those
-    of the steps that were taken, of whatever ``fun`` reads, of ``y0``, ``args``, ``t_span`` and
-    ``t_eval``; how long the steps are is not differentiated. Under `vmap` each lane takes its own
-    steps.
+    The solver is an explicit Runge-Kutta pair, with the steps of `scipy.integrate.solve_ivp`, or
+    for stiff problems the implicit Radau method. The steps are differentiated with respect to
+    ``y0``, ``args``, ``t_span``, ``t_eval`` and whatever ``fun`` reads; their sizes are treated as
+    constants. Under `vmap`, each lane takes its own steps.
 
     Parameters
     ----------
     fun : callable
-        ``fun(t, y, *args)`` gives the slope, in the shape of ``y``.
+        ``fun(t, y, *args)`` returns the derivative of ``y``, in its shape.
     t_span : pair of float
     y0 : array of shape (n,), of floats or complex numbers
     method : {"RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"}
-        The pair. The last three are one method for stiff problems, Radau IIA of order 5, with the
-        derivatives of ``fun`` and to the tolerances that are asked for.
+        The last three select the same method, for stiff problems: Radau IIA of order 5, with
+        automatic derivatives of ``fun``, to the given tolerances.
     t_eval : array of shape (m,)
-        Where the solution is wanted, in the order of ``t_span``. Without it the solution is given
-        where the steps end, whose number has to be known: so it is under `grad`, and not under
-        `jit` or `vmap`.
+        The times of the solution, in the order of ``t_span``. By default they are the ends of the
+        steps, whose number must be known: it is under `grad`, and is not under `jit` and `vmap`.
     dense_output : bool
-        Whether to give the solution as a function of time, ``sol``. Under `jit` and `vmap` that
-        solves anew at the times that it is called with.
+        Whether the solution is also returned as a function of time, ``sol``. Under `jit` and
+        `vmap`, each call of ``sol`` solves the problem again.
     events : callable or list of callable, optional
         ``event(t, y, *args)``, with SciPy's attributes ``terminal`` and ``direction``. The times of
-        its zeros have the derivative of the equation. Their number must be known, as it is
-        under `grad`.
+        its zeros are differentiated implicitly. Their number must be known, as it is under `grad`.
     vectorized : bool
-        Whether ``fun`` takes several columns.
+        Whether ``fun`` takes several states, as columns.
     args : tuple, optional
     first_step, max_step, rtol, atol : float
         As in SciPy; ``atol`` may be an array of shape (n,).
@@ -108,7 +105,7 @@ def solve_ivp(
     scipy.optimize.OptimizeResult
         With ``t`` of shape (m,), ``y`` of shape (n, m), ``sol``, ``t_events``, ``y_events``,
         ``nfev``, ``status`` and ``success``.
-        Where the steps have become too small ``success`` is False, and ``y`` is NaN from there on.
+        If the step size becomes too small, ``success`` is False, and ``y`` is NaN from then on.
 
     Raises
     ------
@@ -303,15 +300,15 @@ class _Progress(NamedTuple):
 
     state: State
     used: Any
-    count: Any  # of the output times that have been reached
-    y: Any  # at the last of these times
+    count: Any  # the number of output times that have been reached
+    y: Any  # the solution at the last of these times
 
 
 def _at(problem: Problem, state: State, times: Any) -> tuple[Any, State]:
     """The solution at sorted output times, and the state at the end.
 
-    Steps and times are one loop: an iteration tries a step, or interpolates at the next time. In
-    two nested loops reverse mode would keep a stack of stacks.
+    Steps and times are one loop: an iteration tries a step, or interpolates at the next time. With
+    two nested loops, reverse mode would need a stack of stacks.
     """
     t0, total = state.t, times.shape[0]
 
@@ -383,7 +380,7 @@ def odeint(
     """The solution of ``y' = func(y, t)`` at the times ``t``, of which the first is that of ``y0``.
 
     It is computed by the pair of order 8 that `solve_ivp` calls DOP853, to the given tolerances
-    (by default those of SciPy, 1.5e-8). SciPy's LSODA changes to implicit steps where a problem is
+    (by default those of SciPy, 1.5e-8). SciPy's LSODA changes to implicit steps if a problem is
     stiff; this function takes as many steps as stability requires. For stiff problems, use
     `solve_ivp` with ``method="LSODA"``.
     Parameters of LSODA alone (``Dfun``, ``ml``, ``mxordn``, ...) are accepted and ignored.
@@ -391,7 +388,7 @@ def odeint(
     Parameters
     ----------
     func : callable
-        ``func(y, t, *args)`` gives the slope; with ``tfirst``, ``func(t, y, *args)``.
+        ``func(y, t, *args)``, or with ``tfirst`` ``func(t, y, *args)``, returns the derivative.
     y0 : array of shape (n,)
     t : array of shape (m,)
         Times in increasing or decreasing order.
@@ -404,7 +401,7 @@ def odeint(
     Returns
     -------
     array of shape (m, n)
-        NaN from the step on that became too small.
+        NaN from the time at which the step size became too small.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class _Watched(NamedTuple):
     state: State
     values: Any
     zeros: Any
-    waits: Any  # whether the next step is still to be accepted
+    waits: Any  # whether the next step is not accepted yet
 
 
 class Path(NamedTuple):

@@ -1,9 +1,9 @@
-"""Integrals of functions: adaptive Gauss-Kronrod quadrature, and Gauss's of a fixed order.
+"""Integrals of functions: adaptive Gauss-Kronrod quadrature, and Gauss quadrature of fixed order.
 
 The rule is that of QUADPACK's `qk21`, with its estimate of the error (Piessens, de Doncker-Kapenga,
 Ueberhuber and Kahaner, QUADPACK, 1983). The interval is bisected where the error is greatest, until
-it is small enough. That is done without derivatives; then the integrand is summed over the parts
-that were found, and this sum is what is differentiated.
+it is small enough. This search is not differentiated; then the integrand is summed over the parts
+that were found, and the sum is differentiated.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from functrans.tree import core as tree
 
 Integrand = Callable[[Any], Any]
 
-# the nodes and weights of the Kronrod rule from the outermost to the middle; those of odd places
-# are the nodes of Gauss's rule of 10 points
+# the nodes and weights of the Kronrod rule, from the outermost to the middle one; every second node
+# is one of Gauss's rule of 10 points
 _NODES = np.array([
     0.995657163025808080735527280689003, 0.973906528517171720077964012084452,
     0.930157491355708226001207180059508, 0.865063366688984510732096688423493,
@@ -55,7 +55,7 @@ _TINY = np.finfo(np.float64).tiny / np.finfo(np.float64).eps
 
 
 class _Parts(NamedTuple):
-    """Parts of the interval from 0 to 1, in arrays of fixed size that are partly in use."""
+    """Parts of the interval from 0 to 1, in arrays of fixed size that are partly used."""
 
     left: Any
     right: Any
@@ -85,8 +85,8 @@ def _rule(f: Integrand, left: Any, right: Any) -> tuple[Any, Any]:
 def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> _Parts:
     """The parts of the interval on which the rule is good enough.
 
-    A part that has not been integrated has an infinite error. So the loop holds the rule, and with
-    it the integrand, once: within integrals of several variables copies would be multiplied.
+    A part that has not been integrated has an infinite error. So the loop contains the rule, and
+    the integrand in it, only once: in nested integrals, copies would multiply.
     """
     starts = len(edges) - 1
     shape, dtype = _result_type(f)
@@ -118,7 +118,7 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
         integral, error = _rule(f, a, end)
         error = np.minimum(error, _GREATEST)
         left, right, errors = parts.left, parts.right, parts.error
-        # the right half waits; where nothing is divided it is what is written over what is there
+        # the right half is integrated later; without a division, this writes what is there already
         half = np.where(is_new, worst, np.minimum(parts.count, size - 1))
         return _Parts(
             left.at[half].set(np.where(is_new, a, end)),
@@ -133,7 +133,7 @@ def _bisected(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) ->
 
 
 def _result_type(f: Integrand) -> tuple[tuple[int, ...], Any]:
-    """The shape and the dtype of what an integrand gives."""
+    """The shape and the dtype of an integrand's results."""
     (found,) = tree.leaves(eval_shape(lambda u: inexact(f(u)), np.float64(0.5)))
     return found.shape, found.dtype
 
@@ -141,7 +141,7 @@ def _result_type(f: Integrand) -> tuple[tuple[int, ...], Any]:
 def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> tuple[Any, Any]:
     """The integral of a function between edges, and an estimate of its error.
 
-    The edges are known numbers. The function takes one number; it gives an array of any shape.
+    The edges are known. The function maps a number to an array of any shape.
     """
     parts = _Parts(*map(stop_gradient, _bisected(f, edges, epsabs, epsrel, limit)))
     used = np.arange(parts.left.shape[0]) < parts.count
@@ -165,9 +165,9 @@ def adaptive(f: Integrand, edges: Any, epsabs: Any, epsrel: Any, limit: int) -> 
 
 
 def _from_0_to_1(f: Integrand, a: Any, b: Any) -> Integrand:
-    """The integrand in a variable that goes from 0 to 1.
+    """The integrand after a substitution whose variable goes from 0 to 1.
 
-    Towards an infinite limit it is the reciprocal, as in QUADPACK's `qagi`.
+    For an infinite limit, the variable is a reciprocal, as in QUADPACK's `qagi`.
     """
     infinite = [_is_infinite(x) for x in (a, b)]
     if not any(infinite):
@@ -222,27 +222,27 @@ def quad(
     limlst: int = 50,
     complex_func: bool = False,
 ) -> Any:
-    """The integral of a function of one number, and an estimate of the error.
+    """The integral of a function of one variable, and an estimate of the error.
 
-    Adaptive Gauss-Kronrod quadrature with 21 nodes. It is differentiable in the limits, in ``args``
-    and in whatever the function takes from around it. SciPy extrapolates besides, which finds
-    integrals of functions with singularities at the ends to more digits.
+    The method is adaptive Gauss-Kronrod quadrature with 21 nodes, differentiable with respect to
+    the limits, ``args`` and whatever the function reads. SciPy also extrapolates, which is more
+    accurate for functions with singularities at the ends.
 
     Parameters
     ----------
     func : callable
         ``func(x, *args)``; it is called with all nodes at once through `vmap`.
     a, b : float
-        Infinite ones have to be known.
+        An infinite limit must be known.
     args : tuple
     epsabs, epsrel : float
-        Bisection ends where the error is below either of them.
+        Bisection ends when the error is below the absolute or the relative tolerance.
     limit : int
-        How many parts there may be.
+        The largest number of parts of the interval.
     points : array, optional
-        Where the function is not smooth: the first edges, which have to be known.
+        Points where the function is not smooth, which must be known; the first parts end there.
     complex_func : bool
-        Complex results are integrated whatever it says.
+        Has no effect: complex results are always integrated.
 
     Returns
     -------
@@ -282,7 +282,7 @@ def quad(
 
 
 def _edges(a: Any, b: Any, points: Any) -> Any:
-    """The first edges, in the variable that goes from 0 to 1."""
+    """The edges of the first parts, in the variable that goes from 0 to 1."""
     inner = np.zeros(0)
     if points is not None:
         plain = [known(x) for x in (array(points), a, b)]
@@ -317,9 +317,9 @@ def quad_vec(
     *,
     args: Any = (),
 ) -> Any:
-    """The integral of a function of one number that gives an array, and an estimate of the error.
+    """The integral of an array-valued function of one variable, and an estimate of the error.
 
-    As `quad`; the error is that of the component that is worst, and there are at most 100 parts.
+    As `quad`; the error is the largest of any component, and there are at most 100 parts.
 
     Examples
     --------
@@ -344,15 +344,15 @@ def nquad(
     opts: Any = None,
     full_output: bool = False,
 ) -> Any:
-    """The integral of a function of several numbers, of which the first is the innermost.
+    """The integral of a function of several variables, the first of which is the innermost.
 
     Parameters
     ----------
     func : callable
         ``func(x0, x1, ..., *args)``.
     ranges : sequence
-        For each variable its limits, or a function of the variables after it (and of ``args``)
-        that gives them.
+        For each variable its limits, or a function of the later variables (and of ``args``) that
+        returns them.
     args : tuple
     opts : dict or sequence of dict, optional
         Keywords of `quad`.
@@ -375,7 +375,7 @@ def nquad(
     options = opts if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)
 
     def inner(i: int, outer: tuple[Any, ...]) -> Any:
-        """The integral over the variables up to the i-th, at given values of those after it."""
+        """The integral over the variables up to the i-th, given the values of the later ones."""
         limits = ranges[i](*outer, *args) if callable(ranges[i]) else ranges[i]
 
         def integrand(x: Any) -> Any:
@@ -429,8 +429,8 @@ def tplquad(
 ) -> Any:
     """The integral of ``func(z, y, x)``, z between functions of (x, y), y of x, x from a to b.
 
-    Three adaptive integrals, one inside of the other, are long to compile. Where the integrand is
-    smooth, `nquad` with ``opts={"limit": 1}`` is one rule of 21 nodes for each variable.
+    Three nested adaptive integrals take long to compile. For a smooth integrand, use `nquad` with
+    ``opts={"limit": 1}``, which is one rule of 21 nodes for each variable.
 
     Examples
     --------
@@ -452,12 +452,12 @@ def tplquad(
 
 @within_traces("scipy.integrate:fixed_quad")
 def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> Any:
-    """The integral of a function by Gauss's rule with ``n`` nodes, and None.
+    """The integral of a function by Gaussian quadrature with ``n`` nodes, and None.
 
     Parameters
     ----------
     func : callable
-        ``func(x, *args)`` takes an array of nodes, and gives values along the last axis.
+        ``func(x, *args)`` takes an array of nodes, and returns values along the last axis.
     a, b : float
         Finite limits.
     args : tuple

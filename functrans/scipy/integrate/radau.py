@@ -1,9 +1,8 @@
 """Radau IIA of order 5: an implicit Runge-Kutta method for stiff problems.
 
-The stages of a step are the solution of equations, found by Newton's method; the derivative of a
-step is that of the equations, by `lax.custom_root`. Sources: Hairer and Wanner, Solving Ordinary
-Differential Equations II (1996), section IV.8, for the method, its estimate of the error and the
-choice of steps.
+The stages of a step are the solution of equations, found by Newton's method; `lax.custom_root`
+differentiates these equations. Source: Hairer and Wanner, Solving Ordinary Differential Equations
+II (1996), section IV.8, for the method, its error estimate and the step-size control.
 """
 
 from __future__ import annotations

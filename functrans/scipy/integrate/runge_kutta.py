@@ -46,7 +46,7 @@ class State(NamedTuple):
     t: Any
     y: Any
     slope: Any
-    size: Any  # of the next step
+    size: Any  # the size of the next step
     rejected: Any
     failed: Any
     t_before: Any
@@ -220,7 +220,7 @@ class Step(NamedTuple):
     y: Any
     slope: Any
     slopes: Any
-    size: Any  # of the next step
+    size: Any  # the size of the next step
 
 
 def moved(state: State, step: Step, accepted: Any, failed: Any, evaluations: Any) -> State:

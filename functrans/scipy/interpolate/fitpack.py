@@ -72,7 +72,7 @@ class UnivariateSpline:
 
     def derivative(self, n: int = 1) -> UnivariateSpline:
         """The derivative, as a spline."""
-        constant = self._ext in (3, "const")  # whose derivative is 0
+        constant = self._ext in (3, "const")  # the derivative of a constant is 0
         return UnivariateSpline._of(self._spline.derivative(n), 1 if constant else self._ext)
 
     def antiderivative(self, n: int = 1) -> UnivariateSpline:

@@ -32,7 +32,7 @@ class interp1d:
         "slinear", "quadratic", "cubic", or a number.
     axis : int
     bounds_error : bool, optional
-        Whether a point outside raises, if its value is known; by default, unless there is a fill
+        Whether points outside raise an error, if they are known; by default, only without a fill
         value.
     fill_value : float, pair or "extrapolate"
         The value outside; in a pair, the values below and above.
@@ -90,7 +90,7 @@ class interp1d:
         return ends.get(self.kind)
 
     def __call__(self, x: Any) -> Any:
-        """The values at places of any shape."""
+        """The values at points of any shape."""
         places = array(x)
         flat = inexact(places).reshape(-1)
         below, above = flat < self.x[0], flat > self.x[-1]
@@ -114,7 +114,7 @@ class interp1d:
             return make_interp_spline(self.x, self.y, self._degree)(t)
         if self.kind in ("previous", "zero"):
             value = rows(np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, last))
-            if self.kind == "zero":  # a spline of SciPy's, which is NaN where the place is
+            if self.kind == "zero":  # a spline in SciPy, so NaN at NaN
                 value = np.where(np.isnan(t).reshape(-1, *tail), np.nan, value)
             return value
         if self.kind == "next":
@@ -139,7 +139,7 @@ class RegularGridInterpolator:
     values : array of shape (m_1, ..., m_n, ...)
     method : {"linear", "nearest", "slinear", "cubic", "quintic", "pchip"}
     bounds_error : bool
-        Whether a point outside raises, if its value is known.
+        Whether points outside raise an error, if they are known.
     fill_value : float or None
         The value outside; None extrapolates.
 
@@ -299,7 +299,7 @@ class BarycentricInterpolator:
         self._weights = 1 / np.prod(gaps, axis=-1)
 
     def __call__(self, x: Any) -> Any:
-        """The values at places of any shape."""
+        """The values at points of any shape."""
         places = inexact(x)
         # by Lagrange polynomials, since barycentric weights divide 0 by 0 at the data points
         own = np.eye(self.xi.shape[0], dtype=bool)

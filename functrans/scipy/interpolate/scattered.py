@@ -70,7 +70,7 @@ class RBFInterpolator:
     d : array of shape (n, ...)
         The values.
     neighbors : None
-        All points are used: the nearest ones depend on the values, so they cannot be traced.
+        Other values are not supported: which points are nearest depends on values.
     smoothing : float or array of shape (n,)
     kernel : str
     epsilon : float
@@ -193,7 +193,7 @@ def _places(xi: Any) -> Any:
 
 
 def _found(find: Any, places: Any) -> Any:
-    """The indices found by a search on the host for points of shape (m, d)."""
+    """The indices found by a search on the host, for points of shape (m, d)."""
     look_up = callback(find, out_types=Aval(places.shape[:1], np.int64))
     return look_up(stop_gradient(places))
 
@@ -235,7 +235,7 @@ class LinearNDInterpolator:
         self._values, self._fill = inexact(values), fill_value
 
     def __call__(self, *xi: Any) -> Any:
-        """The values at places of shape (..., d), or at d arrays that broadcast."""
+        """The values at points of shape (..., d), or at d arrays that broadcast."""
         places = _places(xi if len(xi) > 1 else xi[0])
         triangles = self._triangles
         x = places.reshape(-1, places.shape[-1]) / self._scale
@@ -273,7 +273,7 @@ class NearestNDInterpolator:
         self._values = inexact(y)
 
     def __call__(self, *xi: Any) -> Any:
-        """The values at places of shape (..., d), or at d arrays that broadcast."""
+        """The values at points of shape (..., d), or at d arrays that broadcast."""
         places = _places(xi if len(xi) > 1 else xi[0])
         x = places.reshape(-1, places.shape[-1]) / self._scale
         nearest = _found(lambda x: self._tree.query(x)[1], x)

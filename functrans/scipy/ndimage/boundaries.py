@@ -1,4 +1,4 @@
-"""Boundary modes: the continuation of an array beyond its ends, and what `output` may be."""
+"""Boundary modes: the continuation of an array beyond its ends, and the parameter `output`."""
 
 from __future__ import annotations
 

@@ -90,11 +90,11 @@ _FOLDS: dict[str, Callable[[Any, int], Any]] = {
 
 
 _ENDING = ("constant", "wrap")
-"""The modes in which the image ends at its last element, with the slope of the interval before."""
+"""The modes in which the last element belongs to the interval before it."""
 
 
 _BEYOND = 12
-"""More than a neighbour of a folded coordinate can be beyond the boundary."""
+"""A bound of the distance from the boundary to a neighbour of a folded coordinate."""
 
 
 def _mirrored_index(i: Any, size: int) -> Any:

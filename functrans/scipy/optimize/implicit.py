@@ -47,40 +47,40 @@ def implicit(
 ) -> Callable[..., Any]:
     """A solver's solution as a function of the parameters, by implicit differentiation.
 
-    The solver may be any of `scipy.optimize`, with any options. It is called with plain arrays,
-    once the values are known, and is not differentiated itself. Instead you give one of three
-    conditions that define a solution, as a function of the unknown and the parameters.
+    The solver may be any function of `scipy.optimize`, with any options. It is called with plain
+    arrays, when values are known, and is not differentiated. Instead, give one of three conditions
+    that define a solution, as a function of the unknown and the parameters.
 
     Parameters
     ----------
     solver : callable
-        ``solver(start, *parameters)`` gives the solution: an array, or a result of SciPy's, of
-        which ``x`` or ``root`` is taken.
+        ``solver(start, *parameters)`` returns the solution: an array, or a result of SciPy with
+        ``x`` or ``root``.
     equation : callable
         ``equation(x, *parameters)`` is zero at the solution, and has as many elements as ``x``.
     objective : callable
-        ``objective(x, *parameters)`` is one number, whose gradient is zero there: a minimum.
+        ``objective(x, *parameters)`` is a number whose gradient is zero at the solution, a minimum.
     residuals : callable
-        Half the sum of the squares of ``residuals(x, *parameters)`` is such an objective.
+        The objective is half the sum of the squares of ``residuals(x, *parameters)``.
     linear_solve : str or callable, optional
-        How the linear system of the derivative is solved: ``"dense"``; ``"sparse"``, with the
-        sparse Jacobian of the equation; by one of SciPy's iterations and products alone, ``"cg"``
-        and ``"minres"`` (where the system is symmetric, as that of an objective), ``"gmres"``,
-        ``"lgmres"`` or ``"bicgstab"``; or ``linear_solve(g, y)``, the solution of ``g(x) = y``.
+        The method for the linear system of the derivative: ``"dense"``; ``"sparse"``, with the
+        sparse Jacobian of the equation; an iterative method of SciPy, ``"cg"`` or ``"minres"`` (for
+        symmetric systems, such as that of an objective), ``"gmres"``, ``"lgmres"`` or
+        ``"bicgstab"``; or a function ``linear_solve(g, y)`` that solves ``g(x) = y``.
     require_success : bool, optional
-        Whether a result of SciPy's without ``success`` is an error.
+        Whether a result of SciPy without ``success`` raises an error.
 
     Returns
     -------
     callable
         ``solution(start, *parameters)``, an array in the shape of ``start``: a float array, on
-        which the solution does not depend. The parameters are pytrees of arrays. It may be
-        differentiated by them, any number of times, batched and compiled.
+        which the solution does not depend. The parameters are pytrees of arrays. The function can
+        be differentiated with respect to them, any number of times, batched and compiled.
 
     Raises
     ------
     NotConvergedError
-        If the solver says that it did not succeed.
+        If the solver reports that it failed.
     ShapeError
         If a solution has another shape than the start, or the equation another size.
     TracerConversionError
@@ -89,8 +89,8 @@ def implicit(
     Notes
     -----
     The derivative is as accurate as the solution, so choose small tolerances. You can also call the
-    functions of `scipy.optimize` inside a function that is differentiated, with bounds and
-    constraints; then our own loops find most solutions.
+    functions of `scipy.optimize` in a function that is differentiated, with bounds and constraints;
+    most solutions are then found by functrans's own loops.
 
     Examples
     --------

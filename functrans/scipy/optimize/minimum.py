@@ -258,7 +258,7 @@ def minimize_scalar(
         ``fun(x, *args)`` returns a number.
     bracket : sequence of 2 or 3 numbers, optional
         Without bounds: three numbers, of which the middle one has the least value, or two, from
-        which on such three are searched for downhill; by default 0 and 1.
+        which such three are searched for downhill; by default 0 and 1.
     bounds : pair of numbers, optional
     args : tuple
     tol : float, optional
@@ -322,7 +322,7 @@ def minimize_scalar(
         return np.where((at_low & (slope > 0)) | (at_high & (slope < 0)), at_an_end, slope)
 
     def improved(condition: Function, x: Any) -> Any:
-        """A step of Newton's method, since values show only half of the digits."""
+        """A step of Newton's method, since function values determine only half of the digits."""
         value, slope = value_and_grad(condition)(x)
         step = value / np.where(slope > 0, slope, np.inf)
         return x - np.where(np.abs(step) < width, step, 0.0)
@@ -335,7 +335,7 @@ def minimize_scalar(
 
 
 def _bracketed(f: Function, a: Any, b: Any, c: Any = None) -> tuple[Any, Any, Any, Any]:
-    """A point between two of larger values, searched for downhill; and whether it was found."""
+    """A downhill search for a point between two with larger values; and whether one was found."""
     searched = c is None
     if searched:
         turned = f(a) < f(b)

@@ -153,7 +153,7 @@ def least_squares(
         ``status``.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
     f_scale : float
-        The size of residuals from which on the loss differs from the square.
+        The size of residuals beyond which the loss differs from the square.
 
     Returns
     -------

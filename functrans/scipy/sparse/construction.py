@@ -137,7 +137,7 @@ def _made(arg1: Any, shape: Any, kind: str, is_matrix: bool) -> SparseMatrix:
 
 
 def _plain(places: Any, name: str) -> Any:
-    """Places without traced values, which may stand for known numbers: ``np.argsort(x)``."""
+    """Indices as plain numbers; those of ``np.argsort(x)``, a tracer, may be known, too."""
     if not holds_tracer(places):
         return places
     if isinstance(places, (list, tuple)):

@@ -217,7 +217,7 @@ class Untraced:
 
 
 _UNTRACED = (
-    "no formula of its is known here that can be differentiated; if you have one, write the "
+    "no differentiable formula of it is known here; if you have one, write the "
     "log-density with the functions of functrans.scipy.special"
 )
 

@@ -3,11 +3,11 @@
 Expects sums over pairs (`functrans.lower.grid.attention.gradient_matching`). Leaves what has to
 hold so that tiles of such pairs may be left out (`functrans.lower.grid.attention.seen_tiles`).
 
-In the gradients of attention the numbers of pairs are made of weights, ``exp(score - shift)``.
-Where the mask leaves a pair out, its score is -inf, and its weight is 0 if the shift is not -inf,
-nor NaN. What is multiplied by that is 0, if its *size* is, which bounds it (`Bounds.size`): numbers
-of a row, or a partner, count as they are, and products of rows and partners as the largest that
-they can be, of operands that are not too large.
+In the gradients of attention, the terms of pairs contain weights, ``exp(score - shift)``. The score
+of a masked pair is -inf, so its weight is 0, unless the shift is -inf or NaN. The term is then 0,
+too, if its *size* is, which is a bound (`Bounds.size`) in which numbers of a row or of a partner
+count as they are, and products of rows and partners as the largest possible ones of operands that
+are not too large.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def neutral_pairs(sums: PairSums, simplify: Simplifier) -> LeftOut | None:
 
 
 class _Neutral:
-    """What sums add of pairs that a mask leaves out."""
+    """The contribution to sums of the pairs that a mask leaves out."""
 
     def __init__(self, sums: PairSums, mask: Mask, simplify: Simplifier) -> None:
         self.of = sums
         self.mask = mask
         self.simplify = simplify
         self.products: dict[int, None] = {}
-        """The numbers of products whose size counts."""
+        """The numbers of the products on whose size the bound depends."""
         widest = max((each.term.dtype.itemsize for each in sums.products), default=4)
         # the product of two such numbers, and sums of these, are far from overflowing
         self.largest = 2.0**50 if widest < 8 else 2.0**400
 
     def left_out(self) -> LeftOut | None:
-        """The pairs, and what has to hold; None if no number is known to be 0."""
+        """The pairs, and the conditions on them; None if no number is known to be 0."""
         at = self.mask.at(self.mask.column, self.simplify)
         numbers = self.simplify.substitute([each.number for each in self.of.sums], at)
         weights = [node for node in postorder(numbers) if _is_weight(node)]
@@ -86,7 +86,7 @@ class _Neutral:
         return self.simplify.substitute([number], values)[0]
 
     def _is_neutral(self, each: PairSum, number: Scalar) -> bool:
-        """Whether a number changes nothing, but for what makes NaN of zeros."""
+        """Whether a number is the neutral element, apart from zeros that may become NaN."""
         if number.op == "zero":
             return each.op == "add"
         neutral = identity(each.op, number.dtype)
@@ -129,7 +129,7 @@ def _is_weight(node: Scalar) -> bool:
 
 
 def _unlike(numbers: list[Scalar], weights: list[Scalar]) -> Known:
-    """Comparisons of -inf with shifts that are tested to be something else."""
+    """Comparisons of -inf with shifts, which are false, since the tests require other shifts."""
     shifts = {node.args[0].args[1] for node in weights}
     lowest = {node.args[0].args[0] for node in weights}
     return {

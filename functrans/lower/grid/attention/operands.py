@@ -85,7 +85,7 @@ class Operands:
         return terms, tile.queries + padding(operand.dtype, tile)
 
     def _taken(self, label: str, operands: Sequence[Scalar]) -> list[Buffer]:
-        """Rows of shared memory for operands of partners, which replace those no longer needed."""
+        """Rows of shared memory for operands of partners, which reuse those no longer needed."""
         taken: list[Buffer] = []
         for each in operands:
             free = [one for one in self._in_turns if one.dtype == each.dtype and one not in taken]

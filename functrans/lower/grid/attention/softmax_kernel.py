@@ -10,8 +10,8 @@ queries:
         (`functrans.lower.grid.attention.seen_tiles`):
             the products of queries and keys, in registers, from stretches of the keys' operands
             each thread: its scores, and the largest of them for each of its queries
-            each thread: the largest so far of all that have the query; its weights, into shared
-                         memory; what it has summed so far, scaled to the new largest
+            each thread: the largest score so far, of all threads with the query; its weights, into
+                shared memory; its sums so far, rescaled to the new largest score
             the products of weights and values, added to the thread's sums
         each thread: its elements of the result
 

@@ -132,7 +132,7 @@ class _Kernel:
         self.hidden = left_out(of, simplify) if of.leaves_out else None
         sides = self.operands.partners_side, self.operands.values_side
         self.ahead = self.hidden is None and all(side.is_copied for side in sides)
-        """Whether keys are copied while the previous tile is being weighted: it is known which."""
+        """Whether keys are copied while the previous tile is weighted: then none may be skipped."""
         width = self.operands.values_side.owners
         self.scores = tiles.own("scores", SINGLE, ROWS * of.tile.keys // WARP)
         self.sums = tiles.own("sums", SINGLE, ROWS * width // WARP)

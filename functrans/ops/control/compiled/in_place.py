@@ -22,8 +22,8 @@ from functrans.ops.compiled.statements import nest
 from functrans.ops.indexing.positions import index_shape, pull_indices
 
 RATIO = 8
-"""The least ratio of a carry's elements to written elements for an in-place update; below it,
-lanes and locals are better. Chosen, not measured: copies cost nothing there."""
+"""The least ratio of a carry's elements to written elements for an in-place update; below it, the
+carry is better held in locals, where copies are free. Not measured."""
 
 
 class Updates(NamedTuple):

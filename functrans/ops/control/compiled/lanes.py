@@ -49,7 +49,7 @@ def extent_of(steps: int) -> int:
 
 
 def run_lanes(eqn: Eqn, operands: Sequence[Any], compile: Compile) -> Sequence[Any] | None:
-    """The results of a scan without a carry whose body has loops that grow; None if it has no form.
+    """The results of a scan without a carry whose body has loops that grow; None if not compilable.
 
     Such a scan is what `vmap` makes of a loop (`functrans.ops.control.scan.each_lane`).
     """

@@ -59,10 +59,11 @@ class Carries(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """Scans over a few lanes, whose vectors take each step together, with the carry in memory.
+    """Scans over few lanes that are not interchanged: each step computes all vectors of lanes.
 
-    With the loop over lanes outside, each vector waits for its own previous step, and one after the
-    other takes all steps; the last two overlap. Measured: all (functions of 8 to 33 elements).
+    After loop interchange, one vector of lanes after another runs through all steps, each of which
+    waits for the previous one, and the last two vectors overlap. Here, the carry is in memory.
+    Measured: all (functions of 8 to 33 elements).
     """
 
     longest: int = 31
@@ -70,7 +71,7 @@ class Apart(NamedTuple):
     most_parts: int = 3
     """The most loops: one of full vectors, and one vector for each power of two in the rest."""
     least_work: int = 14
-    """The operations for a lane from which on that is profitable."""
+    """The fewest operations per lane for which this is profitable."""
 
 
 ONE = const(1, INDEX)
@@ -154,7 +155,7 @@ class _Loop:
             steps = local(INDEX, "steps")
             given = load(self.steps_given[0], ())
             if self.loop.length != GROWS:
-                # a count from elsewhere must not exceed the stacks
+                # the number of steps is an operand, which must not exceed the length of the stacks
                 given = maximum(minimum(given, self.loop.length), 0)
             self.before.append(Let((steps,), (given,)))
         lanes = None if self.loop.counted else self._independent_lanes()
@@ -238,7 +239,7 @@ class _Loop:
         return loop
 
     def _are_apart(self, loop: For) -> bool:
-        """Whether the vectors of lanes take each step together, and do not overlap."""
+        """Whether each step computes all vectors of lanes, none of which overlap."""
         if self.at.target.lanes_are_threads:
             return False
         limits = self.at.target[Apart]

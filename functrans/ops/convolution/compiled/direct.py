@@ -157,7 +157,7 @@ class _Direct:
 
         return each_image(block.outer, self.tiles.outer, self.tiles.images, one)
 
-    # -- what is copied -----------------------------------------------------------------------
+    # -- copies -------------------------------------------------------------------------------
 
     def _packed(self) -> Buffer:
         """The other operand in panels: for each term, the features of a tile side by side."""

@@ -20,34 +20,34 @@ class Convolutions(NamedTuple):
     """Thresholds of convolutions: between forms, and for the sizes of tiles and blocks.
 
     Measured: `most_sums_in_registers` (a layer of 64 channels), `fewest_columns` (LeNet);
-    `fewest_channels_last`, `channel_bytes`, `well_filled` (8 to 128 channels, 7 to 56 places) on a
-    core without AVX-512.
+    `fewest_channels_last`, `channel_bytes`, `well_filled` (8 to 128 channels, 7 to 56 positions)
+    on a core without AVX-512.
     """
 
     fewest_columns: int = 3
     few_terms: int = 16
     """The most terms of sums that are unrolled where an element is read, if features are fewer."""
     fewest_rows_in_tiles: int = 32
-    """The fewest images and places for tiles: with fewer, and longer sums, packing the weights
+    """The fewest images and positions for tiles: with fewer, and longer sums, packing the weights
     would be most of the work."""
     fewest_channels_last: int = 6
     """The fewest channels that are worth copying side by side, for vectors of features, if lines of
-    places are short or windows have strides."""
+    positions are short or windows have strides."""
     channel_bytes: int = 256
-    """The fewest bytes of these channels if vectors of places are full."""
+    """The fewest bytes of these channels if vectors of positions are full."""
     well_filled: float = 0.9
-    """The least part of the vectors of features that is filled then."""
+    """The least filled fraction of the vectors of features in that case."""
     worth_skipping: float = 0.96
-    """If a smaller part of the taps reads elements of the image, taps in the padding are skipped
-    where this is known for a line of places."""
+    """If a smaller fraction of the taps reads elements of the image, taps in the padding are
+    skipped where this is known for a line of positions."""
     most_sums_in_registers: int = 12
     """The most accumulators of a tile, each a vector or a pair of vectors of results."""
     fewest_sums_in_registers: int = 8
-    """With few features, vectors are longer, so that so many sums are independent."""
+    """With few features, vectors are longer, so that a tile has this many registers of sums."""
     filled: float = 0.6
-    """Vectors are twice as long if this part of them is filled."""
+    """The length of vectors is halved until at least this fraction of the lanes is used."""
     terms_of_a_copy: int = 8
-    """A second copy of results, without margins, takes as long as so many of their terms."""
+    """The cost of copying results without their margins, as a number of terms of each result."""
     fewest_blocks: int = 4
     """The fewest blocks that must remain if a block has several images."""
     most_phases: int = 36
@@ -64,7 +64,7 @@ class Convolutions(NamedTuple):
     fewest_sums: int = 2
     """The fewest parts of a sum in registers, if it has several blocks."""
     largest_parts: int = 1 << 23
-    """The most elements of all parts, if they are more."""
+    """The most elements of all parts together, unless two parts have more."""
     long_sum: int = 64
     """The fewest terms of long sums, for which few positions are not worth tiles."""
 

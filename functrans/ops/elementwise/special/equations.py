@@ -52,9 +52,7 @@ GIVEN = not_differentiable(
     "its separation constant is given; call the function that computes it from c"
 )
 
-INCONSISTENT = not_differentiable(
-    "the slope that SciPy gives is not that of the values that it gives, where n - m is odd"
-)
+INCONSISTENT = not_differentiable("SciPy's derivative is not that of its values where n - m is odd")
 
 # -- parabolic cylinder functions ------------------------------------------------------------------
 

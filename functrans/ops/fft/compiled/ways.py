@@ -34,19 +34,19 @@ class Transforms(NamedTuple):
     shared: int = 1 << 12
     """The fewest points of each of a few rows for which threads share the butterflies of a row."""
     few: int = 8
-    """Fewer rows than this may not give every thread a row."""
+    """With fewer rows than this, some threads may have no row."""
     short: int = 64
     """A row of fewer points has few vectors: several rows are transformed together."""
     uneven: int = 4096
-    """So are rows of fewer points if the first butterfly does not fill half of each vector."""
+    """So are rows of fewer points, if the first butterfly fills less than half of each vector."""
     wide: int = 512
     """The most bytes of neighbouring columns that are transformed together: cache lines that are a
     power of two apart share few sets of the cache, and are not prefetched."""
     largest_tile: int = 1 << 19
     """The most bytes of the lines that are transformed together."""
     far: int = 1 << 12
-    """The distance in bytes from which numbers share a set of the first-level cache: of eight, with
-    their imaginary parts, some are evicted before the rest of their cache lines is read."""
+    """The distance in bytes at which numbers share a set of the first-level cache: of eight complex
+    numbers in separate parts, some are evicted before the rest of their cache lines is read."""
 
 
 FIRST_RADICES = (8, 16, 12, 10, 9, 15, 14, 6, 5, 7, 4, 3, 2, 11, 13)
@@ -185,8 +185,8 @@ class _Transform:
     def rows(self) -> None:
         """Transforms along the last axis, one row at a time.
 
-        Vectors of the first butterflies go along the row. These leave as many lines side by side as
-        each of them has points; in the other stages, vectors go across these lines.
+        Vectors of the first butterflies go along the row. Their results form as many adjacent lines
+        as a butterfly has points; in the other stages, vectors go across these lines.
         """
         radix = self._first_radix()
         left = self.points // radix
@@ -338,7 +338,7 @@ class _Transform:
             most //= 2
         tiles, rest = divmod(width, most)
         if tiles and 0 < rest < self.lanes:
-            # less than a vector is left: the last tile has these lines, too
+            # the rest is shorter than a vector: the last tile includes it
             tiles, rest = tiles - 1, most + rest
         for start, extent, count in ((0, most, tiles), (width - rest, rest, 1)):
             if extent and count:

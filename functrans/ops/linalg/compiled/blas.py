@@ -34,12 +34,12 @@ class Products(NamedTuple):
     smallest_side: int = 8
     """The shortest side of a contraction for BLAS; shorter ones use loops."""
     smallest_work: int = 8192
-    """The fewest multiplications for which calling BLAS pays."""
+    """The fewest multiplications for which calling BLAS is profitable."""
     worth_splitting: int = 1 << 20
     """The fewest multiplications of a contraction that threads share."""
     least_half_bytes: int = 192
-    """The fewest bytes of the terms of an element of a symmetric product, of which one half is then
-    computed, and mirrored; mirroring an element takes longer than adding up fewer."""
+    """A symmetric product is computed by halves if the terms of an element have at least this many
+    bytes; with fewer, mirroring an element takes longer than computing it."""
 
 
 ONE = const(1, INDEX)

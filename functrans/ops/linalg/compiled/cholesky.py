@@ -224,7 +224,7 @@ def _cotangent_of_tile(
     lower: Rows,  # of the transposed factor
     left: Rows,  # half of the cotangents of the transposed factor
 ) -> tuple[Body, Rows]:
-    """The cotangents of a few rows, in registers (Murray, section 4.1), in the other order."""
+    """The cotangents of a few rows, in registers (Murray, section 4.1), in reverse order."""
     last = len(lower) - 1
     lets: list[Statement] = []
 
@@ -280,7 +280,7 @@ def _mirrored_tile(
 
 
 def _cotangent_from(panels: Panels, result: Buffer) -> For:
-    """A parallel loop that takes the lower triangle, which stands for both, out of panels."""
+    """A parallel loop that copies the lower triangle, which represents both, from panels."""
     n = result.extents[-1]
     (panel, lane), row = panels.indices, index("row", n)
     column = panels.column(panel, lane)

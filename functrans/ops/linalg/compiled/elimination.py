@@ -37,27 +37,27 @@ from functrans.ops.linalg.compiled.panels import (
 class Elimination(NamedTuple):
     """Block sizes of substitution and factorisations.
 
-    Measured: all of them, on systems of 64 to 2048 equations. Half and twice as much took up to 10
-    % longer, or as long.
+    Measured: all of them, on systems of 64 to 2048 equations. Half and twice these values took up
+    to 10 % longer, or as long.
     """
 
     fewest_rows: int = 32
-    """Factors of matrices with fewer rows are LAPACK's: padded to whole panels, those of a stack of
-    9 x 9 take two to five times as long, of 24 x 24 as long."""
+    """LAPACK factorises matrices with fewer rows: padded to whole panels, those of a stack of 9 x 9
+    take two to five times as long, those of 24 x 24 as long."""
     fewest_rows_of_wide: int = 8
-    """QR factors of wide matrices with fewer rows are LAPACK's: 2 x 100 takes two to four times as
-    long, of which most is copied."""
+    """LAPACK computes QR factors of wide matrices with fewer rows: 2 x 100 takes two to four times
+    as long here, mostly for copies."""
     least_reflected: int = 1 << 15
-    """Multiplications of QR factors at least: smaller ones take some microseconds, by LAPACK 1.7
-    times as many, but code of our own takes 0.2 s to compile."""
+    """The fewest multiplications of compiled QR factors: smaller ones take microseconds, and LAPACK
+    takes 1.7 times as many, but compiling takes 0.2 s."""
     fewest_pivoted: int = 200
-    """LU factors of matrices with fewer rows are LAPACK's, which takes as long on one thread."""
+    """LAPACK computes LU factors of matrices with fewer rows, and takes as long on one thread."""
     largest_pivoted: int = 1 << 24
-    """Those of matrices of more bytes, too: on one thread, 2000 x 2000 takes 0.83 of the time."""
+    """The most bytes of such matrices: with more, LAPACK takes 0.83 of the time on one thread."""
     height: int = 8
     """The most rows of a tile: limited by the columns of a panel, and by registers."""
     block: int = 64
-    """Rows of a block."""
+    """The rows of a block."""
     depth_bytes: int = 4096
     """The bytes of a row's terms that are subtracted together."""
     panels: int = 4

@@ -54,7 +54,7 @@ FIRST_TERM = 113250775606021113483283660800000000.0
 """The reciprocal of this term's coefficient."""
 
 FIRST_LARGE = (FIRST_TERM * 2.0**-53) ** (1 / (TERMS - 1))
-"""The least norm for which this term can matter: if no summands of the power cancel."""
+"""The least norm for which this term can matter, if no summands of the power cancel."""
 
 
 def expm(at: Emission) -> None:
@@ -162,7 +162,7 @@ def _power_of_two(exponent: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _further(x: Any, spare: Any) -> Any:
-    """How many of the ``spare`` halvings must be kept, so that the error's first term is small.
+    """The number of the ``spare`` halvings to be kept so that the first term of the error is small.
 
     It must be small even if its summands do not cancel. That matters if the powers of a matrix are
     much smaller than the powers of its norm.
@@ -189,10 +189,10 @@ def _further(x: Any, spare: Any) -> Any:
 def _squared(x: Any, count: Any, a: Any) -> Any:
     """Matrices, each squared ``count`` times: the exponentials of ``a``.
 
-    The elements on the diagonal of triangular matrices are exponentials of numbers. The error of
-    squaring them over and over would double each time, beside large elements many times
-    (Al-Mohy and Higham, 2009, code fragment 2.1). Diagonal matrices are no products, in which zeros
-    would be multiplied by infinities.
+    The diagonal elements of triangular matrices are exponentials of numbers, which are computed
+    anew: repeated squaring would double their error each time, and multiply it beside large
+    elements (Al-Mohy and Higham, 2009, code fragment 2.1). The other elements of diagonal matrices
+    are set to zero, since products would multiply zeros by infinities.
     """
     within = tuple(range(a.ndim - 2, a.ndim))
     n = a.shape[-1]

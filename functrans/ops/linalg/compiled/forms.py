@@ -41,7 +41,7 @@ class Forms(NamedTuple):
     """Thresholds for blocked kernels of contractions.
 
     Measured: `fewest_rows`, `shortest` and `least_work` (a grid of shapes from 2 to 700),
-    `least_work_of_long` (small products, and what contains them).
+    `least_work_of_long` (small products, and programs that contain them).
     """
 
     fewest_rows: int = 2
@@ -57,13 +57,13 @@ class Forms(NamedTuple):
     """The most registers of a machine without AVX-512: there, such columns must fill a vector, and
     sums may not be short."""
     fewest_columns_of_several: int = 128
-    """The fewest columns of a product that sums over several axes, whose operands are packed
-    without a transposed copy (measured: 18 orders of axes)."""
+    """The fewest columns of a product over several axes whose operands are packed without a
+    transposed copy (measured: 18 orders of axes)."""
     least_work: int = 1 << 14
     """The fewest multiplications of a product that are worth packing, and a second kernel."""
     least_work_of_long: int = 1 << 11
     """The same for products whose sums have at least `fewest_thin_terms` terms, which would not be
-    written out either, and for those whose results are stored in memory anyway."""
+    unrolled either, and for those whose results are stored in memory anyway."""
     least_work_in_loops: int = 1 << 22
     """The same for a product in a loop: of smaller ones, an outer loop shares rows among threads,
     with all operations on them."""
@@ -188,7 +188,7 @@ def shared_rows(eqn: Eqn, target: Target) -> int:
     if is_last(right.contract, y.shape) or size.columns < target.lanes(y.dtype.itemsize):
         return 0
     heights = [n for n in limits.rows_in_loops if size.rows % n == 0]
-    # two vectors of sums for each row, and something else beside them
+    # two vectors of sums for each row, and registers for operands
     in_registers = [n for n in heights if 8 * n <= 3 * target.registers]
     return (in_registers or heights or [0])[0]
 

@@ -80,7 +80,7 @@ class _Step(NamedTuple):
     sine: Buffer
     """The sine of the rotation of two rows."""
     shift: Buffer
-    """The last diagonal element less the shift."""
+    """The last diagonal element minus the shift."""
 
 
 class _Spectrum(Tridiagonal):

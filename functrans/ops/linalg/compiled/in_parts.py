@@ -12,7 +12,7 @@ from functrans.ops.linalg.compiled.general_spectra import Eigenvectors, SchurFor
 from functrans.ops.linalg.compiled.lapack import INT, Factors, Statements
 
 Make = Callable[[Any, Emission, tuple[Parts, ...]], Statements]
-"""The statements for one matrix, of a `Copies`, what is asked for, and all operands."""
+"""The statements for one matrix, from a `Copies`, the parameters, and all operands."""
 
 
 def _params(at: Emission) -> dict[str, Any]:
@@ -72,7 +72,7 @@ MADE: dict[str, tuple[type[Copies], Make, float]] = {
     "schur": (SchurForm, _alone("schur"), 16),
     "lu": (Copies, _alone("lu"), 0.5),
 }
-"""By whose methods the statements are made, how, and how many operations for each product."""
+"""For each operation: the class of its methods, its statements, and its operations per product."""
 
 
 def emit(at: Emission) -> None:

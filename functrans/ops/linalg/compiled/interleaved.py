@@ -53,12 +53,12 @@ class Interleaving(NamedTuple):
     most_rotated: int = 8
     """The most rows and columns of matrices whose singular values are computed across lanes."""
     many: int = 16
-    """The fewest matrices of a stack in which all lanes of a group are used, or nearly."""
+    """The fewest matrices of a stack with which nearly all lanes are used."""
     most_rotated_of_many: int = 16
     """The most rows and columns of matrices of such a stack."""
     most_bytes_of_two: int = 1 << 15
     """The most bytes of a group that fills two vectors, whose operations are independent of each
-    other: larger ones leave the first cache."""
+    other: larger groups exceed the first-level cache."""
 
 
 class Interleaved:

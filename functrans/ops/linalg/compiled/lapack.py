@@ -390,7 +390,7 @@ class Calls(LibraryCalls):
         return For(i, ZERO, stop, (fold, For(k, ZERO, stop, (store,))))
 
     def _sign_and_logarithm(self, factors: Factors) -> tuple[Statement, Scalar, Scalar]:
-        """As NumPy has them: the product of the pivots might overflow on the way."""
+        """Computed as in NumPy, since the product of the pivots might overflow."""
         i = index("i", self.n)
         pivot = load(factors.lower_upper, (*self.at, i, i))
         stayed = eq(convert(load(factors.pivots, (*self.at, i)), INDEX), i + 1)

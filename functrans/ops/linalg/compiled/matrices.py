@@ -104,7 +104,7 @@ def _is_reflected(at: Emission) -> bool:
 
 
 def _is_of_triangle(at: Emission) -> bool:
-    """Whether singular values are those of a triangular factor: where LAPACK does so, too.
+    """Whether singular values are those of a triangular factor: under LAPACK's own condition.
 
     The QR factors of the matrix, or of its transpose, must be large enough for a blocked rule.
     """

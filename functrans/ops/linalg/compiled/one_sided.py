@@ -96,7 +96,7 @@ class _Columns(Interleaved):
         a, k = self.a, index("k", self.m)
         x, y = self.of(a, p, k), self.of(a, q, k)
         (first, second, both), summed = self.all_folded("add", (x * x, y * y, x * y), k, 0, self.m)
-        # several times what rounding leaves, or rotations would never end
+        # several times the remaining rounding error, or rotations would never end
         tolerance = 4 * ROUNDING * max(self.m, 4) ** 0.5
         turns = abs(both) > tolerance * (sqrt(first) * sqrt(second))
         turns = turns & (first > SHORT) & (second > SHORT)

@@ -27,8 +27,8 @@ class Panels:
     batch: Position
     first: Scalar  # the number of the first panel
     count: Scalar  # the number of panels
-    most: int  # how many there may be
-    lanes: int  # the numbers of a vector
+    most: int  # the most panels
+    lanes: int  # the elements of a vector
     simplify: Simplifier
 
     @property
@@ -38,7 +38,7 @@ class Panels:
 
     @property
     def rows(self) -> int:
-        """The rows that there is room for."""
+        """The number of rows for which there is room."""
         return self.memory.extents[-2]
 
     @property
@@ -147,8 +147,8 @@ def let(target: Scalar, value: Scalar) -> Let:
 def pack_columns(panels: Panels, source: Buffer, line: Line) -> Body:
     """A parallel loop that packs columns of a lower triangular matrix's transpose.
 
-    That is, rows ``k`` of the source in which ``line(k)`` is not behind the column. Behind the last
-    one, rows and columns are those of an identity matrix.
+    That is, the rows ``k`` of the source for which ``line(k)`` is at most the column. After the
+    last one, rows and columns are those of an identity matrix.
     """
     n = source.extents[-1]
     (panel, lane), row = panels.indices, index("row", n)
@@ -166,10 +166,10 @@ def pack_rows(
     source: Buffer,
     line: Line,
     *,
-    # whether elements up to the diagonal are packed, or those from there on: behind the last row
-    # and column, these are 0, and the others those of an identity matrix
+    # whether elements up to the diagonal are packed, or those from the diagonal on: after the last
+    # row and column, the latter are 0, and the former those of an identity matrix
     upper: bool,
-    scale: float = 1.0,  # what they are multiplied by
+    scale: float = 1.0,  # their factor
 ) -> Body:
     """A parallel loop that packs rows of a lower triangle as columns."""
     n, width = source.extents[-1], panels.width
@@ -195,7 +195,7 @@ def pack_rows(
 
 
 def _identity_behind(panels: Panels, panel: Scalar, lane: Scalar, n: int) -> Body:
-    """Fill the last panel, behind the last row and column, with an identity matrix."""
+    """Fill the last panel, after the last row and column, with an identity matrix."""
     if n % panels.width == 0:
         return ()
     row = index("row", panels.rows)
@@ -208,7 +208,7 @@ def _identity_behind(panels: Panels, panel: Scalar, lane: Scalar, n: int) -> Bod
 
 
 def _zeros_behind(panels: Panels, panel: Scalar, lane: Scalar, n: int) -> Body:
-    """Fill all panels, behind the last row, with zeros, and the last one behind the last column."""
+    """Fill all panels after the last row, and the last one after the last column, with zeros."""
     if n % panels.width == 0:
         return ()
     row, rows = index("row", panels.rows), const(panels.rows, INDEX)

@@ -2,7 +2,7 @@
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 3.4: a panel of columns
 is factorised, and is subtracted, by substitution (`functrans.ops.linalg.compiled.elimination`),
-from all panels behind it, which threads share. Pivots are LAPACK's: the first of the largest.
+from all later panels, which threads share. Pivots are LAPACK's: the first of the largest.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def factorise(at: Emission, a: Buffer, lower_upper: Buffer, pivots: Buffer, info
 
 
 def _packed(panels: Panels, source: Buffer) -> Body:
-    """Loops that pack rows as columns; those beside the last one are copies of it."""
+    """Loops that pack rows as columns; after the last one, they are copies of it."""
     n, width = source.extents[-1], panels.width
     (panel, lane), k = panels.indices, index("k", n)
     last = [minimum(panels.column(panel, const(i, INDEX)), n - 1) for i in range(width)]
@@ -113,7 +113,7 @@ def _exchanged(panels: Panels, panel: Scalar, row: Scalar, other: Scalar) -> For
 
 
 def _exchanges(panels: Panels, panel: Scalar, start: Scalar, stop: Scalar, pivots: Buffer) -> For:
-    """A loop that exchanges rows as others were."""
+    """A loop that applies the row exchanges of other panels."""
     row, other = index("row", pivots.extents[-1]), local(INDEX, "other")
     place = convert(load(pivots, (*panels.batch, row)), INDEX) - 1
     held = bounded(place, pivots.extents[-1], "clip")
@@ -134,7 +134,7 @@ def _factors_of_panel(
     )
     place, other = local(INDEX, "place"), local(INDEX, "other")
     loop = (row, diagonal, stop)
-    # among NaNs there is no largest element: any row will do
+    # NaNs have no largest element: any row will do
     number = where(eq(abs(x), largest), row, n)
     status = (*own.batch, ZERO)
     limits = np.finfo(dtype)
@@ -167,7 +167,7 @@ def _factors_of_panel(
 def _eliminated(
     panels: Panels, strip: Panels, block: Scalar, height: int, limits: Elimination, pivots: Buffer
 ) -> Body:
-    """Exchange rows of panels behind a block, solve those of the block, and subtract them."""
+    """Exchange the rows of later panels, solve those of the block, and subtract their product."""
     width, simplify = panels.width, panels.simplify
     first = simplify(block * width)
     (panel, lane), behind = strip.indices, simplify(first + width)
@@ -194,7 +194,7 @@ def _eliminated(
 
 
 def _out(panels: Panels, result: Buffer, pivots: Buffer) -> Body:
-    """Loops that exchange rows as those behind were, and take columns out of panels as rows."""
+    """Loops that apply the row exchanges of later panels, and copy columns of panels to rows."""
     n = result.extents[-1]
     (panel, lane), k = panels.indices, index("k", n)
     behind = minimum(panels.column(panel, ZERO) + panels.width, n)

@@ -2,8 +2,8 @@
 
 After G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), chapter 5.2: the reflections of
 a panel of columns are found one by one, and as one matrix ``I - V T V^T`` (compact WY form) they
-are applied to all panels behind it, which threads share. Signs are LAPACK's: where all below the
-diagonal is zero there is no reflection, elsewhere one that turns the sign of the diagonal.
+are applied to all later panels, which threads share. Signs are LAPACK's: a column of zeros below
+the diagonal has no reflection; any other reflection changes the sign of the diagonal element.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Rows(NamedTuple):
     products: Buffer
     """The products of the column, below the diagonal, with all columns."""
     factors: Buffer
-    """What the column is multiplied by and added to each of them; what it becomes, for its own."""
+    """The factor with which the column is added to each other one; for itself, its new elements."""
 
 
 class _Squares(NamedTuple):
@@ -69,23 +69,23 @@ class _Squares(NamedTuple):
 class Reflections:
     """The reflections of a matrix, panel by panel."""
 
-    # On and below the diagonal the vectors, whose first elements are 1. Above are the rows of R,
+    # The vectors on and below the diagonal, whose first elements are 1. Above are the rows of R,
     # but zeros in those that cross the diagonal in the same panel.
     panels: Panels
-    corners: Buffer  # the latter, from the diagonal on
+    corners: Buffer  # the rows of R that cross it, from the diagonal on
     turns: Buffer  # the transposes of the factors ``T``
-    count: int  # how many there are
+    count: int  # the number of reflections
     height: int  # the rows of a tile
     simplify: Simplifier
 
     @property
     def width(self) -> int:
-        """How many there are in a panel."""
+        """The number of reflections of a panel."""
         return self.panels.width
 
     @property
     def blocks(self) -> int:
-        """In how many panels they are."""
+        """The number of panels with reflections."""
         return -(-self.count // self.width)
 
     @property
@@ -93,14 +93,14 @@ class Reflections:
         return self.corners.dtype
 
     def place(self, block: Scalar, row: Scalar, lane: Scalar) -> Position:
-        """Where an element of a square matrix of a panel is."""
+        """The position of an element of a square matrix of a panel."""
         return tuple(map(self.simplify, (*self.panels.batch, block, row, lane)))
 
     def _groups(self, first: Scalar, size: int) -> Scalar:
-        """How many groups of rows there are from one on."""
+        """The number of groups of rows from a first one on."""
         return self.simplify(idiv(self.panels.rows - first, size))
 
-    # -- finding them ------------------------------------------------------------------------------
+    # -- computing reflections ---------------------------------------------------------------------
 
     def found(self, block: Scalar, rows: _Rows) -> Body:
         """Compute the reflections of a panel, one by one.
@@ -168,7 +168,7 @@ class Reflections:
         return own.vectors(lane, (fold, Store(target, (lane,), combine_pairwise("add", sums))))
 
     def _reflected(self, own: Panels, first: Scalar, j: Scalar, factors: Buffer) -> For:
-        """A loop that reflects the columns behind one, and makes that the vector."""
+        """A loop that reflects the later columns, and replaces the column by the vector."""
         rows, group, stop = self._side_by_side(first)
         _, lane = own.indices
         names = [local(self.dtype, f"x{i}") for i in range(len(rows))]
@@ -195,10 +195,10 @@ class Reflections:
         rows: _Rows,
         multiply: Statement,
     ) -> Body:
-        """Multiply a column by factors if products leave the range of numbers, or are zero.
+        """Scale a column, and multiply again, if products are zero or exceed the range of numbers.
 
-        ``found`` are a number that is not zero if something below the diagonal is not, and two
-        factors: that of a subnormal number is too large for one.
+        ``found`` has a number that is not zero if an element below the diagonal is not, and two
+        factors, since that of a subnormal number is too large for one.
         """
         size, *factors = found
         limits, k, row = np.finfo(self.dtype), index("k", self.width), index("row", own.rows)
@@ -238,7 +238,7 @@ class Reflections:
         return fold, Store(self.turns, self.place(block, j, lane), turn)
 
     def _none_behind(self, block: Scalar, own: Panels, lane: Scalar) -> Body:
-        """Columns of ``T`` behind the last reflection."""
+        """Zeros in the columns of ``T`` after the last reflection."""
         if self.count % self.width == 0:
             return ()
         j = index("j", self.width)
@@ -347,7 +347,7 @@ def _squares(reflections: Reflections, panels: Panels) -> _Squares:
 
 
 def _upper(reflections: Reflections, at: Emission, result: Buffer) -> None:
-    """Take R out of panels and corners."""
+    """Copy R from panels and corners."""
     *_, high, n = result.extents
     panels, count, width = reflections.panels, reflections.count, reflections.width
     (panel, lane), row = panels.indices, index("row", high)
@@ -371,7 +371,7 @@ def _upper(reflections: Reflections, at: Emission, result: Buffer) -> None:
 
 
 def _orthonormal(reflections: Reflections, at: Emission, result: Buffer) -> None:
-    """Columns of Q: those of an identity, reflected from the last one on that they are behind."""
+    """Columns of Q: those of an identity, to which the reflections are applied, last first."""
     *leading, m, wide = result.extents
     every = in_tiles(at, "columns", reflections.panels.batch, result, reflections.height)
     number, turn = index("panel", every.most), index("turn", reflections.blocks)

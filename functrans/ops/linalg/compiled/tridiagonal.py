@@ -40,14 +40,14 @@ class Tridiagonal(Interleaved):
         self.diagonal, self.beside = self.memory("diagonal", self.n), self.memory("beside", self.n)
         self.factors, self.products = (self.memory(x, self.n) for x in ("factors", "products"))
         self.power = self.memory("power")
-        """What eigenvalues are multiplied by; NaN if a matrix has an infinity."""
+        """The factor of eigenvalues; NaN if a matrix has an infinity."""
 
     def line(self, i: Scalar) -> Scalar:
         """The row of the given matrices that is processed as a row."""
         return i if self.lower else self._number(self.n - 1 - i)
 
     def tridiagonalised(self) -> Body:
-        """Compute the diagonals, and the elements beside them with a zero at the end."""
+        """Compute the diagonals, and the subdiagonals with a zero at the end."""
         i, last = index("i", self.n), self.n - 1
         return (
             self._packed(),
@@ -72,7 +72,7 @@ class Tridiagonal(Interleaved):
         return self.scaled(self.a, self.n, lambda i: i + 1, self.power, status)
 
     def _reflected(self, i: Scalar) -> Body:
-        """Reflect the rows and columns behind one, to annihilate it from its second row on."""
+        """Reflect the later rows and columns, so that column ``i`` is 0 below the subdiagonal."""
         n, a, products = self.n, self.a, self.products
         k, r, c, b = (index(label, n) for label in "krcb")
         alpha = self.of(a, i + 1, i)

@@ -345,7 +345,7 @@ def cholesky_factor(matrix: Rows) -> Rows:
         square = matrix[j][j]
         for k in range(j):
             square = square - factor[j][k] * factor[j][k]
-        # a NaN is let through, as LAPACK does
+        # NaN is not a failure, as in LAPACK
         positive.append(~(square <= 0))
         factor[j][j] = sqrt(square)
         for i in range(j + 1, n):
@@ -382,14 +382,14 @@ def cofactors(matrix: Rows) -> Rows:
         return -minor if (i + j) % 2 else minor
 
     found = [[cofactor(i, j) for j in n] for i in n]
-    # others have no singular values, which larger ones are made of
+    # other matrices fail, as larger ones do, which have no singular values then
     finite = _all([abs(x) < np.inf for row in matrix for x in row])
     found[-1][-1] = required(finite, found[-1][-1], NOT_CONVERGED)
     return found
 
 
 def sign_and_pivots(matrix: Rows) -> tuple[Scalar, Row]:
-    """The sign of the determinant (0 for a singular matrix), and the numbers it is a product of."""
+    """The sign of the determinant (0 for a singular matrix), and factors of its absolute value."""
     found = factors(matrix)
     dtype = found.sign.dtype
     signs = [where(pivot < 0, const(-1, dtype), 1) for pivot in found.pivots]

@@ -1,8 +1,7 @@
 """Spectra of Hermitian matrices with separate arrays of real and imaginary parts.
 
-On a grid, where there are no complex numbers, these take the places of the operations in
-`functrans.ops.linalg.eigen` (`functrans.optimise.machine.complex_parts`), when all derivatives have
-been made.
+Programs for a grid have no complex numbers: after all derivatives have been taken, these replace
+the operations in `functrans.ops.linalg.eigen` (`functrans.optimise.machine.complex_parts`).
 """
 
 from __future__ import annotations

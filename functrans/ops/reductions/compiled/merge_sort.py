@@ -36,11 +36,11 @@ Rows = tuple[Buffer, ...]
 
 
 BEGINNING = 64
-"""The pairs of neighbours that are compared before all others are. Not measured."""
+"""The number of neighbouring pairs that are compared before all others. Not measured."""
 
 
 class Sorts(NamedTuple):
-    """Limits of the ways to sort rows. All are measured."""
+    """Thresholds between sorting algorithms. All are measured."""
 
     network: int = 16
     """The longest row that a network sorts as a whole."""
@@ -52,14 +52,14 @@ class Sorts(NamedTuple):
     in_lanes: int = 256
     """The longest row of several that a bitonic network sorts if elements are numbered."""
     wide: int = 64
-    """With vectors of so many bytes, rows of twice that length, of keys with at least four digits:
-    rows of fewer digits are sorted faster by these."""
+    """The vector length in bytes from which a network sorts rows twice as long, if keys have at
+    least four digits; a radix sort is faster for keys of fewer digits."""
     unnumbered: int = 128
-    """The same for elements that are not numbered, of which NumPy sorts longer rows faster. With
-    wide vectors, it is 64 for each byte of a key."""
+    """The longest row that a network sorts if elements are not numbered; NumPy is faster for longer
+    ones. With vectors of `wide` bytes, it is half of this for each byte of a key."""
     merged: int = 80
-    """The longest row that is merge sorted, for each digit of its keys; a radix sort counts and
-    moves the keys for each of them."""
+    """The longest row that is merge sorted, for each digit of its keys; a radix sort, which is used
+    for longer rows, has one pass for each digit."""
 
 
 def sort(at: Emission) -> None:
@@ -73,7 +73,7 @@ def argsort(at: Emission) -> None:
 
 
 def sorts(eqn: Eqn, target: Target) -> bool:
-    """Whether compiled code sorts elements without numbers: else, NumPy does."""
+    """Whether compiled code sorts elements without numbers; otherwise, NumPy sorts them."""
     aval, axis, limits = eqn.inputs[0].aval, eqn.params["axis"], target[Sorts]
     extent, lines = aval.shape[axis], aval.shape[:axis] + aval.shape[axis + 1 :]
     longest = limits.vectorised if aval.dtype.itemsize > 1 else limits.network
@@ -180,7 +180,7 @@ class _Sort(NamedTuple):
             return ~(element(place) <= element(place + 1))
 
         lanes = self.at.target.lanes(self.source.dtype.itemsize)
-        # most other rows are known by their beginning
+        # the first pairs show that most other rows are not in order
         pairs = self.keys.extent - 1
         early = fold("or", [min(pairs, BEGINNING)], falls)
         pair = index("pair", pairs)
@@ -225,7 +225,7 @@ class _Sort(NamedTuple):
 def _axis_of_lanes(keys: Keys, lines: Sequence[int], target: Target) -> int | None:
     """The axis of lines that a network sorts side by side; None if it does not.
 
-    It is the last one if that fills a vector, else the longest, which is to fill one by half.
+    The last axis if it fills a vector; otherwise the longest, if it fills at least half of one.
     """
     lanes, limits = keys.lanes(target), target[Sorts]
     is_wide = target.vector_bytes >= limits.wide and digits_of(keys) >= 4

@@ -61,7 +61,7 @@ class Radix(NamedTuple):
         here, there = memory
         bucket, place = index("bucket", buckets), index("place", self.keys.extent)
         zeros = tuple(const(0, word.dtype) for word in there.words)
-        # no sum of counts tells the verifier that the passes write everywhere
+        # initialised, since the verifier cannot derive from the counts that passes write all of it
         body = vectorised(place, there.write(place, zeros), target)
         for digit in range(digits):
             zero = Store(self.counts, (const(digit, INDEX), bucket), self.zero)

@@ -27,7 +27,7 @@ class Factoring(NamedTuple):
     """Which sums are decomposed into factors. Not measured."""
 
     worth_factoring: int = 4096
-    """The operations of a sum from which on decomposing it is profitable."""
+    """The fewest operations of a sum for which decomposing it is profitable."""
 
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))

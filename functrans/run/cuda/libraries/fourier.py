@@ -30,7 +30,7 @@ class Lines(NamedTuple):
     given: int  # the length of a line before the transform
     made: int  # the length of a line after it
     step: int  # the distance of neighbours on a line
-    # whether the next line begins at the next number, and not behind the end of this one
+    # whether the next line begins at the next number, and not after the end of this one
     along: bool
     batch: int  # the number of lines
 

@@ -32,7 +32,7 @@ SWEEPS = 60
 """The most sweeps over all pairs: six to ten usually suffice, 25 for rank 30 of 60 rows."""
 
 THOROUGH = 8
-"""The number of first sweeps in which all pairs are rotated."""
+"""The number of initial sweeps in which all pairs are rotated."""
 
 NEGLECTED = 1e-3
 """In later sweeps, pairs are skipped whose element is less than this fraction of the largest."""

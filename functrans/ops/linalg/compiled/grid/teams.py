@@ -39,18 +39,17 @@ class Teams(NamedTuple):
     """Thresholds for matrices of a team of threads, or of one thread's registers. Not measured."""
 
     largest_of_team: int = 128
-    """Matrices of at most this many rows are factored by a team of a grid's threads each, though
-    there is a library: its calls of several launches, which wait for the host, take longer than
-    that."""
+    """The most rows of matrices that a team of threads factorises although there is a library,
+    whose several launches, which wait for the host, take longer."""
     largest_rotated: int = 64
-    """The same for eigenvalues and singular values: rotations go over a matrix some eight times,
-    and those of more rows have no room in shared memory."""
+    """The same for eigenvalues and singular values: rotations traverse a matrix some eight times,
+    and larger ones do not fit into shared memory."""
     most_in_registers: int = 256
-    """A matrix, and its eigenvectors, of at most this many bytes are a thread's, in its registers:
-    a quarter of what it can have."""
+    """The most bytes of a matrix and its eigenvectors that one thread holds in its registers: a
+    quarter of them."""
     most_in_turn: int = 32
-    """At most this many larger matrices of a stack are given to the library instead, one after the
-    other: of more, as many teams as there are multiprocessors are at work at once."""
+    """The most larger matrices of a stack that the library factorises one after the other; for
+    more, as many teams as there are multiprocessors work at once."""
 
 
 Body = tuple[Statement, ...]
@@ -379,7 +378,7 @@ class Team:
     ) -> None:
         """The solutions for right-hand sides.
 
-        Of many columns, each thread solves one. Of few, all threads share each row.
+        Of many columns, each thread solves one. If there are few, all threads share each row.
         """
         result, n = self.emission.result(), self.n
         c = index("c", columns)

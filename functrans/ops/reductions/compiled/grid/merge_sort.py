@@ -146,7 +146,7 @@ class _Sort:
         """The highest bits of positions in a tile: neighbouring threads have neighbouring keys."""
         return Window(self.top - self.bits, self.bits)
 
-    # -- where things are -----------------------------------------------------------------------
+    # -- indices and memory ---------------------------------------------------------------------
 
     def loops(self) -> Position:
         """Indices of all lines."""
