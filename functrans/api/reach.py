@@ -484,7 +484,7 @@ class Walk:
         else:
             self._place(value, path, id(value), "buffer")
             return
-        if not gc.is_tracked(value):
+        if not gc.is_tracked(value) and not isinstance(value, np.flatiter):
             return
         holder = Other(value, referents_of, self.gone)
         self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))
