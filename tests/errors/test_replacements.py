@@ -21,8 +21,12 @@ RANDOM = np.random.default_rng(0)
 ACTIONS = [np.sin, np.cos]
 
 
+BY_NAME = {"sin": sin, "both": [atan2, sin]}
+
+
 class Model:
     table = None
+    sine = sin
 
     def __init__(self):
         self.table = TABLE
@@ -54,6 +58,9 @@ INSTEAD = {
     "full(3, x)": "np.full(3, x)",
     "array([x, 2 * x])": "np.array([x, 2 * x])",
     "sin(x)": "np.sin(x)",
+    "MODEL.sine(x)": "np.sin(x)",
+    "BY_NAME['sin'](x)": "np.sin(x)",
+    "BY_NAME['both'][1](x)": "np.sin(x)",
     "atan2(x, 2)": "np.arctan2(x, 2)",
     "lgamma(x)": "functrans.scipy.special.gammaln(x)",
     "math.factorial(i)": "functrans.scipy.special.factorial(i)",
