@@ -177,7 +177,9 @@ def current_value(variable: ContextVar[Any]) -> list[Any]:
 
 
 def referents_of(value: Any) -> list[Any]:
-    """The referents of an object, by Python's garbage collector."""
+    """The referents of an object, by Python's garbage collector, which does not know ``x.flat``."""
+    if isinstance(value, np.flatiter):
+        return [value.base]
     return [x for x in gc.get_referents(value) if not isinstance(x, (type, types.FrameType))]
 
 

@@ -86,6 +86,7 @@ from functrans.api.places import Edge, Place, Ways
 from functrans.api.transformed import Transformed
 from functrans.caches import Table
 from functrans.ir.on_device import OnDevice
+from functrans.trace.assignable import Proxy
 from functrans.trace.source import is_installed
 from functrans.trace.tracer import Tracer
 
@@ -152,7 +153,7 @@ class Walk:
         say = self.signature.append
         self.visits.append((len(self.signature), path))
         kind: Any = type(value)  # not `isinstance`, which reads the object's own ``__class__``
-        if kind in WITHOUT_STATE or issubclass(kind, Tracer) or is_compiled(kind):
+        if kind in WITHOUT_STATE or issubclass(kind, (Tracer, Proxy)) or is_compiled(kind):
             say(key_of(value) if kind in WITHOUT_STATE else Identity(value))
             return
         if issubclass(kind, (np.ndarray, OnDevice, *BUFFERS)) and not holds_objects(value):
@@ -484,7 +485,7 @@ class Walk:
         else:
             self._place(value, path, id(value), "buffer")
             return
-        if not gc.is_tracked(value):
+        if not gc.is_tracked(value) and not isinstance(value, np.flatiter):
             return
         holder = Other(value, referents_of, self.gone)
         self._hold(holder, [("", i) for i in range(len(holder.ids))], path, id(value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
     def substitute(*args: Any) -> Any:
         if name == "log" and len(args) == 2:
             return substitute(args[0]) / substitute(args[1])
+        if name == "hypot" and len(args) != 2 and any(map(_is_traced_number, args)):
+            return reduce(substitute, args, 0.0)
         if len(args) != operands or not any(map(_is_traced_number, args)):
             return of_math(*args)
         numbers = tuple(map(_number, args))
@@ -54,11 +56,19 @@ def _substitute(name: str, ufunc: str) -> Callable[..., Any]:
     return substitute
 
 
+def _dist(p: Any, q: Any) -> Any:
+    p, q = tuple(p), tuple(q)
+    if len(p) != len(q) or not any(map(_is_traced_number, (*p, *q))):
+        return math.dist(p, q)
+    return _substitute("hypot", "hypot")(*(a - b for a, b in zip(p, q, strict=True)))
+
+
 def substitutes() -> dict[str, Any]:
     """The substitutes of `math`'s functions, by their names."""
     ufuncs = {name: new.rpartition(".")[2] for name, new in OF_MATH.items()}
-    return {
+    found: dict[str, Any] = {
         name: Made(partial(_substitute, name, ufunc))
         for name, ufunc in ufuncs.items()
         if ufunc in UFUNCS and name not in _OTHERS and hasattr(math, name)
     }
+    return {**found, "dist": _dist}

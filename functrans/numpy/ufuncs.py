@@ -1,4 +1,4 @@
-"""Methods of ufuncs (``reduce``, ``accumulate``, ``outer``, ``at``), ``out=`` and ``where=``."""
+"""Methods of ufuncs (``reduce``, ``accumulate``, ``outer``, ``at``...), ``out=`` and ``where=``."""
 
 from __future__ import annotations
 
@@ -225,21 +225,23 @@ _ACCUMULATE: dict[str, Callable[..., Any]] = {
 }
 
 
+def _accumulator(ufunc: np.ufunc, x: Any) -> np.dtype[Any]:
+    return reductions.accumulator(x.dtype) if ufunc in (np.add, np.multiply) else x.dtype
+
+
 def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     name = ufunc.__name__
     if name not in _ASSOCIATIVE:
         refuse(f"np.{name}.accumulate", f"only {', '.join(sorted(_ASSOCIATIVE))} are accumulated")
     x = array(x)
     axis = axis_of(axis, x.ndim)
-    if dtype is None:
-        dtype = reductions.accumulator(x.dtype) if ufunc in (np.add, np.multiply) else x.dtype
-    x = astype(x, dtype)
+    x = astype(x, _accumulator(ufunc, x) if dtype is None else dtype)
     op = _ACCUMULATE.get(name)
     result = op(x, axis=axis, reverse=False) if op else _running_results(ufunc, x, axis)
     return store(f"np.{name}.accumulate", result, out, True)
 
 
-# -- outer and at ----------------------------------------------------------------------------------
+# -- outer, at and reduceat ------------------------------------------------------------------------
 
 
 def _outer(ufunc: np.ufunc, x: Any, y: Any, **keywords: Any) -> Any:
@@ -268,8 +270,28 @@ def _at(ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
     assign(x, result, f"np.{name}.at")
 
 
-def _reduceat(ufunc: np.ufunc, *inputs: Any, **keywords: Any) -> Any:
-    refuse(f"np.{ufunc.__name__}.reduceat", "use np.add.at, or a sum for each slice")
+def _reduceat(
+    ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    name = ufunc.__name__
+    if name not in _ACCUMULATE:
+        refuse(f"np.{name}.reduceat", f"only {', '.join(_ACCUMULATE)} are: reduce each slice")
+    x = array(x)
+    axis = axis_of(axis, x.ndim)
+    rows = np.moveaxis(astype(x, _accumulator(ufunc, x) if dtype is None else dtype), axis, 0)
+    starts = np.asarray(indices)
+    ufunc.reduceat(np.zeros(len(rows), int), starts)  # which refuses what NumPy does
+    # a segment ends where the next one starts, but has one element if that is not after it
+    ends = np.maximum(starts + 1, np.append(starts[1:], len(rows)))
+    if name == "add":
+        elements = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+        segments = np.repeat(np.arange(len(starts)), ends - starts)
+        sums = np.zeros((len(starts), *rows.shape[1:]), rows.dtype)
+        result = At(array(sums))[segments].add(rows[np.concatenate(elements or [starts])])
+    else:
+        parts = [_reduce(ufunc, rows[i:j]) for i, j in zip(starts, ends, strict=True)]
+        result = np.stack(parts) if parts else rows[:0]
+    return store(f"np.{name}.reduceat", np.moveaxis(result, 0, axis), out, True)
 
 
 protocols.ufunc_methods.update(

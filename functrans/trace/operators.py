@@ -124,6 +124,12 @@ def _is_left_to_numpy(kind: type) -> bool:
     )
 
 
+def has_own_ufuncs(x: Any) -> bool:
+    """Whether an operand's class says what NumPy's ufuncs do with it, other than for arrays."""
+    is_array = isinstance(x, (Operators, np.ndarray, np.generic, OnDevice))
+    return not is_array and getattr(type(x), "__array_ufunc__", None) is not None
+
+
 class Operators:
     """The operators of tracers."""
 

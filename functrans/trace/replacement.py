@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import cmath
+import inspect
 import linecache
 import math
 import operator
@@ -101,14 +102,22 @@ def _is_product(node: ast.expr | None) -> bool:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """The value of a name, or of an attribute of a module or an instance."""
+    """The value of a name, of an attribute of a module or an instance, or of a table's entry."""
     if isinstance(node, ast.Name):
         for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
             if node.id in scope:
                 return scope[node.id]
     if isinstance(node, ast.Attribute):
         owner = _value(node.value, frame)
-        return getattr(owner, "__dict__", {}).get(node.attr, _UNKNOWN)
+        own = getattr(owner, "__dict__", {})
+        if node.attr in own:
+            return own[node.attr]
+        return inspect.getattr_static(owner, node.attr, _UNKNOWN)
+    if isinstance(node, ast.Subscript):
+        table, key = _value(node.value, frame), _value(node.slice, frame)
+        known = type(key) in (int, str) and type(table) in (dict, list, tuple)
+        inside = known and (key in table if type(table) is dict else key in range(len(table)))
+        return table[key] if inside else _UNKNOWN
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, (ast.List, ast.Tuple)):

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from functrans.errors import (
+    DtypeError,
     LeakedTracerError,
     MutationError,
+    ShapeError,
     TracerBoolError,
     TracerConversionError,
     TracerIndexError,
@@ -24,7 +26,7 @@ from functrans.trace.absent import PENDING, UNKNOWN
 from functrans.trace.bytecode import is_formatting
 from functrans.trace.foreign import converted_by
 from functrans.trace.notes import NUMPYS, add_place
-from functrans.trace.operators import Operators
+from functrans.trace.operators import Operators, has_own_ufuncs
 from functrans.trace.replacement import instead, purpose
 from functrans.trace.source import located, user_source
 from functrans.trace.views import View, assign
@@ -362,7 +364,12 @@ class Tracer(Operators):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         self._check_usable()
-        return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
+        try:
+            return protocols.apply_ufunc(ufunc, method, inputs, kwargs)
+        except (DtypeError, ShapeError):
+            if any(map(has_own_ufuncs, inputs)):
+                return NotImplemented  # NumPy asks the other operand's class
+            raise
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         self._check_usable()

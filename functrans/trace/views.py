@@ -56,7 +56,13 @@ class View:
                 "the layout.\nTake a copy, or take it again after the assignment."
             )
         self.seen = self.base._version
-        view._become(self.read(self.base))
+        # an inner function may be the first to read the view, whose value belongs to this trace
+        before = current.get()
+        current.set(view._owner)
+        try:
+            view._become(self.read(self.base))
+        finally:
+            current.set(before)
 
 
 class Overwritten(View):

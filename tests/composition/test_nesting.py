@@ -248,3 +248,32 @@ def test_python_numbers_that_an_operation_gives_back_as_they_are():
 
     assert grad(inner)(3.0) == 2.0
     np.testing.assert_array_equal(vmap(inner)(np.array([1.0, 3.0])), [2.0, 6.0])
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        jit,
+        lambda f: lambda y: vmap(f)(np.array([y, y]))[1],
+        lambda f: lambda y: grad(lambda z: f(z) * z)(y) / 2,
+        lambda f: lambda y: ft.lax.fori_loop(0, 1, lambda _, total: total + f(y), 0.0),
+    ],
+)
+@pytest.mark.parametrize("outer", [jit, grad, vmap])
+def test_an_inner_function_reads_arrays_and_views_that_are_written_to_in_between(inner, outer):
+    def function(x, inner=inner):
+        a = np.zeros(3)
+        view = a[1:]
+        read = inner(lambda y: np.sum(a * view[0]) * y)
+        total = read(1.0)
+        for value in (x, 5.0, x * x):
+            a[1] = value
+            total = total + read(1.0)
+        a *= x
+        return total + read(1.0)
+
+    x, h = 1.5, 1e-6
+    plain = [function(x + step, lambda f: f) for step in (0.0, h, -h)]
+    expected = (plain[1] - plain[2]) / (2 * h) if outer is grad else plain[0]
+    found = outer(function)(np.array([x, x]) if outer is vmap else x)
+    np.testing.assert_allclose(found, np.broadcast_to(expected, np.shape(found)), rtol=1e-8)

@@ -421,6 +421,24 @@ def test_what_has_operators_of_its_own_keeps_them():
         np.testing.assert_array_equal(X * given, 2 * X)
 
 
+def test_what_has_ufuncs_of_its_own_keeps_them():
+    class Scaled(np.lib.mixins.NDArrayOperatorsMixin):
+        def __init__(self, value):
+            self.value = value
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+            values = [x.value if isinstance(x, Scaled) else x for x in inputs]
+            return Scaled(getattr(ufunc, method)(*values, **keywords) * 10)
+
+    for operate in (operator.mul, operator.matmul, operator.pow, np.hypot):
+        for given in (Scaled(X), Scaled(2.0)):
+            if operate is not operator.matmul or given.value is X:
+                f = lambda x, y=given, o=operate: o(x, y).value  # noqa: E731
+                np.testing.assert_allclose(jit(f)(X), f(X))
+    with pytest.raises(DtypeError, match="expected an array or a number"):
+        jit(lambda x: np.hypot(x, object()))(X)
+
+
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal(2)])
 def test_exact_numbers_beside_a_traced_value(number):
     """`==` was False, where NumPy compares."""

@@ -2,7 +2,7 @@
 
 import cmath
 import math
-from math import atan2, lgamma, sin  # noqa: F401
+from math import atan2, dist, hypot, lgamma, sin  # noqa: F401
 
 import numpy as np
 import pytest
@@ -21,8 +21,12 @@ RANDOM = np.random.default_rng(0)
 ACTIONS = [np.sin, np.cos]
 
 
+BY_NAME = {"sin": sin, "both": [atan2, sin]}
+
+
 class Model:
     table = None
+    sine = sin
 
     def __init__(self):
         self.table = TABLE
@@ -54,6 +58,9 @@ INSTEAD = {
     "full(3, x)": "np.full(3, x)",
     "array([x, 2 * x])": "np.array([x, 2 * x])",
     "sin(x)": "np.sin(x)",
+    "MODEL.sine(x)": "np.sin(x)",
+    "BY_NAME['sin'](x)": "np.sin(x)",
+    "BY_NAME['both'][1](x)": "np.sin(x)",
     "atan2(x, 2)": "np.arctan2(x, 2)",
     "lgamma(x)": "functrans.scipy.special.gammaln(x)",
     "math.factorial(i)": "functrans.scipy.special.factorial(i)",
@@ -150,7 +157,7 @@ def test_integers_are_known_under_grad(expression, tmp_path):
     assert slope == function(1.5, 2)
 
 
-@pytest.mark.parametrize("expression", ["math.hypot(x, x, x)", "math.dist([x], [x])"])
+@pytest.mark.parametrize("expression", ["hypot(x, x, x)", "dist([x], [x])"])
 def test_nothing_is_said_that_would_not_do_the_same(expression, tmp_path):
     _, last = said(lambda: jit(function_of(expression, tmp_path))(1.5, 2))
     assert last.startswith("Use NumPy's functions by their full names")

@@ -361,6 +361,11 @@ read{n}, write{n}, scale{n}, part{n} = make{n}()
         "np.frombuffer(b{n})",
         ("np.frombuffer(b{n})[0:1] = num()",),
     ),
+    "flat iterator": Place(
+        "a{n} = new(); f{n} = a{n}.flat",
+        "np.array([f{n}[i] for i in range(N)])",
+        ("a{n}[1] = num()", "f{n}[0] = num()", "f{n} = new().flat", "a{n}[:] = new()"),
+    ),
     "inherited": Place(
         "class A{n}:\n    k = new()\nclass B{n}(A{n}): pass\nclass E{n}(B{n}): pass\n"
         "class Z{n}:\n    k = new()\ne{n} = E{n}()",

@@ -334,6 +334,8 @@ METHODS = [
             "np.maximum.reduce(a, dtype=np.float32)",
             "np.hypot.reduce(-a[:1])", "np.hypot.reduce(a, 1)",
             "np.gcd.reduce(np.rint(-a[:1]).astype(int))", "np.add.accumulate(a)",
+            "np.add.reduceat(a, [0, 2, 1])", "np.multiply.reduceat(a, [1, 0, 0], axis=1)",
+            "np.maximum.reduceat(a, [0, 1])", "np.add.reduceat(a > 0, [0, 1])",
             "np.multiply.accumulate(a, axis=1)", "np.maximum.accumulate(a, 1)",
             "np.minimum.accumulate(a)", "np.subtract.outer(a[0], a)",
             "np.multiply.outer(a[0], a[1])",

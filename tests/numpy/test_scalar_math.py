@@ -21,6 +21,8 @@ def test_value_and_slope(name):
     x, h = 1.2 if name == "acosh" else 0.6, 1e-6
     scope = {"math": math, "name": name}
     forms = ["(x, 1.3)", "(1.3, x)"] if name in OF_TWO else ["(x)"]
+    forms += ["(-x)", "(x, 2, -x)"] if name == "hypot" else []
+    forms = ["([x], [2])", "((x, 1, -x), (2, x, 3))"] if name == "dist" else forms
     for form in forms:
         function = eval(f"lambda x: math.{name}{form}", scope)
         expected = function(x)
@@ -61,6 +63,8 @@ def test_other_arguments_are_those_of_math():
         grad(lambda x: math.sin(x, x))(1.0)
     with pytest.raises(TypeError, match="real number"):
         grad(lambda x: math.sin("x") * x)(1.0)
+    with pytest.raises(ValueError, match="same number of dimensions"):
+        grad(lambda x: math.dist([x], [x, x]))(1.0)
     with pytest.raises(TypeError, match="real number"):
         grad(lambda x: math.atan2(x, "x"))(1.0)
     with pytest.raises(TracerBoolError):

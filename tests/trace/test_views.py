@@ -140,3 +140,15 @@ def test_floats_are_not_written_to_integers():
 
     with pytest.raises(TypeError, match="NumPy does not cast"):
         run(function)
+
+
+def test_a_view_that_an_inner_function_is_the_first_to_read_after_a_write():
+    def function(x):
+        view = negated(x)
+        assign(x, x * 10, "a write")
+        inner = stage(lambda: [-view], [], kind="a test")
+        (captured,) = inner.captures  # the value of the view
+        return [captured, view * 1]
+
+    for found in run(function):
+        np.testing.assert_array_equal(found, -10 * X)
