@@ -259,6 +259,49 @@ toms748 = _bracketed(
 # -- methods from an initial guess -----------------------------------------------------------------
 
 
+def _newton(slope: Function, curvature: Function | None = None) -> Function:
+    """Steps by Newton's method, or by Halley's, from point to point."""
+
+    def rule(equation: Function, x: Any) -> tuple[Any, Function]:
+        def following(point: Any) -> Any:
+            (x,) = point
+            value, along = equation(x), slope(x)
+            length = np.where(value == 0, 0.0, _quotient(value, along))
+            if curvature is not None:
+                bend = length * _quotient(curvature(x), along) / 2
+                length = np.where(np.abs(bend) < 1, length / (1 - bend), length)
+            return (x - length,)
+
+        return (x,), following
+
+    return rule
+
+
+def _secant(x1: Any) -> Function:
+    """Steps by the secant method, from SciPy's two points on."""
+
+    def rule(equation: Function, x: Any) -> tuple[Any, Function]:
+        apart = _EPS**0.33 if x.size > 1 else 1e-4
+        beside = x * (1 + apart) + np.where(np.real(x) >= 0, apart, -apart)
+        now = beside if x1 is None or x.size > 1 else stop_gradient(double(x1))
+        f_now, f_before = equation(now), equation(x)
+        ends = now, f_now, x, f_before
+        if x.size == 1:  # SciPy begins with the better point
+            is_better = np.abs(f_now) < np.abs(f_before)
+            swapped = x, f_before, now, f_now
+            ends = tuple(np.where(is_better, *pair) for pair in zip(swapped, ends, strict=True))
+
+        def following(point: Any) -> Any:
+            now, f_now, before, f_before = point
+            found = now - f_now * _quotient(now - before, f_now - f_before)
+            found = np.where(f_now == 0, now, found)
+            return found, equation(found), now, f_now
+
+        return ends, following
+
+    return rule
+
+
 @within_traces("scipy.optimize:newton")
 def newton(
     func: Function,
@@ -273,10 +316,10 @@ def newton(
     full_output: bool = False,
     disp: bool = True,
 ) -> Any:
-    """A root by Newton's method, from an initial guess.
+    """A root by Newton's method, by Halley's, or by the secant method, from an initial guess.
 
-    If ``fprime`` is not given, ``func`` is differentiated automatically, where SciPy uses the
-    secant method. If ``x0`` is an array, each element is a separate problem.
+    The method depends on the derivatives that are given, as in SciPy. If ``x0`` is an array, each
+    element is a separate problem.
 
     Parameters
     ----------
@@ -284,10 +327,14 @@ def newton(
         ``func(x, *args)``
     x0 : float or array
     fprime : callable, optional
-        ``fprime(x, *args)``, the derivative.
+        ``fprime(x, *args)``, the derivative, for Newton's method.
     args : tuple
     tol, rtol : float
     maxiter : int
+    fprime2 : callable, optional
+        The second derivative, for Halley's method.
+    x1 : float, optional
+        A second guess, for the secant method.
 
     Returns
     -------
@@ -309,26 +356,27 @@ def newton(
     def equation(x: Any) -> Any:
         return double(func(x, *args))
 
-    def slope(equation: Function, x: Any) -> Any:
-        if fprime is not None:
-            return stop_gradient(array(fprime(x, *args)))
-        return grad(lambda x: np.sum(equation(x)))(x)
+    def derivative(f: Function) -> Function:
+        return lambda x: stop_gradient(array(f(x, *args)))
+
+    derivatives = [derivative(f) for f in (fprime, fprime2) if f is not None]
+    rule = _secant(x1) if fprime is None else _newton(*derivatives)
 
     def solve(equation: Function, x: Any) -> Any:
-        def goes_on(state: Any) -> Any:
-            _, done, count = state
-            return ~np.all(done) & (count < maxiter)
+        start, following = rule(equation, x)
 
         def step(state: Any) -> Any:
-            x, done, count = state
-            value = equation(x)
-            length = np.where(value == 0, 0.0, _quotient(value, slope(equation, x)))
-            following = x - length
-            arrived = np.abs(length) <= tol + rtol * np.abs(x)
-            return np.where(done, x, following), done | arrived, count + 1
+            point, done, count = state
+            found = following(point)
+            arrived = np.abs(found[0] - point[0]) <= tol + rtol * np.abs(point[0])
+            kept = tuple(np.where(done, old, new) for old, new in zip(point, found, strict=True))
+            return kept, done | arrived, count + 1
 
-        x, done, _ = while_loop(goes_on, step, (x, np.zeros(x.shape, bool), 0))
-        return np.where(done, x, np.nan)
+        def goes_on(state: Any) -> Any:
+            return ~np.all(state[1]) & (state[2] < maxiter)
+
+        point, done, _ = while_loop(goes_on, step, (start, np.zeros(x.shape, bool), 0))
+        return np.where(done, point[0], np.nan)
 
     root = implicit(equation, stop_gradient(double(x0)), solve)
     if not full_output:
@@ -427,8 +475,8 @@ def root_scalar(
 ) -> Any:
     """A root of a function of one variable, in a ``bracket`` or from an initial guess ``x0``.
 
-    "ridder" and "toms748" are computed by Brent's method, "secant" and "halley" by Newton's method,
-    which find the same root.
+    "ridder" and "toms748" are computed by Brent's method. Newton's method without ``fprime``
+    differentiates ``f``.
 
     Returns
     -------
@@ -442,20 +490,35 @@ def root_scalar(
     >>> grad(lambda a: root_scalar(lambda x: x * x - a, bracket=(0.0, 2.0)).root)(2.0)
     np.float64(0.353553391)
     """
+    if fprime is True or fprime2 is True:
+        refuse("scipy.optimize.root_scalar(..., fprime=True)", "let f return its value alone")
     if method is None:
-        method = "brentq" if bracket is not None else "newton"
+        of_guess = "halley" if fprime and fprime2 else "newton"
+        of_guess = "secant" if x1 is not None and not fprime else of_guess
+        method = "brentq" if bracket is not None else of_guess
+    method = method.lower()
     if method not in (*_METHODS, "newton", "secant", "halley"):
         raise ValueError(f"Unknown solver {method}")
     given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None} | (options or {})
     if method in _METHODS:
         if bracket is None:
             raise ValueError(f"Bracket needed for {method}")
-        _, found = _METHODS[method](f, *bracket, args, full_output=True, **given)
+        _, found = _METHODS[method](f, *bracket[:2], args, full_output=True, **given)
         found.method = method
         return found
-    if fprime is True:
-        refuse("scipy.optimize.root_scalar(..., fprime=True)", "let f return its value alone")
+    if x0 is None:
+        raise ValueError(f"x0 must not be None for {method}")
+    for name, derivative in (("fprime", fprime), ("fprime2", fprime2)):
+        if method == "halley" and not derivative:
+            raise ValueError(f"{name} must be specified for halley")
+
+    def slope(x: Any, *args: Any) -> Any:
+        return grad(lambda x: np.sum(double(f(x, *args))))(x)
+
     tolerance = {"tol" if name == "xtol" else name: value for name, value in given.items()}
-    root = newton(f, x0, fprime if callable(fprime) else None, args, **tolerance)
+    root = newton(
+        f, x0, None if method == "secant" else fprime or slope, args,
+        fprime2=fprime2 if method == "halley" else None, x1=x1, **tolerance,
+    )  # fmt: skip
     return report(root, ~np.isnan(root), None, None, method)
