@@ -116,7 +116,7 @@ def linear_transpose(function: Callable[..., Any], /, *examples: Any) -> Callabl
     staged = stage(flat, avals, kind="linear_transpose")
     graph = staged.graph
     linear = (True,) * len(avals) + (False,) * len(staged.captures)
-    zeros = [type(x) is np.ndarray and not x.any() for x in staged.captures]
+    zeros = [type(x) is np.ndarray and x.dtype != object and not x.any() for x in staged.captures]
     check_linear(graph, linear, name_of(function), [False] * len(avals) + zeros)
     transposed_graph, nonzero = transpose_graph(graph, linear)
 

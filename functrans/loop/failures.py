@@ -46,6 +46,9 @@ NOT_ALL_FINITE = 12
 SCHUR_NOT_FINITE = 13
 SCHUR_NOT_FOUND = 14
 NEGATIVE_POWER = 15
+ALL_NAN = 16
+INVALID_COORDINATES = 17
+OUTSIDE_OF_SHAPE = 18
 
 FAILURES = {
     OUT_OF_BOUNDS: Failure(IndexError, "an index is out of bounds for the axis that it indexes"),
@@ -65,5 +68,8 @@ FAILURES = {
         np.linalg.LinAlgError, "Schur form not found. Possibly ill-conditioned."
     ),
     NEGATIVE_POWER: Failure(ValueError, "Integers to negative integer powers are not allowed."),
+    ALL_NAN: Failure(ValueError, "All-NaN slice encountered"),
+    INVALID_COORDINATES: Failure(ValueError, "invalid entry in coordinates array"),
+    OUTSIDE_OF_SHAPE: Failure(ValueError, "an index is out of bounds for the shape given"),
 }
 """Every status except 0 and `INTERRUPTED`."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat, known
+from functrans.loop.failures import INVALID_COORDINATES, OUTSIDE_OF_SHAPE
+from functrans.numpy.arrays import INDEX, array, astype, axis_of, counting, flat
 from functrans.numpy.define import answers
 from functrans.numpy.indexing import within
 from functrans.numpy.padding import pad
@@ -16,6 +17,8 @@ from functrans.numpy.reductions import sum
 from functrans.ops.arrays.shape import flip, read_along
 from functrans.ops.arrays.structural import expand_axes, move_axis, reshape
 from functrans.ops.elementwise.arithmetic import remainder
+from functrans.ops.elementwise.choice import select
+from functrans.ops.elementwise.stop import required_index
 
 __all__ = ["packbits", "ravel_multi_index", "unpackbits", "unravel_index"]
 
@@ -76,10 +79,7 @@ def _strides(shape: tuple[int, ...], order: str) -> list[int]:
 
 @answers(np.ravel_multi_index)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """Convert multi-dimensional indices to flat indices.
-
-    In the mode ``"raise"``, indices that are out of bounds raise if they are known.
-    """
+    """Convert multi-dimensional indices to flat indices."""
     shape = tuple(operator.index(n) for n in np.atleast_1d(dims))
     modes = (mode,) * len(shape) if isinstance(mode, str) else tuple(mode)
     indices = [array(index) for index in multi_index]
@@ -100,24 +100,19 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 def _within(index: Any, size: int, mode: str) -> Any:
     if mode in ("wrap", "clip"):
         return within(index, size, mode)
-    value = known(index)
-    if value is not None and np.any((value < 0) | (value >= size)):
-        raise ValueError("invalid entry in coordinates array")
-    return index
+    return _required(index, size, INVALID_COORDINATES)
+
+
+def _required(index: Any, size: int, failure: int) -> Any:
+    """The index, from 0 to ``size``; the call fails otherwise."""
+    return required_index(select(index < size, index, -1), failure=failure)
 
 
 @answers(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
-    """Convert flat indices to multi-dimensional indices.
-
-    Indices that are out of bounds raise if they are known.
-    """
+    """Convert flat indices to multi-dimensional indices."""
     sizes = tuple(operator.index(n) for n in np.atleast_1d(shape))
-    position = array(indices)
-    value = known(position)
-    if value is not None and np.any((value < 0) | (value >= prod(sizes))):
-        raise ValueError(f"an index is out of bounds for array with size {prod(sizes)}")
-    position = astype(position, INDEX)
+    position = _required(astype(array(indices), INDEX), prod(sizes), OUTSIDE_OF_SHAPE)
     return tuple(
         remainder(position // stride, size)
         for size, stride in zip(sizes, _strides(sizes, order), strict=True)

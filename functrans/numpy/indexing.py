@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from functrans.errors import DtypeError, TracerIndexError
-from functrans.ir.types import is_complex, is_float
+from functrans.ir.types import is_complex, is_float, is_inexact
+from functrans.loop.failures import ALL_NAN
 from functrans.numpy.arrays import INDEX, array, astype, axis_of, flat, known
 from functrans.numpy.define import answers
 from functrans.numpy.joining import take_along_one
+from functrans.numpy.reductions import any as any_along
+from functrans.numpy.reductions import argmax, argmin
 from functrans.numpy.sized import places_of
 from functrans.ops.arrays.shape import flip
 from functrans.ops.arrays.structural import expand_axes, full_p, reduce_sum, reshape
@@ -20,6 +23,7 @@ from functrans.ops.elementwise.choice import maximum, minimum, select
 from functrans.ops.elementwise.compare import equal, less, less_equal, not_equal
 from functrans.ops.elementwise.complex_numbers import imag, real
 from functrans.ops.elementwise.logic import isnan
+from functrans.ops.elementwise.stop import required_index
 from functrans.ops.indexing import views
 from functrans.ops.indexing.gather import gather, gather_along
 from functrans.ops.indexing.index import getitem
@@ -28,8 +32,8 @@ from functrans.ops.reductions.sorting import sort as sort_p
 from functrans.trace.source import located, user_source
 
 __all__ = [
-    "argpartition", "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "partition",
-    "searchsorted", "sort", "sort_complex", "take", "take_along_axis",
+    "argpartition", "argsort", "compress", "digitize", "extract", "ix_", "lexsort", "nanargmax",
+    "nanargmin", "partition", "searchsorted", "sort", "sort_complex", "take", "take_along_axis",
 ]  # fmt: skip
 
 FEW_TO_COUNT = 32
@@ -283,6 +287,28 @@ def _bisected(row: Any, values: Any, before: Callable[[Any, Any], Any]) -> Any:
         left -= half
     is_before = before(gather(row, minimum(found, end), axes=(0,)), values)
     return astype(found, INDEX) + astype(is_before, INDEX)
+
+
+def _nan_place(place: Callable[..., Any], beyond: float, a: Any, axis: Any, keepdims: Any) -> Any:
+    x = array(a)
+    if not is_inexact(x.dtype):
+        return place(x, axis, keepdims=keepdims)
+    absent = isnan(x)
+    index = place(select(absent, x.dtype.type(beyond), x), axis, keepdims=keepdims)
+    found = any_along(~absent, axis, keepdims=keepdims)
+    return required_index(select(found, index, -1), failure=ALL_NAN)
+
+
+@answers(np.nanargmax)
+def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the maximum, ignoring NaN; `ValueError` if all elements are NaN."""
+    return _nan_place(argmax, -np.inf, a, axis, keepdims)
+
+
+@answers(np.nanargmin)
+def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """The index of the minimum, ignoring NaN; `ValueError` if all elements are NaN."""
+    return _nan_place(argmin, np.inf, a, axis, keepdims)
 
 
 @answers(np.digitize)

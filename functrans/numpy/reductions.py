@@ -39,9 +39,9 @@ from functrans.ops.reductions.reduce import (
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
-    "nanvar", "prod", "ptp", "std", "sum", "var",
+    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp", "std",
+    "sum", "var",
 ]  # fmt: skip
 
 Op = Callable[..., Any]
@@ -485,15 +485,3 @@ def nanmin(
 ) -> Any:
     """The minimum, ignoring NaN."""
     return _nan_extreme(min, np.inf, a, axis, keepdims, initial, where)
-
-
-@answers(np.nanargmax)
-def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """The index of the maximum, ignoring NaN; 0 if all elements are NaN."""
-    return argmax(_without_nan(a, -np.inf), axis, keepdims=keepdims)
-
-
-@answers(np.nanargmin)
-def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """The index of the minimum, ignoring NaN; 0 if all elements are NaN."""
-    return argmin(_without_nan(a, np.inf), axis, keepdims=keepdims)

@@ -43,8 +43,8 @@ NAMES = {
     "functional": "apply_along_axis apply_over_axes piecewise",
     "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
     "indexing": (
-        "argpartition argsort compress digitize extract ix_ lexsort partition searchsorted "
-        "sort sort_complex take take_along_axis"
+        "argpartition argsort compress digitize extract ix_ lexsort nanargmax nanargmin partition "
+        "searchsorted sort sort_complex take take_along_axis"
     ),
     "inplace": "copyto fill_diagonal place put put_along_axis putmask",
     "joining": (
@@ -56,8 +56,8 @@ NAMES = {
     "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "reductions": (
         "all amax amin any argmax argmin average count_nonzero cumprod cumsum cumulative_prod "
-        "cumulative_sum max mean min nanargmax nanargmin nancumprod nancumsum nanmax nanmean "
-        "nanmin nanprod nanstd nansum nanvar prod ptp std sum var"
+        "cumulative_sum max mean min nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd "
+        "nansum nanvar prod ptp std sum var"
     ),
     "polynomial_roots": "poly polyfit roots",
     "sequences": "convolve corrcoef correlate cov diff ediff1d gradient interp trapezoid",

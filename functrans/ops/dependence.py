@@ -8,6 +8,7 @@ functions below: a result's pattern is the product of the primitive's own patter
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ _vstack = lazy("scipy.sparse:vstack")
 
 MOST_ENTRIES = 100_000_000
 """Patterns with more entries are refused: they take a gigabyte, and leave nothing to compress."""
+
+BLOCK_ENTRIES = 10_000_000
+"""Entries of a block of rows, with their duplicates, when these are counted."""
 
 
 class TooDense(Exception):
@@ -76,9 +80,20 @@ def identity(count: int, first: int, width: int) -> Pattern:
 
 def product(own: Pattern, pattern: Pattern) -> Pattern:
     """The pattern of a result: the operation's own pattern times that of its operand."""
-    lengths = np.diff(pattern.indptr)
-    check_entries(int(lengths[own.indices].sum()))
-    return own @ pattern
+    lengths = np.diff(pattern.indptr).astype(np.int64)[own.indices]
+    if lengths.sum() <= MOST_ENTRIES:
+        return own @ pattern
+    # elements of a row may depend on the same inputs, so its entries are counted in blocks
+    full = np.flatnonzero(np.diff(own.indptr))
+    check_entries(int(np.maximum.reduceat(lengths, own.indptr[full]).sum()))
+    before = np.concatenate([[0], np.cumsum(lengths)])[own.indptr]
+    cuts = np.searchsorted(before, np.arange(0, before[-1], BLOCK_ENTRIES)[1:])
+    blocks, entries = [], 0
+    for first, last in pairwise([0, *np.unique(cuts), own.shape[0]]):
+        blocks.append(own[first:last] @ pattern)
+        entries += blocks[-1].nnz
+        check_entries(entries)
+    return _vstack(blocks, format="csr")
 
 
 def union(patterns: Sequence[Pattern | None]) -> Pattern | None:

@@ -10,7 +10,7 @@ FROM_SOURCE = {
     "integrate": "cumulative_simpson cumulative_trapezoid romb trapezoid",
     "ndimage": "center_of_mass extrema gaussian_gradient_magnitude gaussian_laplace histogram "
     "labeled_comprehension laplace maximum maximum_position median minimum minimum_position "
-    "standard_deviation variance vectorized_filter",
+    "variance vectorized_filter",
     "optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "signal": "abcd_normalize argrelmax argrelmin bessel bilinear bilinear_zpk butter buttord "
     "cheb1ap cheb1ord cheb2ap cheb2ord cheby1 cheby2 cspline1d cspline1d_eval deconvolve dlsim "

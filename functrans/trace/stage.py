@@ -162,9 +162,17 @@ class Environment(dict[Var, Any]):
         return atom.value if isinstance(atom, Literal) else self[atom]
 
 
+def _lifted(x: Any, var: Var) -> Any:
+    """An operand as an operation takes it; only the graph knows the type of a ragged stack."""
+    trace = current.get()
+    if isinstance(trace, Trace) and isinstance(x, np.ndarray) and x.dtype == object:
+        return trace.capture(x, var.aval, x)
+    return x
+
+
 def replay_values(graph: Graph, inputs: Sequence[Any]) -> Environment:
     """Run a graph, and return the value of each variable."""
-    values = Environment(zip(graph.inputs, inputs, strict=True))
+    values = Environment(zip(graph.inputs, map(_lifted, inputs, graph.inputs), strict=True))
     for eqn in graph.eqns:
         outs = apply(eqn, [values.read(atom) for atom in eqn.inputs])
         values.update(zip(eqn.outputs, outs, strict=True))

@@ -164,14 +164,14 @@ class Trace:
         if known is None:
             # the outer tracer may be assigned to later: capture its present value
             frozen = Tracer(outer._owner, outer._variable, outer._value)
-            known = (frozen, self._capture(frozen, outer._variable.aval, outer._known_value))
+            known = (frozen, self.capture(frozen, outer._variable.aval, outer._known_value))
             self._captured[outer._variable] = known
         return known[1]
 
     def _capture_constant(self, x: Any, aval: Aval) -> Tracer:
         if aval.shape == ():
             x = aval.dtype.type(x) if isinstance(x, np.ndarray) else x  # may be assigned to later
-            return self._capture(x, aval, x)
+            return self.capture(x, aval, x)
         known = self._captured.get(id(x))
         # arguments are read-only views, of a class of this library
         changes = x.flags.writeable or (type(x) is _ndarray and may_change(x))
@@ -181,7 +181,7 @@ class Trace:
         frozen = x if type(x) is _ndarray else np.asarray(x)
         if changes or not x.dtype.isnative:
             frozen = np.array(x, aval.dtype, order="K")
-        known = (x, self._capture(frozen, aval, frozen))
+        known = (x, self.capture(frozen, aval, frozen))
         self._captured[id(x)] = known
         return known[1]
 
@@ -189,10 +189,10 @@ class Trace:
         known = self._captured.get(id(x))
         if known is None:
             # immutable; reading its numbers would wait for the device
-            known = self._captured[id(x)] = (x, self._capture(x, aval, x))
+            known = self._captured[id(x)] = (x, self.capture(x, aval, x))
         return known[1]
 
-    def _capture(self, outer: Any, aval: Aval, value: Any) -> Tracer:
+    def capture(self, outer: Any, aval: Aval, value: Any) -> Tracer:
         assert not self.rewriting, (
             "a rule holds a constant array: build it by the IR's iota or full"
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functrans import jit, lax, linearize, tree, vjp, vmap
+from functrans import jit, lax, linear_transpose, linearize, tree, vjp, vmap
 from functrans.errors import ShapeError
 
 X = np.array([0.5, -1.0, 2.0])
@@ -58,3 +58,25 @@ def test_a_loop_carries_one():
 
     _, ct = lax.fori_loop(0, 2, step, (pull, np.ones(3)))
     np.testing.assert_allclose(ct, (0.3 * X**2) ** 2)
+
+
+def _grown(x):
+    """A power of x, by as many steps as x asks for."""
+    return lax.while_loop(lambda c: c[1] < 10.0, lambda c: (c[0] * x, c[1] + x), (x, 0.0))[0]
+
+
+@pytest.mark.parametrize("linear", [vjp, linearize])
+def test_maps_of_loops_of_different_lengths_are_mapped(linear):
+    x = np.array([2.0, 3.0, 4.0])
+    _, through = linear(vmap(_grown), x)
+
+    def along(vector):
+        (found,) = tree.leaves(through(vector))
+        return found
+
+    wanted = np.stack([along(row) for row in np.eye(3)])
+    np.testing.assert_array_equal(vmap(along)(np.eye(3)), wanted)
+    np.testing.assert_array_equal(jit(vmap(along))(np.eye(3)), wanted)
+    np.testing.assert_array_equal(jit(along)(np.ones(3)), wanted.sum(0))
+    (back,) = linear_transpose(along, np.ones(3))(np.ones(3))
+    np.testing.assert_array_equal(back, wanted.sum(1))

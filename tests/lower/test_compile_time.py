@@ -77,7 +77,8 @@ def test_twice_the_program_is_twice_the_work(family, x, monkeypatch):
     monkeypatch.setattr(config, "check_plans", False)
     calls_of_the_compiler(family(3), x)  # what is done once in a process
     small, large = (calls_of_the_compiler(family(n), x) for n in (40, 80))
-    assert large < 2.2 * small
+    # not exactly twice, since the first steps have a shorter form; a quadratic part would give 4
+    assert large < 2.6 * small
 
 
 def test_a_function_that_a_kernel_has_many_of_is_called():

@@ -23,6 +23,8 @@ UNDEFINED = {
     ("power_of_integers", "i"): "negative powers are refused",
     ("power_of_integers", "f"): "its operands are integers",
     ("required_good", "f"): "NaN is refused: it is there for that",
+    ("required_index", "i"): "a negative number is no index",
+    ("required_index", "f"): "an index is an integer",
     ("within", "i"): "what is not in bounds is refused",
     ("within", "u"): "what is not in bounds is refused",
     ("within", "f"): "an index is an integer",

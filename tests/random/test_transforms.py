@@ -34,7 +34,9 @@ def test_mapped_and_compiled(name):
     one_by_one = np.stack([draw(key) for key in KEYS])
     np.testing.assert_array_equal(vmap(draw)(KEYS), one_by_one)
     np.testing.assert_array_equal(jit(vmap(draw))(KEYS), one_by_one)
-    np.testing.assert_array_equal(jit(draw)(KEYS[0]), one_by_one[0])
+    # known bounds of a truncated distribution are transformed by NumPy, which rounds otherwise
+    last_digits = 1e-15 if name == "truncated_normal" else 0
+    np.testing.assert_allclose(jit(draw)(KEYS[0]), one_by_one[0], rtol=last_digits)
 
 
 def test_the_numbers_do_not_depend_on_how_they_are_used():

@@ -87,6 +87,8 @@ def collective(
             "way, since what a branch or a loop depends on varies along the axis: choose between "
             "results (np.where) instead, or let all lanes go the same way. Or a pullback that was "
             f"made under vmap(..., axis_name={name!r}) is called outside: call it under such a vmap"
+            ". Or the function has no collective, and this adds up the derivatives of a value that "
+            "lanes share: leave out axis_name"
         )
 
     def batch(

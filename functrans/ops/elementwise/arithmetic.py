@@ -44,8 +44,11 @@ multiply = elementwise(
 
 
 def _by_divisor(x: Any, y: Any, out: Any, dy: Any) -> Any:
-    """``-x / y**2 dy``, where a divisor of many elements is divided by only once."""
-    return -(out / y) * dy if y.shape == out.shape else -out * (dy / y)
+    """``-x / y**2 dy``, in factors that overflow only if the derivative or ``1 / y`` does.
+
+    Many tangents share the division, if they have as many elements as the divisor.
+    """
+    return -out * (dy * (1 / y) if y.shape == out.shape else dy / y)
 
 
 divide = elementwise(
@@ -85,7 +88,7 @@ def _reciprocal(x: Scalar) -> Scalar:
 
 reciprocal = elementwise(
     "reciprocal", numpy=np.reciprocal, scalar=_reciprocal,
-    jvp=lambda x, out, dx: -(out * out) * dx,
+    jvp=lambda x, out, dx: -out * (out * dx),
     parts=on_parts("complex_arithmetic:reciprocal"),
     steep=True, samples=nonzero,
 )  # fmt: skip

@@ -102,13 +102,18 @@ def _integer_power(one: Any, x: Any, n: int) -> Any:
     return product_of_equals(x, n) if n > 0 else one / product_of_equals(x, -n)
 
 
+def _integer_power_jvp(primals: Any, tangents: Any, outs: Any, *, n: int) -> Any:
+    """``n x**(n - 1) dx``; where ``x**(n - 1)`` may overflow alone, in factors that do not."""
+    if n > 0:
+        return tangents[0] * (n * power_of_float(primals[0], n - 1))
+    return (tangents[0] * (1 / primals[0])) * (n * outs[0]) if n else None
+
+
 integer_power: Primitive = primitive(
     "integer_power",
     infer=lambda x, *, n: x.update(),
     numpy=lambda x, *, n: _integer_power(np.ones_like(x)[()], x, n),
-    jvp=lambda primals, tangents, outs, *, n: (
-        tangents[0] * (n * power_of_float(primals[0], n - 1)) if n else None
-    ),
+    jvp=_integer_power_jvp,
     parts=on_parts("complex_arithmetic:integer_power"),
     batch=lambda operands, axes, *, n: (integer_power(operands[0], n=n), axes[0]),
     scalar=lambda x, *, n: _integer_power(scalar.const(1, x.dtype), x, n),

@@ -1,4 +1,4 @@
-"""Identities that stop derivatives, hide a value from the optimiser, name it, or refuse NaN."""
+"""Identities that stop derivatives, hide a value from the optimiser, name it, or refuse some."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from functrans.ir.primitive import LINEAR, ZERO_DERIVATIVE, Primitive
 from functrans.loop import scalar
-from functrans.loop.failures import FAILURES, NOT_FINITE
+from functrans.loop.failures import ALL_NAN, FAILURES, NOT_FINITE
 from functrans.loop.nodes import required
 from functrans.loop.scalar import Scalar
 from functrans.ops.arrays.promotion import unchanged
 from functrans.ops.compiled.pairs import Pair
 from functrans.ops.elementwise.pointwise import elementwise
-from functrans.ops.samples import reals
+from functrans.ops.samples import integers, reals
 
 stop_gradient: Primitive = elementwise(
     "stop_gradient", numpy=lambda x: x, scalar=lambda x: x,
@@ -55,3 +55,18 @@ required_good: Primitive = elementwise(
     params={"kind": "nan"}, samples=reals(-3, 3),
 )  # fmt: skip
 """The operand; the call fails with `NOT_FINITE` on a NaN (kind "finite": or an infinity)."""
+
+
+def _refuse_negative(x: Any, failure: int) -> Any:
+    if np.any(x < 0):
+        raise FAILURES[failure].error()
+    return x
+
+
+required_index = elementwise(
+    "required_index", numpy=_refuse_negative,
+    scalar=lambda x, failure: required(x >= 0, x, failure),
+    jvp=ZERO_DERIVATIVE, promotion=unchanged,
+    params={"failure": ALL_NAN}, samples=integers(0, 5),
+)  # fmt: skip
+"""The operand, an index that is negative where there is none: the call fails then."""

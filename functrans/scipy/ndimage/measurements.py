@@ -1,4 +1,4 @@
-"""Sums and means of labelled regions of images, with constant labels."""
+"""Sums, means and deviations of labelled regions of images, with constant labels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from functrans.errors import UnsupportedNumPyError
 from functrans.numpy.arrays import array
 from functrans.numpy.counting import bincount
-from functrans.numpy.reductions import sum
+from functrans.numpy.reductions import root, sum
 from functrans.numpy.shapes import broadcast_to
 from functrans.ops.arrays.shape import holds_tracer
 from functrans.ops.elementwise.choice import select
 from functrans.scipy.define import answers
+from functrans.scipy.entries import of_scipys
 from functrans.trace.source import located, user_source
 
-__all__ = ["mean", "sum_labels"]
+__all__ = ["mean", "standard_deviation", "sum_labels"]
 
 
 def _counts_and_sums(input: Any, labels: Any, index: Any) -> tuple[Any, Any]:
@@ -75,3 +76,9 @@ def mean(input: Any, labels: Any = None, index: Any = None) -> Any:
     """The means of the elements that have each label; as `sum_labels`."""
     counts, sums = _counts_and_sums(input, labels, index)
     return sums / np.asarray(counts).astype(np.float64)
+
+
+@answers("scipy.ndimage:standard_deviation")
+def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
+    """The standard deviations of labelled elements; where one is 0, so is its derivative."""
+    return root(array(of_scipys("ndimage", "variance")(input, labels, index)))

@@ -4,6 +4,7 @@ from typing import Any
 
 from functrans.scipy.entries import of_scipys as _of_scipys
 from functrans.scipy.inside import refused
+from functrans.scipy.optimize.guesses import fixed_point, newton, root_scalar
 from functrans.scipy.optimize.linear import (
     isotonic_regression,
     linear_sum_assignment,
@@ -12,16 +13,7 @@ from functrans.scipy.optimize.linear import (
     nnls,
 )
 from functrans.scipy.optimize.minimum import minimize, minimize_scalar
-from functrans.scipy.optimize.scalar import (
-    bisect,
-    brenth,
-    brentq,
-    fixed_point,
-    newton,
-    ridder,
-    root_scalar,
-    toms748,
-)
+from functrans.scipy.optimize.scalar import bisect, brenth, brentq, ridder, toms748
 from functrans.scipy.optimize.searches import (
     basinhopping,
     differential_evolution,

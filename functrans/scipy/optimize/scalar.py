@@ -1,4 +1,4 @@
-"""Roots of functions of one variable: bisection, Brent's method, Newton's method, fixed points.
+"""Roots of functions of one variable in intervals: bisection and Brent's method.
 
 Each root is found by a loop, and differentiated by the implicit function theorem, with
 `lax.custom_root`. Sources: Brent, Algorithms for Minimization Without Derivatives (1973); SciPy's
@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from functrans.api.derivatives import grad
 from functrans.api.mapping import vmap
 from functrans.api.recompute import stop_gradient
 from functrans.lax.branches import cond
 from functrans.lax.implicit import custom_root
 from functrans.lax.loops import while_loop
 from functrans.lazily import lazy
-from functrans.numpy.arrays import array, known
-from functrans.numpy.define import refuse
+from functrans.numpy.arrays import known
 from functrans.scipy.define import double
 from functrans.scipy.inside import within_traces
 
@@ -101,7 +99,8 @@ def _brent(extrapolation: Function) -> Function:
     return find
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def quotient(a: Any, b: Any) -> Any:
+    """``a / b``; infinite where ``b`` is 0."""
     nothing = b == 0
     return np.where(nothing, np.inf, a / np.where(nothing, 1.0, b))
 
@@ -109,20 +108,20 @@ def _quotient(a: Any, b: Any) -> Any:
 def _inverse_quadratic(
     before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any
 ) -> Any:
-    secant = _quotient(-f_now * (now - before), f_now - f_before)
-    slope = _quotient(f_before - f_now, before - now)
-    further = _quotient(f_block - f_now, block - now)
+    secant = quotient(-f_now * (now - before), f_now - f_before)
+    slope = quotient(f_before - f_now, before - now)
+    further = quotient(f_block - f_now, block - now)
     both = further * slope * (f_block - f_before)
     return np.where(
-        before == block, secant, _quotient(-f_now * (f_block * further - f_before * slope), both)
+        before == block, secant, quotient(-f_now * (f_block * further - f_before * slope), both)
     )
 
 
 def _hyperbolic(before: Any, f_before: Any, now: Any, f_now: Any, block: Any, f_block: Any) -> Any:
-    secant = _quotient(-f_now * (now - before), f_now - f_before)
-    slope = _quotient(f_before - f_now, before - now)
-    further = _quotient(f_block - f_now, block - now)
-    trial = _quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further)
+    secant = quotient(-f_now * (now - before), f_now - f_before)
+    slope = quotient(f_before - f_now, before - now)
+    further = quotient(f_block - f_now, block - now)
+    trial = quotient(-f_now * (f_block - f_before), f_block * slope - f_before * further)
     return np.where(before == block, secant, trial)
 
 
@@ -256,142 +255,8 @@ toms748 = _bracketed(
     _EXAMPLE.format("toms748"),
 )
 
-# -- methods from an initial guess -----------------------------------------------------------------
 
-
-@within_traces("scipy.optimize:newton")
-def newton(
-    func: Function,
-    x0: Any,
-    fprime: Function | None = None,
-    args: Any = (),
-    tol: float = 1.48e-08,
-    maxiter: int = 50,
-    fprime2: Function | None = None,
-    x1: Any = None,
-    rtol: float = 0.0,
-    full_output: bool = False,
-    disp: bool = True,
-) -> Any:
-    """A root by Newton's method, from an initial guess.
-
-    If ``fprime`` is not given, ``func`` is differentiated automatically, where SciPy uses the
-    secant method. If ``x0`` is an array, each element is a separate problem.
-
-    Parameters
-    ----------
-    func : callable
-        ``func(x, *args)``
-    x0 : float or array
-    fprime : callable, optional
-        ``fprime(x, *args)``, the derivative.
-    args : tuple
-    tol, rtol : float
-    maxiter : int
-
-    Returns
-    -------
-    root : float or array
-        NaN if the iteration did not converge within ``maxiter`` steps.
-    report : scipy.optimize.OptimizeResult
-        With ``full_output``; for an array ``x0``, the boolean arrays ``converged`` and
-        ``zero_der``.
-
-    Examples
-    --------
-    >>> from functrans import grad
-    >>> from functrans.scipy.optimize import newton
-    >>> grad(lambda a: newton(lambda x: x * x - a, 1.0))(2.0)
-    np.float64(0.353553391)
-    """
-    args = args if isinstance(args, tuple) else (args,)
-
-    def equation(x: Any) -> Any:
-        return double(func(x, *args))
-
-    def slope(equation: Function, x: Any) -> Any:
-        if fprime is not None:
-            return stop_gradient(array(fprime(x, *args)))
-        return grad(lambda x: np.sum(equation(x)))(x)
-
-    def solve(equation: Function, x: Any) -> Any:
-        def goes_on(state: Any) -> Any:
-            _, done, count = state
-            return ~np.all(done) & (count < maxiter)
-
-        def step(state: Any) -> Any:
-            x, done, count = state
-            value = equation(x)
-            length = np.where(value == 0, 0.0, _quotient(value, slope(equation, x)))
-            following = x - length
-            arrived = np.abs(length) <= tol + rtol * np.abs(x)
-            return np.where(done, x, following), done | arrived, count + 1
-
-        x, done, _ = while_loop(goes_on, step, (x, np.zeros(x.shape, bool), 0))
-        return np.where(done, x, np.nan)
-
-    root = implicit(equation, stop_gradient(double(x0)), solve)
-    if not full_output:
-        return root
-    found = ~np.isnan(stop_gradient(root))
-    if root.ndim:
-        return root, found, ~found
-    return root, report(root, found, None, None, "newton")
-
-
-@within_traces("scipy.optimize:fixed_point")
-def fixed_point(
-    func: Function,
-    x0: Any,
-    args: Any = (),
-    xtol: float = 1e-8,
-    maxiter: int = 500,
-    method: str = "del2",
-) -> Any:
-    """A fixed point ``func(x) = x``, differentiated by the implicit function theorem.
-
-    With Aitken's acceleration (``method="del2"``), each element is a separate problem, as in SciPy;
-    with ``method="iteration"``, ``func`` is a function of a vector.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from functrans import grad
-    >>> from functrans.scipy.optimize import fixed_point
-    >>> x = fixed_point(lambda x: np.cos(0.5 * x), 1.0)
-    >>> d = grad(lambda a: fixed_point(lambda x: np.cos(a * x), 1.0))(0.5)
-    >>> np.isclose(d, -x * np.sin(0.5 * x) / (1 + 0.5 * np.sin(0.5 * x)))
-    np.True_
-    """
-    args = args if isinstance(args, tuple) else (args,)
-    if method not in ("del2", "iteration"):
-        raise ValueError(f"method must be 'del2' or 'iteration', not {method!r}")
-
-    def equation(x: Any) -> Any:
-        return double(func(x, *args)) - x
-
-    def solve(equation: Function, x: Any) -> Any:
-        def step(state: Any) -> Any:
-            x, _, count = state
-            once = x + equation(x)
-            following = once
-            if method == "del2":
-                twice = once + equation(once)
-                bend = twice - 2.0 * once + x
-                smooth = bend == 0
-                jump = (once - x) ** 2 / np.where(smooth, 1.0, bend)
-                following = np.where(smooth, twice, x - jump)
-            relative = np.where(x == 0, following, (following - x) / np.where(x == 0, 1.0, x))
-            return following, np.all(np.abs(relative) < xtol), count + 1
-
-        start = (x, np.zeros((), bool), 0)
-        x, found, _ = while_loop(lambda s: ~s[1] & (s[2] < maxiter), step, start)
-        return np.where(found, x, np.nan)
-
-    guess = stop_gradient(double(x0))
-    if method == "del2" or guess.ndim == 0:
-        return implicit(equation, guess, solve)
-    return custom_root(equation, guess, solve, dense_solve)
+# -- linear equations ------------------------------------------------------------------------------
 
 
 def dense_solve(g: Function, y: Any) -> Any:
@@ -403,59 +268,3 @@ def columns(g: Function, like: Any) -> Any:
     """The matrix of a linear function of arrays."""
     basis = np.eye(like.size, dtype=like.dtype).reshape(like.size, *like.shape)
     return vmap(g)(basis).reshape(like.size, -1).T
-
-
-_METHODS = {
-    "bisect": bisect, "brentq": brentq, "brenth": brenth, "ridder": ridder, "toms748": toms748,
-}  # fmt: skip
-
-
-@within_traces("scipy.optimize:root_scalar")
-def root_scalar(
-    f: Function,
-    args: Any = (),
-    method: str | None = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
-    x0: Any = None,
-    x1: Any = None,
-    xtol: Any = None,
-    rtol: Any = None,
-    maxiter: Any = None,
-    options: Any = None,
-) -> Any:
-    """A root of a function of one variable, in a ``bracket`` or from an initial guess ``x0``.
-
-    "ridder" and "toms748" are computed by Brent's method, "secant" and "halley" by Newton's method,
-    which find the same root.
-
-    Returns
-    -------
-    scipy.optimize.OptimizeResult
-        With ``root`` and ``converged``; iterations of Newton's method are not counted.
-
-    Examples
-    --------
-    >>> from functrans import grad
-    >>> from functrans.scipy.optimize import root_scalar
-    >>> grad(lambda a: root_scalar(lambda x: x * x - a, bracket=(0.0, 2.0)).root)(2.0)
-    np.float64(0.353553391)
-    """
-    if method is None:
-        method = "brentq" if bracket is not None else "newton"
-    if method not in (*_METHODS, "newton", "secant", "halley"):
-        raise ValueError(f"Unknown solver {method}")
-    given = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
-    given = {name: value for name, value in given.items() if value is not None}
-    if method in _METHODS:
-        if bracket is None:
-            raise ValueError(f"Bracket needed for {method}")
-        _, found = _METHODS[method](f, *bracket, args, full_output=True, **given)
-        found.method = method
-        return found
-    if fprime is True:
-        refuse("scipy.optimize.root_scalar(..., fprime=True)", "let f return its value alone")
-    tolerance = {"tol" if name == "xtol" else name: value for name, value in given.items()}
-    root = newton(f, x0, fprime if callable(fprime) else None, args, **tolerance)
-    return report(root, ~np.isnan(root), None, None, method)

@@ -133,6 +133,15 @@ def _made(arg1: Any, shape: Any, kind: str, is_matrix: bool) -> SparseMatrix:
             shape = (len(indptr) - 1, minor) if kind == "csr" else (minor, len(indptr) - 1)
     _check_places(values, rows, columns, shape, name)
     height, width = map(int, shape)
+    if (
+        kind == "coo"
+        and values.dtype == bool
+        and len(set(zip(rows, columns, strict=True))) < len(rows)
+    ):
+        refuse(
+            f"{name} of bools with duplicates, which SciPy counts in products and not elsewhere",
+            "convert the values to integers, or join the duplicates by csr_array",
+        )
     return from_coordinates(values, rows, columns, (height, width), kind, is_matrix)
 
 

@@ -30,6 +30,7 @@ from functrans.trace.tracer import Tracer
 Function = Callable[..., Any]
 
 _operator = lazy("scipy.sparse.linalg:LinearOperator")
+_matrix_operator = lazy("scipy.sparse.linalg._interface:MatrixLinearOperator")
 
 
 def matvec_of(matrix: Any) -> Function:
@@ -175,6 +176,15 @@ def _operator_dot(self: Any, x: Any) -> Any:
     return self.matvec(x) if x.ndim == 1 else self.matmat(x)
 
 
+def _matrix_matmat(self: Any, x: Any) -> Any:
+    """The product with the matrix that an operator is made of."""
+    return self.A @ x
+
+
+def _operator_of_array(A: Any) -> Any:
+    return _matrix_operator(np.atleast_2d(A))
+
+
 def _operator_dtype(self: Any) -> None:
     """The dtype of an operator's results; within a trace, those are traced values."""
     if self.dtype is None:
@@ -196,3 +206,5 @@ _OPERATOR: dict[str, Function] = {
 for _name, _ours in _OPERATOR.items():
     enter(f"scipy.sparse.linalg:LinearOperator.{_name}", _ours, _always)
 enter("scipy.sparse.linalg:LinearOperator.dot", _operator_dot)
+enter("scipy.sparse.linalg._interface:MatrixLinearOperator._matmat", _matrix_matmat)
+enter("scipy.sparse.linalg:aslinearoperator", _operator_of_array)

@@ -89,7 +89,7 @@ _METHODS = {
     "rv_continuous": "cdf entropy interval isf logcdf logpdf logsf mean median pdf ppf sf std "
     "support var",
     "rv_discrete": "cdf isf logcdf logpmf logsf pmf ppf sf",
-    **{f.name: f"{f.log} {f.log[3:]}" for f in _multivariate.FAMILIES},
+    **{f.name: " ".join((f.log, f.log[3:], *f.moments)) for f in _multivariate.FAMILIES},
 }
 """The methods that dispatch, by their class or object."""
 

@@ -8,7 +8,8 @@ The docstrings of `scipy.stats`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from functrans.ops.elementwise.exponential import exp, log, log1p
 from functrans.ops.elementwise.power import sqrt
 from functrans.ops.elementwise.rounding import floor
 from functrans.ops.elementwise.special.entropy import xlogy
-from functrans.ops.elementwise.special.gamma import gammaln, gammaln_difference
+from functrans.ops.elementwise.special.gamma import digamma, gammaln, gammaln_difference
 from functrans.ops.elementwise.stop import stop_gradient
 from functrans.ops.linalg.factorisations import solve_triangular
 from functrans.scipy.define import any_traced
@@ -50,14 +51,16 @@ class Family(NamedTuple):
     """``"logpdf"`` or ``"logpmf"``."""
     density: Callable[..., Any]
     """The log-density, a function of a point and of the parameters, under SciPy's names."""
+    moments: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    """Functions of the parameters alone, by SciPy's names."""
 
 
 class Multivariate:
     """A SciPy distribution of vectors or matrices that accepts traced values.
 
-    It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete); plain arrays are passed on to
-    SciPy. Covariances and scale matrices must be positive definite, unless ``allow_singular`` is
-    set.
+    It has `logpdf` and `pdf` (`logpmf` and `pmf` if it is discrete), and some have moments; plain
+    arrays are passed on to SciPy. Covariances and scale matrices must be positive definite, unless
+    ``allow_singular`` is set.
 
     Examples
     --------
@@ -99,7 +102,10 @@ class Multivariate:
             return family.density(*args, **kwargs)
         if method == family.log.removeprefix("log"):
             return exp(family.density(*args, **kwargs))
-        refuse(f"scipy.stats.{self.name}.{method}", f"of its methods, {family.log} is")
+        if method in family.moments:
+            return family.moments[method](*args, **kwargs)
+        has = ", ".join((family.log, family.log.removeprefix("log"), *family.moments))
+        refuse(f"scipy.stats.{self.name}.{method}", f"of its methods, {has} are")
 
 
 class _Fixed:
@@ -169,6 +175,12 @@ def _normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
     return squeeze(select(beyond & less(part.rank, size), -np.inf, density))
 
 
+def _normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
+    mean, cov = inexact(0.0 if mean is None else mean), inexact(cov)
+    size = _sizes(mean, cov)
+    return 0.5 * size * (LOG_2_PI + 1) + _log_diagonal(linalg.cholesky(_as_matrix(cov, size)))
+
+
 def _student(
     x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
 ) -> Any:
@@ -194,13 +206,45 @@ def _student(
 # -- probability vectors and counts ----------------------------------------------------------------
 
 
+def _concentration(alpha: Any) -> tuple[Any, Any]:
+    """Dirichlet's parameters, NaN if one is not positive, and their sum."""
+    alpha = inexact(alpha)
+    alpha = select(all(greater(alpha, 0)), alpha, np.nan)
+    return alpha, sum(alpha)
+
+
+def _dirichlet_mean(alpha: Any) -> Any:
+    alpha, total = _concentration(alpha)
+    return alpha / total
+
+
+def _dirichlet_cov(alpha: Any) -> Any:
+    alpha, total = _concentration(alpha)
+    mean = alpha / total
+    return (eye(mean.size) * mean - mean[:, None] * mean) / (total + 1)
+
+
+def _dirichlet_entropy(alpha: Any) -> Any:
+    alpha, total = _concentration(alpha)
+    front = sum(gammaln(alpha)) - gammaln(total)
+    return front + (total - alpha.size) * digamma(total) - sum((alpha - 1) * digamma(alpha))
+
+
+_DIRICHLETS = {
+    "mean": _dirichlet_mean,
+    "var": lambda alpha: linalg.diagonal(_dirichlet_cov(alpha)),
+    "cov": _dirichlet_cov,
+    "entropy": _dirichlet_entropy,
+}
+
+
 def _dirichlet(x: Any, alpha: Any) -> Any:
-    x, alpha = inexact(x), inexact(alpha)
+    x, (alpha, total) = inexact(x), _concentration(alpha)
     if x.shape[0] + 1 == alpha.shape[0]:
         x = concatenate([x, 1 - sum(x, 0, keepdims=True)])
     column = alpha.reshape((-1,) + (1,) * (x.ndim - 1))
     shares = sum(xlogy(column - 1, x), 0)
-    return squeeze(gammaln(sum(alpha)) - sum(gammaln(alpha)) + shares)
+    return squeeze(gammaln(total) - sum(gammaln(alpha)) + shares)
 
 
 def _multinomial(x: Any, n: Any, p: Any) -> Any:
@@ -381,9 +425,9 @@ def _matrix_t(
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("multivariate_normal", "logpdf", _normal),
+    Family("multivariate_normal", "logpdf", _normal, {"entropy": _normal_entropy}),
     Family("multivariate_t", "logpdf", _student),
-    Family("dirichlet", "logpdf", _dirichlet),
+    Family("dirichlet", "logpdf", _dirichlet, _DIRICHLETS),
     Family("multinomial", "logpmf", _multinomial),
     Family("dirichlet_multinomial", "logpmf", _dirichlet_multinomial),
     Family("normal_inverse_gamma", "logpdf", _normal_inverse_gamma),

@@ -14,6 +14,7 @@ from functrans.lower.select.materialise import materialised
 from functrans.lower.select.partition import compiled
 from functrans.lower.select.recomputation import excessive, expected_demand, graph_work
 from functrans.lower.select.selection import select
+from functrans.ops.compiled.emission import emitted
 from functrans.optimise import rewritten
 from tests.lower.work import asked_and_done, check, check_graph
 from tests.primitives.harness import cases, tangent_graph
@@ -214,7 +215,8 @@ def test_every_primitive_keeps_to_the_bound(derivative):
         graph = case.graph()
         if derivative and case.differentiable:
             graph = tangent_graph(graph, case.moving)
-        if all(compiled(eqn, CPU) for eqn in graph.eqns):
+        # an equation with a loop of its own does more than is known of it
+        if all(compiled(eqn, CPU) and emitted(eqn, CPU) is None for eqn in graph.eqns):
             graphs.append(graph)
     assert len(graphs) > 100
     for graph in graphs:

@@ -50,3 +50,14 @@ def test_sums_of_several_labels_of_complex_images_are_refused():
     for name in ("sum_labels", "mean", "variance", "center_of_mass"):
         with pytest.raises(TypeError, match="weights of bincount are real"):
             jit(lambda x, name=name: getattr(scipys, name)(x * 1j, LABELS, [1, 2]))(IMAGE)
+
+
+def test_deviations_of_equal_elements_have_derivative_0():
+    image, labels = np.array([1.0, 1.0, 2.0, 3.0]), np.array([1, 1, 2, 2])
+
+    def deviations(x):
+        return ours.standard_deviation(x, labels, [1, 2])
+
+    wanted = scipys.standard_deviation(image, labels, [1, 2])
+    np.testing.assert_allclose(jit(deviations)(image), wanted)
+    np.testing.assert_allclose(grad(lambda x: np.sum(deviations(x)))(image), [0.0, 0.0, -0.5, 0.5])

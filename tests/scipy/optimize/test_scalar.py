@@ -131,3 +131,42 @@ def test_single_precision_is_converted(name):
     solve, a = SINGLE[name], np.float32(2)
     np.testing.assert_allclose(jit(solve)(a), 2 ** (1 / 3), rtol=1e-7)
     np.testing.assert_allclose(grad(solve)(a), 2 ** (-2 / 3) / 3, rtol=1e-6)
+
+
+STEPS = {
+    "secant": {},
+    "two guesses": {"x1": 1.7},
+    "newton": {"fprime": lambda x: -np.sin(x) + 0.2},
+    "halley": {"fprime": lambda x: -np.sin(x) + 0.2, "fprime2": lambda x: -np.cos(x)},
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_root_that_is_found_is_scipys(name):
+    """From far away, another method finds another root, or none."""
+
+    def root(x):
+        return scipy.optimize.newton(lambda x: np.cos(x) + 0.2 * x, x, **STEPS[name])
+
+    starts = (-2.0, 0.4, 1.3, 2.6, 5.1)
+    np.testing.assert_allclose([jit(root)(x) for x in starts], [root(x) for x in starts], rtol=1e-7)
+
+
+def test_secants_converge_where_tangents_do_not():
+    assert abs(jit(lambda x: optimize.newton(np.tanh, x))(1.2)) < 1e-8
+    assert np.isnan(jit(lambda x: optimize.root_scalar(np.tanh, x0=x).root)(1.2))
+
+
+def test_methods_are_chosen_as_in_scipy():
+    def found(**options):
+        return jit(
+            lambda x: optimize.root_scalar(lambda x: np.cos(x) + 0.2 * x, x0=x, **options).root
+        )
+
+    def scipys(**options):
+        return scipy.optimize.root_scalar(lambda x: np.cos(x) + 0.2 * x, x0=2.6, **options).root
+
+    for options in ({"x1": 2.9}, {"method": "secant"}, STEPS["halley"], {"options": {"xtol": 0.1}}):
+        np.testing.assert_allclose(found(**options)(2.6), scipys(**options), rtol=1e-6)
+    with pytest.raises(ValueError, match="fprime must be specified for halley"):
+        found(method="halley")(2.6)

@@ -43,3 +43,12 @@ def test_of_plain_arrays_it_is_scipys(name):
     expected = plain @ np.ones(plain.shape[1])
     found = jit(lambda x: MADE[name](X) @ (x * np.ones(plain.shape[1])))(1.0)
     np.testing.assert_allclose(found, expected)
+
+
+def test_duplicates_of_bools():
+    places = np.array([2, 0, 2]), np.array([1, 0, 1])
+    values = np.array([True, False, True])
+    joined = jit(lambda v: sp.csr_array((v, places), shape=(3, 2)).toarray())(values)
+    np.testing.assert_array_equal(joined, sp.csr_array((values, places), shape=(3, 2)).toarray())
+    with pytest.raises(UnsupportedNumPyError, match=r"bools with duplicates.*by csr_array"):
+        jit(lambda v: sp.coo_array((v, places), shape=(3, 2)) @ np.ones(2))(values)

@@ -83,3 +83,20 @@ REFUSED = {
 def test_what_is_refused(words):
     with pytest.raises(errors.UnsupportedNumPyError, match=words):
         vmap(REFUSED[words])(B[None])
+
+
+def test_operators_of_arrays():
+    matrix, b = np.array([[4.0, 2.0], [1.0, 3.0]]), np.array([1.0, 2.0])
+
+    def solution(a, b):
+        return scipy.sparse.linalg.gmres(aslinearoperator(a), b, rtol=1e-12)[0]
+
+    wanted = np.linalg.solve(matrix, b)
+    np.testing.assert_allclose(jit(solution)(matrix, b), wanted, rtol=1e-9)
+    for constant in (matrix, scipy.sparse.csr_array(matrix)):
+        np.testing.assert_allclose(jit(lambda b, a=constant: solution(a, b))(b), wanted, rtol=1e-9)
+        slopes = jacrev(lambda b, a=constant: solution(a, b))(b)
+        np.testing.assert_allclose(slopes, np.linalg.inv(matrix), rtol=1e-8)
+    np.testing.assert_allclose(
+        jacrev(solution)(matrix, b), jacrev(np.linalg.solve)(matrix, b), rtol=1e-8
+    )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from functrans import grad, jacfwd, jit, testing
+from functrans import grad, hessian, jacfwd, jit, testing
 from functrans.scipy import stats
 
 SHARES = np.array([1e-300, 1e-30, 1e-12, 0.25, 0.5, 0.75])
@@ -274,3 +274,26 @@ def test_equal_numbers_have_no_shape(name):
 def test_lists_hold_traced_values():
     found = jit(lambda a, b: stats.norm.logpdf([a, b], [b, a]))(1.2, 2.3)
     np.testing.assert_allclose(found, scipy.stats.norm.logpdf([1.2, 2.3], [2.3, 1.2]))
+
+
+def test_curvature_of_a_density_far_out():
+    curvature = hessian(lambda x: stats.t.logpdf(x, 3.0))
+    for x in (1e80, 1e100):
+        np.testing.assert_allclose(curvature(x), 4 / x**2, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("a", "width"), [(0.0, 1e-8), (5.0, 1e-10), (-3.0, 1e-12), (30.0, 1e-9), (0.3, 1e-2)]
+)
+def test_a_normal_truncated_to_a_narrow_interval(a, width):
+    """A difference of probabilities would cancel, as SciPy's does."""
+    b, x = a + width, a + width / 4
+    with mp.workdps(40):
+        mass = mp.quad(mp.npdf, [mp.mpf(a), mp.mpf(b)])
+        level, at_a, at_b = mp.log(mp.npdf(x) / mass), mp.npdf(a) / mass, mp.npdf(b) / mass
+        below = mp.quad(mp.npdf, [mp.mpf(a), mp.mpf(x)]) / mass
+    logpdf = stats.truncnorm.logpdf
+    np.testing.assert_allclose(jit(logpdf)(x, a, b), float(level), rtol=1e-13)
+    np.testing.assert_allclose(jit(stats.truncnorm.cdf)(x, a, b), float(below), rtol=1e-12)
+    slopes = [float(at_a), -float(at_b)]
+    np.testing.assert_allclose(grad(logpdf, argnums=(1, 2))(x, a, b), slopes, rtol=1e-12)

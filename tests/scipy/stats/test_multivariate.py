@@ -86,3 +86,25 @@ def test_numbers_of_successes():
     stack = np.stack([inner, inner[::-1] / 2])
     mapped = vmap(lambda p: stats.poisson_binom.logpmf(1, p))(stack)
     np.testing.assert_allclose(mapped, [scipy.stats.poisson_binom.logpmf(1, p) for p in stack])
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "cov", "entropy"])
+def test_moments_of_dirichlets(name):
+    alpha = np.array([0.5, 2.0, 3.5])
+    found = getattr(stats.dirichlet, name)
+    wanted = getattr(scipy.stats.dirichlet, name)(alpha)
+    np.testing.assert_allclose(jit(found)(alpha), wanted, rtol=1e-13)
+    np.testing.assert_allclose(jit(lambda a: getattr(stats.dirichlet(a), name)())(alpha), wanted)
+    assert np.isnan(jit(found)(-alpha)).all()
+    check_grads(found, (alpha,))
+
+
+def test_entropies_of_normals():
+    mean = np.array([1.0, 2.0])
+    wanted = scipy.stats.multivariate_normal.entropy(mean, rows)
+    entropy = stats.multivariate_normal.entropy
+    np.testing.assert_allclose(jit(entropy)(mean, rows), wanted, rtol=1e-14)
+    np.testing.assert_allclose(
+        jit(entropy)(mean, 2.0), scipy.stats.multivariate_normal.entropy(mean, 2.0)
+    )
+    check_grads(lambda factor: entropy(mean, factor @ factor.T), (rows,))
