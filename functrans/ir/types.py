@@ -59,6 +59,12 @@ def instead_of(dtype: np.dtype[Any]) -> str:
 
 def unsupported(value: Any) -> str:
     """The message about an array or number of an unsupported dtype."""
+    if value.dtype == object and value.size and isinstance(value.flat[0], np.ndarray):
+        return (
+            f"{describe(value)}, an array of arrays: pad them to one length; if they are residuals "
+            "of loops in a pullback, call it within the vmap that makes it, or give the loops "
+            "max_steps"
+        )
     return f"{describe(value)}, whose dtype is not supported: {instead_of(value.dtype)}"
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functrans import jit, lax, vjp, vmap
-from functrans.errors import UnsupportedNumPyError
+from functrans.errors import DtypeError, UnsupportedNumPyError
 
 X = np.array([[1.0, 2.0], [0.5, 4.0], [0.7, 0.2]])
 STEP = 1e-6
@@ -57,3 +57,11 @@ def test_loops_in_loops(compiled):
     nested = steps(2, lambda i, c: inner(np.sin(c)))
     with pytest.raises(UnsupportedNumPyError, match="call the pullback within the vmap that makes"):
         compiled(lambda x: pulled(pullbacks(nested, 1)(x), 1))(X[0])
+
+
+def test_lanes_with_different_numbers_of_steps():
+    def function(x):
+        return lax.while_loop(lambda x: x < 5.0, lambda x: x + np.exp(-x), x)
+
+    with pytest.raises(DtypeError, match="an array of arrays: pad them to one length; if they are"):
+        pulled(pullbacks(function, 1)(X[0]), 1)

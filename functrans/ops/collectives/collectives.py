@@ -83,12 +83,12 @@ def collective(
         if size == 1 or not waits:
             return alone(np.asarray(x), **params)[()]
         raise AxesError(
-            f"{op.name} along {name!r} was met by one lane alone. Either the others go another "
-            "way, since what a branch or a loop depends on varies along the axis: choose between "
-            "results (np.where) instead, or let all lanes go the same way. Or a pullback that was "
-            f"made under vmap(..., axis_name={name!r}) is called outside: call it under such a vmap"
-            ". Or the function has no collective, and this adds up the derivatives of a value that "
-            "lanes share: leave out axis_name"
+            f"{op.name} along {name!r} was met by one lane alone.\nIf a branch or a loop depends "
+            "on what varies along the axis, choose between results (np.where) instead, or let all "
+            "lanes go the same way. If a pullback that was made under "
+            f"vmap(..., axis_name={name!r}) is called outside, call it under such a vmap. If the "
+            "function calls no collective, leave out axis_name: with it, the derivatives of a "
+            "value that lanes share are added up"
         )
 
     def batch(
