@@ -148,7 +148,7 @@ class _Emitter:
     # -- statements ---------------------------------------------------------------------------
 
     def _statements(self, statements: tuple[Statement, ...]) -> None:
-        for statement in stores_together(statements, self.expressions.changing):
+        for statement in stores_together(statements):
             match statement:
                 case tuple():
                     store_all(self.expressions, statement)
