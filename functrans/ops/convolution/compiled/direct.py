@@ -308,7 +308,7 @@ class _Direct:
         line = For(nest.loops[last], ZERO, nest.stops[last], (vectors,))
 
         def place(at: Mapping[int, Scalar]) -> tuple[Scalar, ...]:
-            here = nest.loops | at | {image: block.outer[image] + at[image]}
+            here = {**nest.loops, **at, image: block.outer[image] + at[image]}
             return self._place(block, here, panel.first + at[column])
 
         part = -1  # the label of no axis
