@@ -215,7 +215,8 @@ def _along_images(eqn: Eqn, by: Tiles, target: Target) -> Tiles | None:
     inside = [share_inside(windows[axis.label], sizes[axis.label]) for axis in by.places]
     columns, seen = by.column.extent, prod(sizes[axis.label] for axis in by.summed)
     places, terms = (prod(axis.extent for axis in axes) for axes in (by.places, by.summed))
-    height = height_of(columns, most_sums(target, itemsize, lanes))
+    # as high as possible, since the operand that vectors read may be in a distant cache
+    height = -(-columns // -(-columns // most_sums(target, itemsize, lanes)))
     few = height * lanes < limits.fewest_sums_in_registers * registers
     if few or seen * lanes * itemsize > 2 * target.cache // limits.part_of_cache:
         return None
