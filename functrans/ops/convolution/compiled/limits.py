@@ -49,8 +49,8 @@ class Convolutions(NamedTuple):
     terms_of_a_copy: int = 8
     """The cost of copying results without their margins, as a number of terms of each result."""
     terms_of_a_transposition: int = 12
-    """With vectors along images, the cost of copying an element of an operand or of the result, as a
-    number of terms."""
+    """With vectors along images, the cost of copying an element of an operand or of the result, as
+    a number of terms."""
     gain_of_images: float = 0.9
     """Vectors along images are used if their estimated time is at most this part of that of other
     vectors."""
