@@ -7,6 +7,7 @@ All of them are exact, also for NaN, infinities and signed zeros. So ``x + 0`` a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -112,15 +113,23 @@ def _with_numbers(eqn: Eqn, inputs: list[Atom], out: Rewriter) -> list[Atom]:
         return inputs
     shape = eqn.outputs[0].aval.shape
     for i, atom in enumerate(inputs):
-        maker = out.producers.get(atom)
-        if maker is None or maker.primitive is not full_p:
-            continue
+        value = _everywhere(atom, out)
         # the result must still get its shape from the other operands
         others = [x.aval.shape for j, x in enumerate(inputs) if j != i]
-        if _common_shape(others) == shape:
-            value = maker.params["value"]
+        if value is not None and _common_shape(others) == shape:
             inputs[i] = Literal(np.asarray(value, atom.aval.dtype)[()], atom.aval.update(shape=()))
     return inputs
+
+
+def _everywhere(atom: Atom, out: Rewriter) -> Any:
+    """The number that an array is filled with; None if there is none, or it is not known."""
+    maker = out.producers.get(atom)
+    while maker is not None and maker.primitive in (broadcast_to_p, reshape_p):
+        (source,) = maker.inputs
+        if isinstance(source, Literal):
+            return source.value
+        maker = out.producers.get(source)
+    return maker.params["value"] if maker is not None and maker.primitive is full_p else None
 
 
 def _common_shape(shapes: list[Shape]) -> Shape | None:

@@ -143,6 +143,7 @@ LOW = {
         "channel_bytes": (1, 256),
         "well_filled": (0.1, 0.9),
         "worth_skipping": (0.1, 1.1, 0.96),
+        "gain_of_images": (0.0, 100.0, 0.9),
         "most_sums_in_registers": (2, 5, 12),
         "filled": (0.1, 1.0, 0.6),
         "terms_of_a_copy": (0, 8),

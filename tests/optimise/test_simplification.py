@@ -14,6 +14,10 @@ RULES = {
     "one times": ("y = multiply 1.0 x", "x"),
     "minus zero": ("y = subtract x 0.0", "x"),
     "over one": ("y = divide x 1.0", "x"),
+    "times ones": ("a = broadcast_to[shape=(2, 3)] 1.0\n y = multiply a x", "x"),
+    "times reshaped ones": (
+        "b = reshape[shape=(1, 1)] 1.0\n a = broadcast_to[shape=(2, 3)] b\n y = multiply x a", "x"
+    ),
     "twice negated": ("a = negative x\n y = negative a", "x"),
     "not not": ("y = logical_not m\n z = logical_not y", "m"),
     "as it is": ("y = positive x", "x"),

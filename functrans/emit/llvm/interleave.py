@@ -7,13 +7,14 @@ adjacent elements, so that few contiguous stores replace many scattered ones.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from functrans.emit.llvm.expression import Expressions
 from functrans.emit.llvm.memory import place
 from functrans.emit.llvm.store import store
 from functrans.emit.llvm.text import memory_type
-from functrans.emit.llvm.transposition import chosen, transposed
+from functrans.emit.llvm.transposition import chosen, step_between, transposed
+from functrans.loop.scalar import postorder
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, Statement, Store
 
@@ -26,16 +27,15 @@ have at least twice as many lanes: shorter ones take more shuffles than they sav
 
 
 def stores_together(
-    statements: Sequence[Statement], changing: Container[Buffer]
+    statements: Sequence[Statement],
 ) -> Iterator[Statement | tuple[Store, ...]]:
-    """Statements, reordered so that stores to one buffer are adjacent.
+    """Statements, with consecutive stores to one buffer as one run.
 
-    No value of such stores depends on another store: it is known before, or its buffer is not one
-    of the ``changing`` ones, which are both read and written.
+    No value of such a store depends on another one, since none is computed from that buffer.
     """
     run: list[Store] = []
     for each in statements:
-        if not isinstance(each, Store) or not _is_free(each, changing):
+        if not isinstance(each, Store) or not _is_free(each):
             yield from _as_run(run)
             run = []
             yield each
@@ -47,8 +47,9 @@ def stores_together(
     yield from _as_run(run)
 
 
-def _is_free(each: Store, changing: Container[Buffer]) -> bool:
-    return each.op is None and (each.value.op == "local" or each.target not in changing)
+def _is_free(each: Store) -> bool:
+    read = postorder((each.value, *each.indices))
+    return each.op is None and all(x.op != "load" or x.attribute is not each.target for x in read)
 
 
 def _as_run(run: list[Store]) -> Iterator[Statement | tuple[Store, ...]]:
@@ -79,14 +80,18 @@ def _neighbours(ex: Expressions, run: Sequence[Store], simplify: Simplifier) -> 
     vector, first = ex.vector, run[0]
     if vector is None or ex.mask is not None:
         return 1
-    stride = vector.factors.of_element(first.target, first.indices)
-    if stride is None or stride < 2:
+    step = step_between(first.target, first.indices, vector.factors, simplify)
+    if step is None:
         return 1
-    most = min(stride, len(run), vector.lanes, LONGEST)
+    # a size that is an argument exceeds all constants, and stores of two lanes do not overlap
+    stride = int(step.attribute) if step.op == "const" else None
+    if stride is not None and stride < 2:
+        return 1
+    most = min(len(run), vector.lanes, LONGEST, LONGEST if stride is None else stride)
     found = 1
     while found < most and _gap(first, run[found], simplify) == found:
         found += 1
-    if found == stride <= min(LONGEST_ROW, vector.lanes // 2):
+    if stride is not None and found == stride <= min(LONGEST_ROW, vector.lanes // 2):
         return found
     count = 1 << (found.bit_length() - 1)
     return count if count >= 4 else 1  # pairs are profitable only if they leave no gaps
@@ -103,8 +108,6 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
     """Store vectors as the rows of a block: transposed, one after the other."""
     assert ex.vector is not None
     target, lanes = run[0].target, ex.vector.lanes
-    stride = ex.vector.factors.of_element(target, run[0].indices)
-    assert stride is not None
     vectors = [ex.to_memory(ex.wide(each.value), target.dtype) for each in run]
     first = ex.first_place(target, run[0].indices)
     element, count = memory_type(target.dtype), len(run)
@@ -117,15 +120,17 @@ def _transposed(ex: Expressions, run: Sequence[Store]) -> None:
             ex.forget_changing()
         return
     row_type = memory_type(target.dtype, count)
+    step = step_between(target, run[0].indices, ex.vector.factors, Simplifier())
+    assert step is not None
+    stride, here = ex.value(step, base=True).ref, first
     for block in range(0, lanes, count):
         rows = vectors
         if count < lanes:
             lanes_of_block = range(block, block + count)
             rows = [chosen(ex.writer, (each, "poison"), whole, lanes_of_block) for each in vectors]
         for lane, row in enumerate(transposed(ex.writer, rows, row_type)):
-            here = ex.writer.define(
-                f"getelementptr {element}, ptr {first}, i64 {stride * (block + lane)}"
-            )
+            if block or lane:
+                here = ex.writer.define(f"getelementptr {element}, ptr {here}, i64 {stride}")
             ex.writer.line(f"store {row_type} {row}, ptr {here}, align {target.dtype.itemsize}")
     if target in ex.changing:
         ex.forget_changing()

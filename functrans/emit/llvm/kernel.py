@@ -148,7 +148,7 @@ class _Emitter:
     # -- statements ---------------------------------------------------------------------------
 
     def _statements(self, statements: tuple[Statement, ...]) -> None:
-        for statement in stores_together(statements, self.expressions.changing):
+        for statement in stores_together(statements):
             match statement:
                 case tuple():
                     store_all(self.expressions, statement)
@@ -474,9 +474,13 @@ class _Emitter:
             statement.targets, statement.ops, values, partials, strict=True
         ):
             kind = register_type(target.dtype, lanes)
-            if mask is not None:
+            old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
+            fuses = op == "add" and target.dtype.kind == "f"
+            if mask is not None and not fuses:
                 nothing = ex.operations.constant(identity(op, target.dtype), target.dtype, lanes)
                 value = ex.operations.select(Value(mask, lanes), value, nothing, target.dtype)
-            old = Value(self.writer.define(f"load {kind}, ptr {slot}"), lanes)
             new = ex.operations.accumulate(op, target.dtype, old, value)
+            if mask is not None and fuses:
+                # nothing comes between a product and its sum, which are one operation
+                new = ex.operations.select(Value(mask, lanes), new, old, target.dtype)
             self.writer.line(f"store {kind} {new.ref}, ptr {slot}")

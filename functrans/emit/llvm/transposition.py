@@ -60,7 +60,9 @@ def neighbours(
         for run in _runs(sorted(row)):
             for part in _parts(run, lanes):
                 loads = tuple(row[place] for place in part)
-                together = Neighbours(loads, _step(loads[0], factors, simplify))
+                first = loads[0]
+                step = step_between(first.attribute, first.args, factors, simplify)
+                together = Neighbours(loads, step)
                 for node in together.loads:
                     found.setdefault(node, together)
     return found
@@ -74,10 +76,12 @@ def _place(node: Scalar) -> Scalar:
     return total
 
 
-def _step(node: Scalar, factors: Coefficients, simplify: Simplifier) -> Scalar | None:
-    """The stride between the elements of two lanes; None if it is not known."""
+def step_between(
+    target: Buffer, indices: Sequence[Scalar], factors: Coefficients, simplify: Simplifier
+) -> Scalar | None:
+    """The stride between the elements of two lanes; None if it depends on data."""
     total = as_index(0)
-    for extent, position in zip(node.attribute.shape, node.args, strict=True):
+    for extent, position in zip(target.shape, indices, strict=True):
         factor = factors.of(position)
         if factor is None:
             return None

@@ -100,6 +100,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 or (size > limits.largest_expression and (used or outputs[var]))
                 or _is_in_better_order(eqn, used, target)
                 or (_is_gathered(eqn, scattered, used) and not target.lanes_are_threads)
+                or (cost and _is_factor_of_several(used) and not target.lanes_are_threads)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
             ):
@@ -166,6 +167,14 @@ def _is_gathered(eqn: Eqn, scattered: Set[Atom], uses: list[tuple[Eqn, int]]) ->
     if eqn.primitive.regroups is None or scattered.isdisjoint(eqn.inputs):
         return False
     return any(user.primitive is dot_general for user, _ in uses)
+
+
+def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:
+    """Whether several products have a value as a factor.
+
+    Each would compute it, and pack it, though most can read a factor in memory where it is.
+    """
+    return sum(user.primitive is dot_general for user, _ in uses) > 1
 
 
 def _is_broadcast(

@@ -8,7 +8,7 @@ import pytest
 from functrans.emit.llvm.kernel import emit
 from functrans.loop.nodes import INDEX, index
 from functrans.loop.scalar import const
-from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local
+from functrans.loop.statements import For, Kernel, Let, Store, buffer, load, local, size
 from tests.emit.test_statements import by_llvm, by_text
 
 ZERO = const(0, INDEX)
@@ -94,3 +94,27 @@ def test_what_is_read_from_the_same_memory_is_stored_in_order():
     np.testing.assert_array_equal(
         array.reshape(-1, 4), np.repeat(np.arange(0, 4.0 * EXTENT, 4), 4).reshape(-1, 4)
     )
+
+
+@pytest.mark.parametrize("count", [4, 7, 16])
+def test_rows_whose_distance_is_an_argument(count):
+    # the array is read, too, but no stored value is computed from it
+    x = buffer("x", np.dtype(np.float64), (count, EXTENT))
+    y = buffer("y", np.dtype(np.float64), (EXTENT, size(0)))
+    z = buffer("z", np.dtype(np.float64), (EXTENT,))
+    i, j = index("i", EXTENT), index("j", EXTENT)
+    body = tuple(Store(y, (i, const(k + 1, INDEX)), load(x, (k, i))) for k in range(count))
+    again = (Store(z, (j,), load(y, (j, const(count, INDEX)))),)
+    stop = const(EXTENT, INDEX)
+    loops = For(i, ZERO, stop, body, lanes=16, whole=True), For(j, ZERO, stop, again)
+    made = Kernel((x, y, z), 1, loops)
+    whole = 1 << (count.bit_length() - 1)
+    assert stores(made).count(f"<{whole} x double>") == 16
+    for extent in (17, 19, 40):
+        given = np.arange(1.0, count * EXTENT + 1).reshape(count, EXTENT)
+        found, last = np.zeros((EXTENT, extent)), np.zeros(EXTENT)
+        by_llvm(made, [given, found, last], [extent])
+        expected = np.zeros((EXTENT, extent))
+        expected[:, 1 : count + 1] = given.T
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(last, given[-1])

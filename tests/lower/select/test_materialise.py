@@ -131,6 +131,16 @@ def test_a_product_of_our_own_packs_what_it_alone_reads():
     assert "a" in kept("a = exp x", product, "c = add a b", inputs=inputs)
 
 
+def test_a_factor_of_several_products_is_kept():
+    inputs = "x:f32[64,64], y:f32[64,64]"
+    first, second = (
+        f"{name} = dot_general[contract=(({axis},), (0,)), batch=((), ())] a y"
+        for name, axis in (("b", 1), ("c", 0))
+    )
+    assert "a" in kept("a = multiply x x", first, second, inputs=inputs, returns="b, c")
+    assert "a" not in kept("a = multiply x x", first, "c = exp a", inputs=inputs, returns="b, c")
+
+
 def test_what_is_read_in_parts_for_the_places_of_a_join():
     """Each element is computed once, where it is written, if no more is read than there is."""
     equations = [

@@ -8,8 +8,8 @@ from functrans.loop.nodes import INDEX
 from functrans.loop.scalar import const
 from functrans.loop.simplify import Simplifier
 from functrans.loop.target import CPU
-from functrans.ops.convolution.compiled.direct import share_inside, taps_inside
-from functrans.ops.convolution.compiled.tiles import tiles
+from functrans.ops.convolution.compiled.direct import taps_inside
+from functrans.ops.convolution.compiled.tiles import share_inside, tiles
 from functrans.ops.convolution.windows import Window
 
 rng = np.random.default_rng(0)

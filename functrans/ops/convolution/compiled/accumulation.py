@@ -99,7 +99,10 @@ def accumulation(eqn: Eqn, target: Target) -> Accumulation | None:
         return None
     width = height_of(last.places, limits.most_sums_in_registers)
     if along_taps:
-        lanes = registers
+        # with vectors of half the length, less than one of which is left over, if any: many cores
+        # execute instructions on them in half the time
+        is_half = 0 < last.taps % registers <= registers // 2
+        lanes = registers // 2 if is_half else registers
         height = height_of(column.extent, registers_of_sums(target) // width)
     room = target.cache // limits.part_of_cache // dtype.itemsize
     seen = [from_taps(windows[label]) for label in order]

@@ -11,15 +11,13 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from functrans.loop.nodes import INDEX, ZERO, index
 from functrans.loop.scalar import Scalar, const, idiv, irem, maximum, minimum
 from functrans.loop.statements import Buffer, For, Reduce, Store, load, local
 from functrans.loop.walk import Body
 from functrans.ops.compiled.emission import Emission
 from functrans.ops.compiled.statements import nest, vectorised
-from functrans.ops.convolution.compiled.copies import Copy, all_of, cleared, inside
+from functrans.ops.convolution.compiled.copies import Copy, Range, all_of, cleared, inside
 from functrans.ops.convolution.compiled.limits import Convolutions
 from functrans.ops.convolution.compiled.shares import (
     At,
@@ -58,13 +56,6 @@ class _Nest(NamedTuple):
     stops: At
 
 
-def share_inside(window: Window, extent: int) -> float:
-    """The fraction of the elements that a window sees which are in bounds."""
-    seen = window.offset + window.dilation * np.arange(window.taps)
-    seen = window.stride * np.arange(window.places)[:, None] + seen
-    return float(np.mean((seen >= 0) & (seen < extent)))
-
-
 def taps_inside(window: Window, extent: int, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
     """The range of taps that see elements in bounds, from any position of a range."""
     step = abs(window.dilation)
@@ -90,16 +81,18 @@ class _Direct:
         self.dtype = self.out.dtype
         self.kept: Labels = tuple(axis.label for axis in tiles.summed)
         lengths = dict(zip((axis.label for axis in tiles.places), tiles.block, strict=True))
+        sizes = dict(zip(self.x_labels, self.x.extents, strict=True))
         self.regions = {}
         for label, length in lengths.items():
-            low, size = region(self.windows[label], length)
-            self.regions[label] = low, -(-size // tiles.step(self.windows[label]))
-        sizes = dict(zip(self.x_labels, self.x.extents, strict=True))
-        limit = at.target[Convolutions].worth_skipping
+            window = self.windows[label]
+            low, size = region(window, length)
+            if tiles.along_images:
+                low, size = -window.offset, sizes[label]  # all of it, without zero padding
+            self.regions[label] = low, -(-size // tiles.step(window))
         self.skipping = {
             axis.label: sizes[axis.label]
-            for axis in tiles.places[:-1]
-            if share_inside(self.windows[axis.label], sizes[axis.label]) < limit
+            for axis in tiles.places
+            if tiles.skips(axis, self.windows[axis.label], sizes[axis.label], at.target)
         }
 
     def emit(self) -> None:
@@ -114,9 +107,14 @@ class _Direct:
         ]
         if tiles.pitch:
             shape[-2:] = [self._flat_region()]
-            self.made = self.at.scratch("made", self.dtype, (parts, tiles.height, tiles.joined))
+        if tiles.along_images:
+            shape = [*shape, tiles.images]
+        if tiles.line:
+            made = parts, tiles.height, *tiles.line
+            self.made = self.at.scratch("made", self.dtype, made)
         phases = [tiles.step(self.windows[axis.label]) for axis in tiles.places]
-        seen = self.at.scratch("seen", self.dtype, (parts, tiles.images, *phases, *shape))
+        copies = 1 if tiles.along_images else tiles.images
+        seen = self.at.scratch("seen", self.dtype, (parts, copies, *phases, *shape))
 
         def block(number: Scalar) -> Body:
             pieces = tiles.pieces
@@ -131,10 +129,9 @@ class _Direct:
             here = _Block(part, outer, ZERO, start, size, seen, weights)
             return (*self._for_images(here, self._copied), *self._tiled(here))
 
-        body = (
-            *cleared(seen, (part,), self.at.target),
-            *share(part, tiles.number, block),
-        )
+        # vectors of images read no zero padding
+        clear = () if tiles.along_images else cleared(seen, (part,), self.at.target)
+        body = (*clear, *share(part, tiles.number, block))
         loop = For(part, ZERO, const(parts, INDEX), body, parallel=True)
         self.at.call((loop,), work=self._work())
 
@@ -150,7 +147,9 @@ class _Direct:
         return prod(axis.extent for axis in axes) // 8
 
     def _for_images(self, block: _Block, body: Callable[[_Block], Body]) -> Body:
-        """A loop over the images of a block."""
+        """A loop over the images of a block, if vectors do not go along them."""
+        if self.tiles.along_images:
+            return body(block)
 
         def one(outer: At, image: Scalar) -> Body:
             return body(block._replace(outer=outer, image=image))
@@ -209,14 +208,19 @@ class _Direct:
             step = self.tiles.step(window)
             ranges[label] = inside(positions, shift, sizes[label], self.at.simplify, step)
         before = (block.part, block.image, *(const(n, INDEX) for n in phase))
+        kept = self.kept
+        if self.tiles.along_images:
+            image = self.tiles.outer[-1].label
+            kept = *kept, image
+            ranges[image] = all_of(self.tiles.images, block.outer[image])
 
         def place(at: Mapping[int, Scalar]) -> tuple[Scalar, ...]:
-            position = [at[label] for label in self.kept]
+            position = [at[label] for label in kept]
             if pitch:
                 position[-2:] = [position[-2] * pitch + position[-1]]
             return (*before, *position)
 
-        copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, self.kept[-1])
+        copy = Copy(self.x, self.x_labels, block.outer, ranges, block.seen, place, kept[-1])
         every = (copy, *copy.around(first, self.regions[first][1]))
         machine, simplify = self.at.target, self.at.simplify
         return tuple(each for one in every for each in one.statements(machine, simplify))
@@ -237,6 +241,8 @@ class _Direct:
             def one(block: _Block) -> Body:
                 if tiles.pitch:
                     return self._around(nest, 2, self._joined(block, nest, panel))
+                if tiles.along_images:
+                    return self._around(nest, 1, self._along_images(block, nest, panel))
                 if not tiles.along_features:
                     return self._around(nest, 1, self._along_places(block, nest, panel))
                 body = in_tiles(
@@ -284,6 +290,35 @@ class _Direct:
         lanes = loop_lanes(self.tiles.lanes, panel.height)
         return (For(lane, ZERO, const(panel.height, INDEX), body, lanes),)
 
+    def _along_images(self, block: _Block, nest: _Nest, panel: Tile) -> Body:
+        """A tile of a vector of images for each of the features of a panel, along a line.
+
+        Vectors are transposed in registers as the line is copied to the result.
+        """
+        column, last = self.tiles.column.label, self.tiles.places[-1].label
+        image, lane = self.tiles.outer[-1].label, index("lane", self.tiles.images)
+        features = [const(n, INDEX) for n in range(panel.height)]
+        sums = tuple(local(self.dtype, f"sum{n}") for n in range(panel.height))
+        here = nest.loops | {image: lane}
+        fold = self._summed(block, panel, [(here, feature) for feature in features], sums)
+        kept = (Store(self.made, (block.part, feature, nest.loops[last], lane), total)
+                for feature, total in zip(features, sums, strict=True))  # fmt: skip
+        lanes, width = self.tiles.lanes, const(self.tiles.images, INDEX)
+        vectors = For(lane, ZERO, width, (fold, *kept), lanes, whole=True)
+        line = For(nest.loops[last], ZERO, nest.stops[last], (vectors,))
+
+        def place(at: Mapping[int, Scalar]) -> tuple[Scalar, ...]:
+            here = {**nest.loops, **at, image: block.outer[image] + at[image]}
+            return self._place(block, here, panel.first + at[column])
+
+        part = -1  # the label of no axis
+        ranges = {column: all_of(panel.height), image: all_of(self.tiles.images)}
+        ranges[last] = Range(ZERO, nest.stops[last], ZERO, most=nest.loops[last].attribute[2])
+        labels = (part, column, last, image)
+        before = {part: block.part}
+        copy = Copy(self.made, labels, before, ranges, self.out, place, self.out_labels[-1])
+        return line, *copy.statements(self.at.target, self.at.simplify)
+
     def _of_tile(self, block: _Block, panel: Tile, members: Sequence[tuple[At, Scalar]]) -> Body:
         """The sums of positions and features of a panel, and their stores."""
         sums = tuple(local(self.dtype, f"sum{n}") for n in range(len(members)))
@@ -322,11 +357,14 @@ class _Direct:
 
     def _store(self, block: _Block, place: At, column: Scalar, value: Scalar) -> Store:
         """The statement that writes a result."""
+        return Store(self.out, self._place(block, place, column), value)
+
+    def _place(self, block: _Block, place: At, column: Scalar) -> tuple[Scalar, ...]:
+        """The place of a result."""
         first = self.tiles.places[0].label
         element = block.outer | place | {first: place[first] + block.start}
         element |= {self.tiles.column.label: column}
-        position = (self.at.simplify(element[label]) for label in self.out_labels)
-        return Store(self.out, tuple(position), value)
+        return tuple(self.at.simplify(element[label]) for label in self.out_labels)
 
     def _summed(
         self,
@@ -371,4 +409,6 @@ class _Direct:
         position = [found[label] for label in self.kept]
         if self.tiles.pitch:
             position[-2:] = [position[-2] * self.tiles.pitch + position[-1]]
+        if self.tiles.along_images:
+            position.append(here[self.tiles.outer[-1].label])
         return load(block.seen, (block.part, block.image, *phases, *position))

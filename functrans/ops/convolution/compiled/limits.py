@@ -48,6 +48,12 @@ class Convolutions(NamedTuple):
     """The length of vectors is halved until at least this fraction of the lanes is used."""
     terms_of_a_copy: int = 8
     """The cost of copying results without their margins, as a number of terms of each result."""
+    terms_of_a_transposition: int = 12
+    """With vectors along images, the cost of copying an element of an operand or of the result, as
+    a number of terms."""
+    gain_of_images: float = 0.9
+    """Vectors along images are used if their estimated time is at most this part of that of other
+    vectors."""
     fewest_blocks: int = 4
     """The fewest blocks that must remain if a block has several images."""
     most_phases: int = 36

@@ -52,10 +52,39 @@ class Tiles(NamedTuple):
     # in the copied input, including zero padding
     pitch: int = 0
     images: int = 1  # the number of images of a block, along the last outer axis
+    # whether vectors go along these images instead, and a tile has neighbouring features
+    along_images: bool = False
 
     def step(self, window: Window) -> int:
         """The number of phases of a window's input, along each of which vectors of positions go."""
-        return 1 if self.along_features else window.stride
+        return 1 if self.along_features or self.along_images else window.stride
+
+    def skips(self, axis: Axis, window: Window, extent: int, target: Target) -> bool:
+        """Whether taps in the padding along an axis of positions are skipped.
+
+        They must be the same for all lanes of a vector. Vectors of images read no padding at all.
+        """
+        if self.along_images:
+            return not window.inside(extent)
+        limit = target[Convolutions].worth_skipping
+        return axis is not self.places[-1] and share_inside(window, extent) < limit
+
+    def vectors(self, registers: int) -> float:
+        """The registers of the results of an image, full or not."""
+        lines = prod(axis.extent for axis in self.places[:-1])
+        column, last = self.column.extent, self.places[-1].extent
+        if self.along_features:
+            return lines * last * _registers(column, self.lanes, registers)
+        if self.pitch:
+            return lines // self.rows * self.joined / registers * column
+        return lines * _registers(last, self.lanes, registers) * column
+
+    @property
+    def line(self) -> Shape:
+        """The shape of a feature's results that are copied to where they belong, or ()."""
+        if self.along_images:
+            return self.places[-1].extent, self.images
+        return (self.joined,) if self.pitch else ()
 
     @property
     def pieces(self) -> int:
@@ -154,7 +183,7 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
             lanes, pitch = widest, apart
     if 2 * lanes < registers:
         return None
-    return Tiles(
+    made = Tiles(
         tuple(Axis(label, sizes[label]) for label in outer),
         tuple(Axis(label, sizes[label]) for label in places),
         length,
@@ -166,6 +195,53 @@ def tiles(eqn: Eqn, target: Target) -> Tiles | None:
         pitch,
         _images(eqn, found, length, target),
     )
+    return (_along_images(eqn, made, target) if found.rows and along_lines else None) or made
+
+
+def _along_images(eqn: Eqn, by: Tiles, target: Target) -> Tiles | None:
+    """The same with vectors along images, if that is better: lines are short, or have margins.
+
+    These vectors are full, and no tap in the padding is multiplied. But what a block sees is
+    transposed as it is copied, and so are the results.
+    """
+    limits, itemsize = target[Convolutions], eqn.outputs[0].aval.dtype.itemsize
+    registers, images = target.lanes(itemsize), by.outer[-1].extent
+    lengths = (n for n in (2 * registers, registers) if images % n == 0)
+    lanes = next((n for n in lengths if images >= limits.fewest_blocks * n), 0)
+    if lanes < 2:
+        return None
+    windows = dict(eqn.params["windows"])
+    sizes = dict(zip(eqn.params["x_labels"], eqn.inputs[0].aval.shape, strict=True))
+    inside = [share_inside(windows[axis.label], sizes[axis.label]) for axis in by.places]
+    columns, seen = by.column.extent, prod(sizes[axis.label] for axis in by.summed)
+    places, terms = (prod(axis.extent for axis in axes) for axes in (by.places, by.summed))
+    # as high as possible, since the operand that vectors read may be in a distant cache
+    height = -(-columns // -(-columns // most_sums(target, itemsize, lanes)))
+    few = height * lanes < limits.fewest_sums_in_registers * registers
+    if few or seen * lanes * itemsize > 2 * target.cache // limits.part_of_cache:
+        return None
+    copied = limits.terms_of_a_transposition * (places * columns + seen) / registers
+    own = places / registers * columns * terms * prod(inside) + copied
+    if own > limits.gain_of_images * by.vectors(registers) * terms * prod(inside[:-1]):
+        return None
+    labels = {axis.label for axis in by.places}
+    return by._replace(
+        length=by.places[0].extent,
+        summed=tuple(sorted(by.summed, key=lambda axis: axis.label in labels)),
+        lanes=lanes,
+        height=height,
+        along_features=False,
+        pitch=0,
+        images=lanes,
+        along_images=True,
+    )
+
+
+def share_inside(window: Window, extent: int) -> float:
+    """The fraction of the elements that a window sees which are in bounds."""
+    seen = window.offset + window.dilation * np.arange(window.taps)
+    seen = window.stride * np.arange(window.places)[:, None] + seen
+    return float(np.mean((seen >= 0) & (seen < extent)))
 
 
 def _suits_features(
