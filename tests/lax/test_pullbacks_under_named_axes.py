@@ -55,5 +55,5 @@ def test_a_pullback_outside_of_the_axis_under_which_it_was_made():
     of_x, of_w = vmap(pull, axis_name="i")(pullbacks)
     assert np.allclose(of_x, np.tile(w, (N, 1)))
     assert np.allclose(of_w, np.tile(x.sum(0), (N, 1)))
-    with pytest.raises(AxesError, match="a pullback that was made under vmap.* is called outside"):
+    with pytest.raises(AxesError, match=r"a pullback that was made under vmap.* is called outside"):
         vmap(pull)(pullbacks)
