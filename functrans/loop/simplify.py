@@ -462,6 +462,9 @@ def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> S
 
 def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
     """Simplify the operations of a function, given what is known of its operands."""
+    if function.in_lanes is not None:
+        # of positions: the rules for single operations know more
+        return simplifier(function.at(args)) if all(map(simplifier.bounds, args)) else None
     if any(arg.op in ("const", "zero") for arg in args):
         return simplifier(function.at(args))
     ranges = tuple(map(simplifier.range, args))
