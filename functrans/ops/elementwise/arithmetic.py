@@ -160,10 +160,10 @@ def _fmod(x: Scalar, y: Scalar) -> Scalar:
     return _integer_rest(x, y)
 
 
-_DIVISION = "functrans.ops.elementwise.compiled.division:"
-_integer_quotient: Callable[[Scalar, Scalar], Scalar] = lazy(_DIVISION + "quotient")
-_integer_remainder: Callable[[Scalar, Scalar], Scalar] = lazy(_DIVISION + "remainder")
-_integer_rest: Callable[[Scalar, Scalar], Scalar] = lazy(_DIVISION + "rest")
+_Binary = Callable[[Scalar, Scalar], Scalar]
+_integer_quotient: _Binary = lazy("functrans.ops.elementwise.compiled.division:quotient")
+_integer_remainder: _Binary = lazy("functrans.ops.elementwise.compiled.division:remainder")
+_integer_rest: _Binary = lazy("functrans.ops.elementwise.compiled.division:rest")
 
 floor_divide = elementwise(
     "floor_divide", numpy=np.floor_divide, scalar=_floor_divide,
