@@ -49,6 +49,8 @@ class Function:
     name: str = "rare"  # only for printing
     # the instruction that does the same on some machines (`functrans.emit.llvm.scalar`)
     instruction: str = ""
+    # the same result by other operations, of which vectors of a CPU have instructions
+    in_lanes: Scalar | None = None
 
     @cached_property
     def nodes(self) -> list[Scalar]:
@@ -75,9 +77,11 @@ class Function:
         """The function for operands of known ranges: itself, if that makes no difference."""
         return _within(self, ranges)
 
-    def at(self, args: Sequence[Scalar]) -> Scalar:
-        """The operations of the function for given operands."""
+    def at(self, args: Sequence[Scalar], in_lanes: bool = False) -> Scalar:
+        """The operations of the function for given operands, in a loop with lanes or elsewhere."""
         done: dict[Scalar, Scalar] = dict(zip(self.parameters, args, strict=True))
+        if in_lanes and self.in_lanes is not None:
+            return rebuilt(postorder([self.in_lanes]), done)[self.in_lanes]
         return rebuilt(self.nodes, done)[self.result]
 
 
@@ -121,7 +125,7 @@ def often(kernel: Kernel) -> set[Function]:
     applied = [
         node
         for node in scalars(kernel.body)
-        if node.op == "apply" and not node.attribute.instruction
+        if node.op == "apply" and not node.attribute.instruction and node.attribute.in_lanes is None
     ]
     of_operands = Counter(node.args for node in applied)
     counts = Counter(node.attribute for node in applied)

@@ -341,13 +341,6 @@ def _choice(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     return None
 
 
-def _guard(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
-    condition, yes, no = args
-    if condition.op == "const":
-        return yes if condition.attribute else no
-    return yes if yes is no else None
-
-
 def _convert(_: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar | None:
     (x,) = args
     if x.dtype == dtype:
@@ -392,10 +385,9 @@ def _idiv(simplifier: Simplifier, args: Args, dtype: Dtype, __: Any) -> Scalar |
     if x.op == "idiv" and x.args[1].op == "const" and x.args[1].attribute > 0:
         # truncating twice is truncating once
         product = int(x.args[1].attribute) * int(y.attribute)
-        if product > _GREATEST:
-            return None
-        by = const(product, INDEX)
-        return simplifier.build("idiv", (x.args[0], by), Scalar("idiv", (x.args[0], by), INDEX))
+        if product <= _GREATEST:
+            operands = x.args[0], const(product, INDEX)
+            return simplifier.build("idiv", operands, Scalar("idiv", operands, INDEX))
     return None
 
 
@@ -462,6 +454,8 @@ def _fold(simplifier: Simplifier, args: Args, dtype: Dtype, attribute: Any) -> S
 
 def _apply(simplifier: Simplifier, args: Args, _: Dtype, function: Any) -> Scalar | None:
     """Simplify the operations of a function, given what is known of its operands."""
+    if function.in_lanes is not None:  # of positions, more is known about single operations
+        return simplifier(function.at(args)) if all(map(simplifier.bounds, args)) else None
     if any(arg.op in ("const", "zero") for arg in args):
         return simplifier(function.at(args))
     ranges = tuple(map(simplifier.range, args))
@@ -479,7 +473,7 @@ _RULES: dict[str, Any] = {
     "neg": _neg,
     "where": _choice,
     "unlikely": _choice,
-    "guard": _guard,
+    "guard": _choice,
     "convert": _convert,
     "and": _logic("and"),
     "or": _logic("or"),

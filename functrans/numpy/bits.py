@@ -42,9 +42,9 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     size = bits.shape[-1]
     bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -size % 8)])
     bits = reshape(bits, shape=(*bits.shape[:-1], bits.shape[-1] // 8, 8))
-    places = counting(8, bits.ndim - 1, bits.ndim)
-    weights = 1 << (places if bitorder == "little" else 7 - places)
-    packed = astype(sum(astype(bits, INDEX) * weights, -1), np.uint8)
+    places = astype(counting(8, bits.ndim - 1, bits.ndim), np.uint8)
+    weights = np.uint8(1) << (places if bitorder == "little" else np.uint8(7) - places)
+    packed = sum(astype(bits, np.uint8) * weights, -1, dtype=np.uint8)
     return move_axis(packed, packed.ndim - 1, axis)
 
 

@@ -7,12 +7,12 @@ import functrans.numpy
 from functrans import jit
 
 
-@pytest.mark.parametrize("divisor", [1, 2, 64, 3, -2, 0])
+@pytest.mark.parametrize("divisor", [1, 2, 64, 3, -2, 0, -1, 10**9, 2**60 + 1, -(2**50) - 1])
 @pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u1", "u8"])
 def test_quotients_and_remainders(dtype, divisor):
     limits = np.iinfo(dtype)
-    if divisor < limits.min:
-        pytest.skip("unsigned")
+    if not limits.min <= divisor <= limits.max:
+        pytest.skip("out of range")
     ends = np.array([limits.min, limits.max, 0, 1, 2, 7], dtype)
     rng = np.random.default_rng(0)
     x = np.concatenate([ends, rng.integers(limits.min, limits.max, 100, dtype=dtype)])
@@ -30,7 +30,33 @@ def test_a_power_of_two_is_no_division():
     assert "idiv" not in source
 
 
+def test_vectors_are_divided_without_a_division():
+    text = jit(lambda x: x // 10 + x % 1000).lower(np.arange(100)).llvm()
+    assert "sdiv" not in text
+    assert "srem" not in text
+
+
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_unknown_divisors(dtype):
+    """Bits at random, multiples and what is beside them, the ends, 0 and -1."""
+    rng = np.random.default_rng(0)
+    limits = np.iinfo(dtype)
+    drawn = rng.integers(limits.min, limits.max, (2, 2000), dtype, endpoint=True)
+    drawn >>= rng.integers(0, 8 * limits.dtype.itemsize, drawn.shape).astype(dtype)
+    x, y = np.concatenate([extremes(dtype), drawn[0]]), np.concatenate([extremes(dtype), drawn[1]])
+    function = lambda x, y: [x // y, x % y]  # noqa: E731
+    with np.errstate(all="ignore"):
+        for dividend in (
+            x[::-1],
+            x[:, None][:60],
+            *(y * x[::-1] + near for near in np.arange(3).astype(dtype)),
+        ):
+            assert_equal(jit(function)(dividend, y), function(dividend, y))
+        for divisor in extremes(dtype):
+            assert_equal(jit(function)(x, divisor), function(x, divisor))
 
 
 def extremes(dtype):

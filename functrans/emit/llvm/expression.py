@@ -52,7 +52,7 @@ class Expressions(Memory):
         self.slots: dict[Scalar, tuple[str, int]] = {}
         self.parameters = 1
         self.called = called
-        self._bodies: dict[Scalar, Scalar] = {}
+        self._bodies: dict[tuple[Scalar, bool], Scalar] = {}
         self._changes: dict[Scalar, bool] = {}
 
     # -- known values -------------------------------------------------------------------------
@@ -328,9 +328,10 @@ class Expressions(Memory):
 
     def _body(self, node: Scalar) -> Scalar:
         """The operations of a function on some operands."""
-        if node not in self._bodies:
-            self._bodies[node] = node.attribute.at(node.args)
-        return self._bodies[node]
+        key = node, self.vector is not None
+        if key not in self._bodies:
+            self._bodies[key] = node.attribute.at(node.args, self.vector is not None)
+        return self._bodies[key]
 
     def _call_of(self, form: Scalar, arguments: Sequence[Scalar], base: bool, kind: str) -> Value:
         """A call of the module's function for a form."""

@@ -345,8 +345,23 @@ class Memory:
             if offset.lanes == 1 and not self.masked_by_data:
                 return self.load_one(node, base=False)
             pointers = self.pointer(source, self.operations.spread(offset, INDEX, vector.lanes))
-        loaded = self._masked_gather(pointers, in_memory(source.dtype), vector.lanes)
+        factors = [vector.factors.of(place) for place in node.args[:-1]]
+        in_row = bool(factors) and all(factor == 0 for factor in factors)
+        singly = stride is None and in_row and "loads" in self.writer.instructions
+        load = self._loaded_singly if singly and self.mask is None else self._masked_gather
+        loaded = load(pointers, in_memory(source.dtype), vector.lanes)
         return Value(self.from_memory(loaded, source.dtype, vector.lanes), vector.lanes)
+
+    def _loaded_singly(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
+        """A vector of elements that are loaded one by one."""
+        kind, element, loaded = register_type(dtype, lanes), register_type(dtype), "poison"
+        for lane in range(lanes):
+            place = self.writer.define(f"extractelement <{lanes} x ptr> {pointers}, i64 {lane}")
+            one = self.writer.define(f"load {element}, ptr {place}, align {dtype.itemsize}")
+            loaded = self.writer.define(
+                f"insertelement {kind} {loaded}, {element} {one}, i64 {lane}"
+            )
+        return loaded
 
     def _masked_gather(self, pointers: str, dtype: np.dtype[Any], lanes: int) -> str:
         """A gather of the active lanes; the other lanes hold any value."""

@@ -99,7 +99,7 @@ def materialised(graph: Graph, target: Target) -> set[Var]:
                 depth > limits.deepest
                 or (size > limits.largest_expression and (used or outputs[var]))
                 or _is_in_better_order(eqn, used, target)
-                or (_is_gathered(eqn, scattered, used) and not target.lanes_are_threads)
+                or (_is_gathered(eqn, scattered, used, patterns) and not target.lanes_are_threads)
                 or (cost and _is_factor_of_several(used) and not target.lanes_are_threads)
                 or (var in slow and _is_broadcast(var, used, joins, limits))
                 or _is_materialised(var, own, cost, uses, patterns, joins, outputs[var], limits)
@@ -158,15 +158,27 @@ def _is_in_better_order(eqn: Eqn, uses: list[tuple[Eqn, int]], target: Target) -
     )
 
 
-def _is_gathered(eqn: Eqn, scattered: Set[Atom], uses: list[tuple[Eqn, int]]) -> bool:
+def _is_gathered(
+    eqn: Eqn,
+    scattered: Set[Atom],
+    uses: list[tuple[Eqn, int]],
+    patterns: dict[Eqn, Pattern],
+) -> bool:
     """Whether a contraction reads elements that are far apart along an axis.
 
     This is the case if several axes of a slice or a transposed array are taken as one: the place of
-    each element would be computed by divisions.
+    each element would be computed by divisions. If it drops axes of one element alone, like a part
+    of complex numbers, a product with a vector reads it in place, once.
     """
     if eqn.primitive.regroups is None or scattered.isdisjoint(eqn.inputs):
         return False
-    return any(user.primitive is dot_general for user, _ in uses)
+    before, after = ([n for n in x.aval.shape if n != 1] for x in (eqn.inputs[0], eqn.outputs[0]))
+    products = (user for user, _ in uses if user.primitive is dot_general)
+    return any(
+        before != after
+        or user.outputs[0].aval.size * patterns[user].folds > eqn.outputs[0].aval.size
+        for user in products
+    )
 
 
 def _is_factor_of_several(uses: list[tuple[Eqn, int]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,16 +95,6 @@ reciprocal = elementwise(
 )  # fmt: skip
 
 
-def _harmless(x: Scalar, y: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-    """The divisor with 1 in place of -1 and 0, and the conditions that it was -1, or 0.
-
-    Division by 0 traps, and so does that of the least integer by -1.
-    """
-    zero = scalar.eq(y, 0)
-    minus_one = scalar.eq(y, -1) if y.dtype.kind == "i" else scalar.const(False, scalar.BOOL)
-    return scalar.where(zero | minus_one, 1, y), zero, minus_one
-
-
 def _is_power_of_two(y: Scalar) -> bool:
     """Whether an integer divisor is a constant power of two, so that shifts and masks will do."""
     return y.op == "const" and y.attribute > 0 and int(y.attribute).bit_count() == 1
@@ -139,10 +130,7 @@ def _remainder(x: Scalar, y: Scalar) -> Scalar:
         return scalar.where(scalar.eq(rest, 0), scalar.copysign(0, y), moved)
     if _is_power_of_two(y):
         return x & (y - 1)
-    divisor, zero, _ = _harmless(x, y)
-    rest = scalar.irem(x, divisor)
-    moved = scalar.where(scalar.ne(rest, 0) & _signs_differ(rest, y), rest + y, rest)
-    return scalar.where(zero, 0, moved)
+    return _integer_remainder(x, y)
 
 
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
@@ -163,19 +151,19 @@ def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
         return scalar.where(scalar.eq(y, 0), x / y, signed)
     if _is_power_of_two(y):
         return x >> (int(y.attribute).bit_length() - 1)
-    divisor, zero, minus_one = _harmless(x, y)
-    quotient, rest = scalar.idiv(x, divisor), scalar.irem(x, divisor)
-    below = scalar.ne(rest, 0) & _signs_differ(rest, y)
-    quotient = scalar.where(below, quotient - 1, quotient)
-    return scalar.where(zero, 0, scalar.where(minus_one, -x, quotient))
+    return _integer_quotient(x, y)
 
 
 def _fmod(x: Scalar, y: Scalar) -> Scalar:
     if x.dtype.kind == "f":
         return _truncated_rest(x, y)
-    divisor, zero, _ = _harmless(x, y)
-    return scalar.where(zero, 0, scalar.irem(x, divisor))
+    return _integer_rest(x, y)
 
+
+_Binary = Callable[[Scalar, Scalar], Scalar]
+_integer_quotient: _Binary = lazy("functrans.ops.elementwise.compiled.division:quotient")
+_integer_remainder: _Binary = lazy("functrans.ops.elementwise.compiled.division:remainder")
+_integer_rest: _Binary = lazy("functrans.ops.elementwise.compiled.division:rest")
 
 floor_divide = elementwise(
     "floor_divide", numpy=np.floor_divide, scalar=_floor_divide,

@@ -92,20 +92,26 @@ def _fields(x: Scalar) -> tuple[np.dtype[Any], int, int]:
 
 
 def _ldexp(x: Scalar, n: Scalar) -> Scalar:
-    """Scale by powers of 2 that are floats: at most two exact products, then one that may round."""
-    y = _wide(x)
+    """Scale by a power of 2 that is a float; by others with at most two exact products before."""
+    scaled = y = _wide(x)
     integer, bits, bias = _fields(y)
     least, most = 1 - bias, bias
+
+    def power(n: Scalar) -> Scalar:
+        return scalar.bitcast((n + bias) << bits, y.dtype)
+
     n = scalar.convert(n, np.int64)
+    usual = y * power(scalar.convert(n, integer))
+    unusual = (n < least) | (n > most)
     n = scalar.convert(scalar.maximum(scalar.minimum(n, 4 * most), 4 * least), integer)
     for _ in range(2):
         large, small = n > most, n < least
         # a result that becomes subnormal is rounded only once, at the end
-        y = scalar.where(small, y * 2.0 ** (least + bits + 1), y)
-        y = scalar.where(large, y * 2.0**most, y)
+        scaled = scalar.where(small, scaled * 2.0 ** (least + bits + 1), scaled)
+        scaled = scalar.where(large, scaled * 2.0**most, scaled)
         n = n - scalar.where(large, most, scalar.where(small, least + bits + 1, n * 0))
     n = scalar.maximum(scalar.minimum(n, most), least)
-    return scalar.convert(y * scalar.bitcast((n + bias) << bits, y.dtype), x.dtype)
+    return scalar.convert(scalar.unlikely(unusual, scaled * power(n), usual), x.dtype)
 
 
 ldexp = elementwise(

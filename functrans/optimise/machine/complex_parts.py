@@ -10,7 +10,7 @@ A complex input or output becomes a real array with a last axis of 2, which is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from functrans.ir.types import Aval, Shape, is_complex, real_dtype
 from functrans.loop.target import Target
 from functrans.ops.arrays.shape import stack
 from functrans.ops.arrays.slicing import read_slice
-from functrans.ops.arrays.structural import reshape
+from functrans.ops.arrays.structural import reshape, transpose_p
 from functrans.ops.compiled.pairs import (
     Pair,
     flattened,
@@ -32,7 +32,9 @@ from functrans.ops.compiled.pairs import (
     rule_of_linear,
 )
 from functrans.ops.compiled.places import whole
-from functrans.ops.elementwise.complex_numbers import interleave_p, join_p
+from functrans.ops.elementwise.complex_numbers import conj_p, interleave_p, join_p
+from functrans.ops.linalg.contraction import dot_general
+from functrans.optimise.machine.complex_products import is_small, with_vector
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
 Parts = Callable[[Primitive], Callable[..., Any] | None]
@@ -58,6 +60,11 @@ class _Complex:
             shape = self._interleaved.shape[:-1]
             self._pair = Pair(*(self._part(i, shape) for i in range(2)))
         return self._pair
+
+    @property
+    def stored(self) -> Any:
+        """The array with both parts, if it is in memory, or None."""
+        return self._interleaved
 
     def _part(self, i: int, shape: Shape) -> Any:
         index = (*map(whole, shape), (i, 1, 1))
@@ -86,7 +93,8 @@ def without_complex(graph: Graph, target: Target, parts: Parts = of_primitive) -
             for var, x in zip(graph.inputs, inputs, strict=True)
         ]
         return [
-            x.interleaved if isinstance(x, _Complex) else x for x in _results(graph, given, parts)
+            x.interleaved if isinstance(x, _Complex) else x
+            for x in _results(graph, given, parts, in_place=target.grid is None)
         ]
 
     return rewrite(run, list(map(_interleaved, graph.in_avals)))
@@ -137,8 +145,10 @@ def has_complex(graph: Graph) -> bool:
     )
 
 
-def _results(graph: Graph, inputs: Sequence[Any], parts: Parts) -> list[Any]:
-    """The outputs of a graph."""
+def _results(
+    graph: Graph, inputs: Sequence[Any], parts: Parts, in_place: bool = False
+) -> list[Any]:
+    """The outputs of a graph; `in_place` if a stored matrix is multiplied as it lies."""
     values = Environment(zip(graph.inputs, inputs, strict=True))
 
     def read(atom: Atom) -> Any:
@@ -146,10 +156,46 @@ def _results(graph: Graph, inputs: Sequence[Any], parts: Parts) -> list[Any]:
             return _Complex(pair=pair_of(atom.value))
         return values.read(atom)
 
+    makers: dict[Atom, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     for eqn in graph.eqns:
-        results = _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
+        is_product = in_place and eqn.primitive is dot_general
+        product = _of_stored_matrix(eqn, read, makers) if is_product else None
+        results = product or _in_parts(eqn, [read(atom) for atom in eqn.inputs], parts)
         values.update(zip(eqn.outputs, results, strict=True))
     return [read(atom) for atom in graph.outputs]
+
+
+def _of_stored_matrix(
+    eqn: Eqn, read: Callable[[Atom], Any], makers: Mapping[Atom, Eqn]
+) -> list[Any] | None:
+    """The product of a matrix in memory, perhaps transposed or conjugated, and a vector."""
+    shapes = [x.aval.shape for x in eqn.inputs]
+    ranks = [len(shape) for shape in shapes]
+    if sorted(ranks) != [1, 2] or not is_complex(eqn.inputs[0].aval.dtype):
+        return None
+    of_matrix = ranks.index(2)
+    matrix, vector = eqn.inputs[of_matrix], eqn.inputs[1 - of_matrix]
+    if len(eqn.params["contract"][0]) != 1 or is_small(shapes[of_matrix]):
+        return None
+    (axis,) = eqn.params["contract"][of_matrix]
+    conjugated = False
+    while (maker := makers.get(matrix)) is not None and maker.primitive in (transpose_p, conj_p):
+        if maker.primitive is conj_p:
+            conjugated = not conjugated
+        else:
+            axis = maker.params["permutation"][axis]
+        (matrix,) = maker.inputs
+    found = read(matrix)
+    if found.stored is None:
+        return None
+    with at_source_of(eqn):
+        factor = read(vector).pair
+        result = with_vector(found.stored, _conjugate(factor) if conjugated else factor, axis)
+        return [_from_pair(_conjugate(result) if conjugated else result)]
+
+
+def _conjugate(x: Pair) -> Pair:
+    return Pair(x.re, -x.im)
 
 
 def _in_parts(eqn: Eqn, operands: Sequence[Any], parts: Parts) -> Sequence[Any]:

@@ -42,8 +42,12 @@ class Machine:
 
     @property
     def instructions(self) -> frozenset[str]:
-        """The instructions that replace functions, of `functrans.emit.llvm.scalar`."""
-        return frozenset({"scalef"}) if {"avx512f", "avx512vl"} <= self.has else frozenset()
+        """The instructions that replace functions, of `functrans.emit.llvm.scalar`.
+
+        Also "loads", if those of single elements take less time than a gather from the caches.
+        """
+        found = {"scalef"} if {"avx512f", "avx512vl"} <= self.has else set()
+        return frozenset(found | {"loads"} if self.cpu.startswith("znver") else found)
 
     @cached_property
     def _idle(self) -> list[Any]:

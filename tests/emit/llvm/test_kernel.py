@@ -86,6 +86,21 @@ def test_places_from_data_are_gathered():
     assert "load <8 x i64>" in found
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.bool_, np.int16])
+def test_places_in_a_row_are_loaded_singly_where_that_is_faster(dtype):
+    rows, out = buffer("r", np.dtype(dtype), (N, N)), buffer("o", np.dtype(dtype), (N,))
+    inside, everywhere = (
+        load(rows, (place, bounded(load(P, (K,)), N))) for place in (ONE, bounded(load(P, (K,)), N))
+    )
+    for value, gathers in ((inside, False), (everywhere, True)):
+        loop = For(K, ZERO, N, (Store(out, (K,), value),), lanes=8, repeatable=True)
+        made = Kernel((rows, P, out), 1, (loop,))
+        assert "call <8 x" in emit(made)
+        written = emit(made, {"loads"})
+        native.compile_object(written)
+        assert ("masked.gather" in written) == gathers
+
+
 def test_a_vector_loop_does_not_store_to_one_place():
     with pytest.raises(AssertionError, match="stores to one place"):
         vector_loop(load(X, (K,)), position=ZERO)

@@ -131,3 +131,28 @@ def test_types_of_arguments_are_checked():
     np.testing.assert_array_equal(compiled(np.ones(3)), [np.full(3, 2 + 0j)])
     with pytest.raises(TypeError, match="compiled for complex128 of shape"):
         compiled(np.ones(4, complex))
+
+
+WITH_VECTORS = {
+    "rows": lambda z, v, u: z @ v,
+    "columns": lambda z, v, u: u @ z,
+    "transposed": lambda z, v, u: z.T @ u,
+    "adjoint": lambda z, v, u: z.conj().T @ u,
+    "conjugate, from the left": lambda z, v, u: v @ z.T.conj(),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("name", WITH_VECTORS)
+def test_a_stored_matrix_is_multiplied_by_a_vector_as_it_lies(name, dtype):
+    z, v, u = (x.astype(dtype) for x in (BIG, BIG[0], BIG[:, 0]))
+    function = WITH_VECTORS[name]
+    graph = legalised(trace(function)(z, v, u), CPU)
+    read = [x.aval.shape for eqn in graph.eqns if "dot" in eqn.primitive.name for x in eqn.inputs]
+    assert (90, 600) in read
+    assert (90, 300) not in read
+    for order in "CF":
+        found = jit(function)(np.asarray(z, order=order), v, u)
+        tolerance = 1e-12 if dtype == np.complex128 else 1e-4
+        np.testing.assert_allclose(found, function(z, v, u), tolerance, tolerance)
+        assert found.dtype == dtype
