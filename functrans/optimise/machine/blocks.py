@@ -1,12 +1,13 @@
 """Block-sparse arrays: a few dense blocks, and structural zeros everywhere else.
 
-Blocks do not overlap. Those whose common bounding box is hardly larger than they are together are
-merged, so that few remain.
+Elements of blocks that overlap add up. Blocks whose common bounding box is hardly larger than they
+are together are merged, so that few remain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,12 +18,15 @@ from functrans.ops.arrays.shape import concatenate
 from functrans.ops.arrays.slicing import assemble_p, embed
 from functrans.ops.arrays.structural import absent
 from functrans.ops.compiled.places import Index
+from functrans.ops.elementwise.arithmetic import add
 
 Bounds = tuple[tuple[int, int], ...]
 """For each axis, the first index, and the index behind the last."""
 
 _MOST = 16
 """The most blocks of an array: each is computed by code of its own."""
+_COMPARED = 128
+"""The most blocks that are compared in pairs."""
 LOOSEST = 1.5
 """How many times as many elements a bounding box may have as the blocks in it, at first."""
 _FEWEST = 8
@@ -47,12 +51,12 @@ class Block(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """An array of structural zeros, but for some blocks that do not overlap."""
+    """An array as the sum of some blocks; all other elements are structural zeros."""
 
     shape: Shape
     dtype: np.dtype[Any]
-    count: int = 0
-    """The number of directions."""
+    directions: int = 0
+    """How many directions the tangents are for."""
     parts: tuple[Block, ...] = ()
 
     def dense(self) -> Any:
@@ -67,27 +71,29 @@ def index_of(bounds: Bounds) -> Index:
     return tuple((low, high - low, 1) for low, high in bounds)
 
 
-def is_small(shape: Shape, count: int) -> bool:
+def is_small(shape: Shape, directions: int) -> bool:
     """Whether an array has few elements for each direction."""
-    return prod(shape) < _FEWEST * count
+    return prod(shape) < _FEWEST * directions
 
 
 def sum_of(
-    parts: Sequence[Block], shape: Shape, dtype: np.dtype[Any], count: int, looseness: float
+    parts: Sequence[Block], shape: Shape, dtype: np.dtype[Any], directions: int, looseness: float
 ) -> Blocks | None:
     """The sum of blocks that may overlap; None if all elements are as easily computed."""
+    if len(parts) > _COMPARED:
+        return None
     by_bounds: dict[Bounds, Block] = {}
     for part in parts:
         before = by_bounds.get(part.bounds)
-        sum_ = part if before is None else Block(part.start, before.value + part.value)
-        by_bounds[part.bounds] = sum_
+        total = part if before is None else Block(part.start, add(before.value, part.value))
+        by_bounds[part.bounds] = total
     groups = [(bounds, [part]) for bounds, part in by_bounds.items()]
     groups = _merged(groups, looseness)
     while len(groups) > _MOST:
         looseness = max(2 * looseness, LOOSEST)
         groups = _merged(groups, looseness)
-    if is_small(shape, count) and any(
-        len(members) > 1 and _size(bounds) * count > _FEW * prod(shape)
+    if is_small(shape, directions) and any(
+        len(members) > 1 and _size(bounds) * directions > _FEW * prod(shape)
         for bounds, members in groups
     ):
         return None
@@ -97,7 +103,7 @@ def sum_of(
         else Block(tuple(low for low, _ in bounds), _filled(members, bounds))
         for bounds, members in groups
     ]
-    return Blocks(shape, dtype, count, tuple(merged))
+    return Blocks(shape, dtype, directions, tuple(merged))
 
 
 _Group = tuple[Bounds, list[Block]]
@@ -146,6 +152,7 @@ def _filled(parts: Sequence[Block], bounds: Bounds) -> Any:
             runs = _runs(parts, axis)
             if len(runs) > 1:
                 return concatenate(_pieces(runs, bounds, axis), axis=axis)
+        return reduce(add, [_filled([part], bounds) for part in parts])
     values = [part.value for part in parts]
     indices = tuple(map(index_of, own))
     adds = any(_overlap(x, y) for i, x in enumerate(own) for y in own[:i])

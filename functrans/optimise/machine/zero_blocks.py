@@ -22,12 +22,12 @@ from functrans.ops.arrays.slicing import assemble_p, embed_p, numpy_index, read_
 from functrans.ops.arrays.structural import (
     absent,
     absent_p,
-    broadcast_to,
     broadcast_to_p,
     expand_axes,
     full_p,
     iota,
     reduce_sum,
+    repeated,
     reshape,
     reshape_p,
     transpose,
@@ -41,7 +41,15 @@ from functrans.ops.elementwise.choice import select
 from functrans.ops.elementwise.compare import equal
 from functrans.ops.linalg.compiled.blas import counts, sides
 from functrans.ops.linalg.contraction import dot_general
-from functrans.optimise.machine.blocks import LOOSEST, Block, Blocks, Bounds, index_of, is_small, sum_of
+from functrans.optimise.machine.blocks import (
+    LOOSEST,
+    Block,
+    Blocks,
+    Bounds,
+    index_of,
+    is_small,
+    sum_of,
+)
 from functrans.optimise.simplification import fold_constants, merge_equal, simplify
 from functrans.trace.stage import Environment, apply, at_source_of, rewrite
 
@@ -54,6 +62,8 @@ class Directions(NamedTuple):
     fewest: int = 17
     """Fewer are unrolled, and their zeros fold."""
     most: int = 4096
+    fraction: float = 0.85
+    """The most operations that may remain."""
     least: int = 4096
     """The operations that must be saved."""
     moved: int = 2
@@ -71,7 +81,7 @@ class _Basis(NamedTuple):
     dtype: np.dtype[Any]
 
     @property
-    def count(self) -> int:
+    def directions(self) -> int:
         return prod(self.shape)
 
 
@@ -86,7 +96,7 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
     bases: dict[Atom, _Basis] = {}
     for eqn in graph.eqns:
         if (found := _basis(eqn, makers, bases)) is not None:
-            if limits.fewest <= found.count <= limits.most:
+            if limits.fewest <= found.directions <= limits.most:
                 bases[eqn.outputs[0]] = found
     if not any(eqn.primitive is slice_p and eqn.inputs[0] in bases for eqn in graph.eqns):
         return graph
@@ -98,13 +108,15 @@ def leave_out_zero_blocks(graph: Graph, target: Target) -> Graph:
                 found = _sparse(eqn, values, bases)
             if found is not None:
                 values.sparse[eqn.outputs[0]] = found
-            if found is None or is_small(found.shape, found.count):
+            if found is None or is_small(found.shape, found.directions):
                 operands = [values.read(atom) for atom in eqn.inputs]
                 values.update(zip(eqn.outputs, apply(eqn, operands), strict=True))
         return [values.read(atom) for atom in graph.outputs]
 
     made = merge_equal(simplify(fold_constants(rewrite(run, graph.in_avals))))
-    return made if _work(made, target) + limits.least < _work(graph, target) else graph
+    before, after = _work(graph, target), _work(made, target)
+    is_less = after <= limits.fraction * before and after + limits.least <= before
+    return made if is_less else graph
 
 
 def _work(graph: Graph, target: Target) -> int:
@@ -156,29 +168,33 @@ def _is_easy(eqn: Eqn, limits: Directions) -> bool:
     return eqn.primitive in (dot_general, multiply) and enlarged and work <= limits.terms
 
 
-def _basis(
-    eqn: Eqn, makers: Mapping[Atom, Eqn], bases: Mapping[Atom, _Basis]
-) -> _Basis | None:
+def _basis(eqn: Eqn, makers: Mapping[Atom, Eqn], bases: Mapping[Atom, _Basis]) -> _Basis | None:
     """The shape of the vectors, if an equation makes a basis."""
     (out, *_) = eqn.outputs
     if eqn.primitive is reshape_p and (known := bases.get(eqn.inputs[0])) is not None:
-        count, *shape = out.aval.shape or (0,)
-        return _Basis(tuple(shape), known.dtype) if count == known.count == prod(shape) else None
+        number, *shape = out.aval.shape or (0,)
+        is_basis = number == known.directions == prod(shape)
+        return _Basis(tuple(shape), known.dtype) if is_basis else None
     if eqn.primitive is not select:
         return None
     mask, one, zero = eqn.inputs
     test, rest = makers.get(mask), makers.get(zero)
     if not isinstance(one, Literal) or one.value != 1:
         return None
-    if test is None or test.primitive is not equal or rest is None or rest.primitive is not absent_p:
+    if (
+        test is None
+        or test.primitive is not equal
+        or rest is None
+        or rest.primitive is not absent_p
+    ):
         return None
-    count, *_ = out.aval.shape or (0,)
-    numbers = [makers.get(x) for x in test.inputs]
-    for made, shape in zip(numbers, ((count, 1), (1, count)), strict=True):
-        if made is None or made.primitive is not reshape_p or made.outputs[0].aval.shape != shape:
+    count = out.aval.shape[0] if out.aval.shape else 0
+    for x, wanted in zip(test.inputs, ((count, 1), (1, count)), strict=True):
+        made = makers.get(x)
+        if made is None or made.primitive is not reshape_p or x.aval.shape != wanted:
             return None
-        number = makers.get(made.inputs[0])
-        if number is None or number.primitive is not iota:
+        source = makers.get(made.inputs[0])
+        if source is None or source.primitive is not iota:
             return None
     return _Basis((count,), out.aval.dtype)
 
@@ -190,7 +206,7 @@ def _sparse(eqn: Eqn, values: _Values, bases: Mapping[Atom, _Basis]) -> Blocks |
         return Blocks(eqn.params["shape"], eqn.params["dtype"])
     if primitive is slice_p and (basis := bases.get(eqn.inputs[0])) is not None:
         return _slice_of_basis(eqn, basis)
-    if not any(atom in values.sparse for atom in eqn.inputs):
+    if not any(atom in values.sparse for atom in eqn.inputs) or not eqn.outputs[0].aval.size:
         return None
     rule = _elementwise if primitive.elementwise else _RULES.get(primitive)
     return None if rule is None else rule(eqn, [values.known(atom) for atom in eqn.inputs])
@@ -199,9 +215,9 @@ def _sparse(eqn: Eqn, values: _Values, bases: Mapping[Atom, _Basis]) -> Blocks |
 def _slice_of_basis(eqn: Eqn, basis: _Basis) -> Blocks | None:
     """The tangents of a slice of the input, if its elements are contiguous."""
     along, *index = eqn.params["index"]
-    if along != whole(basis.count):
+    if along != whole(basis.directions):
         return None
-    read = np.arange(basis.count).reshape(basis.shape)[numpy_index(tuple(index))]
+    read = np.arange(basis.directions).reshape(basis.shape)[numpy_index(tuple(index))]
     first, count = int(read.flat[0]) if read.size else 0, read.size
     shape, aval = read.shape, eqn.outputs[0].aval
     if not count or not np.array_equal(read.ravel(), np.arange(first, first + count)):
@@ -212,7 +228,7 @@ def _slice_of_basis(eqn: Eqn, basis: _Basis) -> Blocks | None:
         columns = expand_axes(iota(size=count, dtype=_INDEX), (0,))
         one = select(equal(rows, columns), one, absent((count, count), basis.dtype))
     part = Block((first, *(0,) * len(shape)), reshape(one, shape=(count, *shape)), count == 1)
-    return Blocks(aval.shape, aval.dtype, basis.count, (part,))
+    return Blocks(aval.shape, aval.dtype, basis.directions, (part,))
 
 
 # -- rules -----------------------------------------------------------------------------------------
@@ -220,9 +236,9 @@ def _slice_of_basis(eqn: Eqn, basis: _Basis) -> Blocks | None:
 
 def _result(eqn: Eqn, operands: Sequence[Any], parts: Sequence[Block]) -> Blocks | None:
     aval = eqn.outputs[0].aval
-    count = max(x.count for x in operands if isinstance(x, Blocks))
+    directions = max(x.directions for x in operands if isinstance(x, Blocks))
     several = sum(isinstance(x, Blocks) for x in operands) > 1
-    return sum_of(parts, aval.shape, aval.dtype, count, LOOSEST if several else 0.0)
+    return sum_of(parts, aval.shape, aval.dtype, directions, LOOSEST if several else 0.0)
 
 
 def _elementwise(eqn: Eqn, operands: list[Any]) -> Blocks | None:
@@ -233,8 +249,7 @@ def _elementwise(eqn: Eqn, operands: list[Any]) -> Blocks | None:
     if not sparse or any(i not in sparse for i in group):
         return None
     operands = [
-        x.dense() if isinstance(x, Blocks) and i not in group else x
-        for i, x in enumerate(operands)
+        x.dense() if isinstance(x, Blocks) and i not in group else x for i, x in enumerate(operands)
     ]
     parts = [
         made
@@ -265,13 +280,13 @@ def _of_block(
     value = part.value
     if eqn.primitive is multiply and part.is_one:
         (value,) = (x for j, x in enumerate(others) if j != i)
-        if not np.any(value) if isinstance(value, np.generic) else False:
+        if isinstance(value, np.generic) and value == 0:
             return None
     elif eqn.primitive is subtract and i == 1:
         value = negative(value)
     elif eqn.primitive not in (add, subtract, broadcast_to_p):
         (value,) = apply(eqn, others)
-    return Block(start, broadcast_to(value, shape=size))
+    return Block(start, repeated(value, shape=size))
 
 
 def _at(x: Any, bounds: Bounds) -> Any:
@@ -279,9 +294,7 @@ def _at(x: Any, bounds: Bounds) -> Any:
     if not x.shape:
         return x
     own = bounds[len(bounds) - len(x.shape) :]
-    kept = tuple(
-        (0, 1) if n == 1 else pair for pair, n in zip(own, x.shape, strict=True)
-    )
+    kept = tuple((0, 1) if n == 1 else pair for pair, n in zip(own, x.shape, strict=True))
     return read_slice(x, index=index_of(kept))
 
 
