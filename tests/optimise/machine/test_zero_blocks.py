@@ -102,7 +102,7 @@ def test_jacobians(name, changes, monkeypatch):
         np.testing.assert_allclose(jit(mode(function))(x), wanted, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sorted({*CASES} - {"fingers"}))
 def test_hessians(name, monkeypatch):
     take_host_for(monkeypatch, **ALWAYS)
     function, count = CASES[name]
