@@ -57,7 +57,10 @@ _INDEX = np.dtype(np.int64)
 
 
 class Directions(NamedTuple):
-    """For how many directions zeros are left out."""
+    """When zeros are left out.
+
+    Measured: `fraction`, `least` and `moved` (zeros of tangents for a basis).
+    """
 
     fewest: int = 17
     """Fewer are unrolled, and their zeros fold."""
