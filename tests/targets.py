@@ -41,14 +41,15 @@ from functrans.optimise.machine.late_gathers import Sinking
 from functrans.optimise.machine.outlining import Outlining
 from functrans.optimise.machine.scan_motion import Motion
 from functrans.optimise.machine.stored_intermediates import Storing
+from functrans.optimise.machine.zero_blocks import Directions
 from functrans.run.code import host
 
 RECORDS = {
     re.sub("(?<=[a-z])([A-Z])", r"_\1", record.__name__).lower(): record
     for record in (
-        Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Distribution,
-        Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving, InvariantPacking, Joins,
-        Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
+        Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
+        Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
+        InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
         Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Sinking, Sorts,
         SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )

@@ -46,6 +46,7 @@ from functrans.optimise.machine.sums.distribution import distribute_sums
 from functrans.optimise.machine.transposed_solves import solve_through_transposes
 from functrans.optimise.machine.triangular_factors import write_out_triangles
 from functrans.optimise.machine.write_coalescing import coalesce_writes
+from functrans.optimise.machine.zero_blocks import leave_out_zero_blocks
 from functrans.optimise.simplification import fold_constants, inline, merge_equal, simplify
 from functrans.optimise.twins import merge_twins
 
@@ -130,6 +131,7 @@ FOR_CORES = Passes(
     machine=(
         Pass(send_along_first_axis, "first: the other passes then see the transpositions",
              is_required=True),
+        Pass(leave_out_zero_blocks, "before passes that move or join what it takes apart"),
         Pass(broadcast_last, "before sums, which then see what is repeated along their axes"),
         Pass(gather_last, "before sums, like broadcasts"),
         Pass(bucket_sums, "before passes that move and join: its results are slices of one array"),

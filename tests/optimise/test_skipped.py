@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrans
-from functrans import config, grad, jit, lax
+from functrans import config, grad, jacfwd, jit, lax
 from functrans.ir.types import is_complex
 from functrans.loop.target import CPU
 from functrans.lower.select.partition import compiled
@@ -103,6 +103,10 @@ FUNCTIONS = {
         drawn(30, 4),
         np.arange(9),
         np.arange(9) % 4,
+    ),
+    "leave_out_zero_blocks": (
+        jacfwd(lambda p: np.stack([p[i] * np.sin(np.arange(30.0)) for i in range(20)])),
+        drawn(20),
     ),
     "broadcast_last": (
         lambda x, y: np.sin(np.broadcast_to(x, (30, 40))) * np.cos(np.broadcast_to(y, (30, 40))),

@@ -131,7 +131,8 @@ class _Coalescing:
             maker = self.makers.get(atom)
             alone = self.uses[atom] == 1 and atom.aval.shape == out.aval.shape
             if maker is not None and maker.primitive is embed_p and alone:
-                terms.setdefault(maker.params["index"], []).append(maker.inputs[0])
+                for index, part in self.pieces(maker.params["index"], maker.inputs[0]):
+                    terms.setdefault(index, []).append(part)
                 slices += 1
             else:
                 terms.setdefault(tuple(map(whole, out.aval.shape)), []).append(atom)
@@ -151,6 +152,31 @@ class _Coalescing:
         # a whole array that the slices are added to comes first
         order = sorted(totals, key=lambda index: not is_whole(index, out.aval.shape))
         return [*made, _assembled(eqn, [(index, totals[index]) for index in order], adds=True)]
+
+    def pieces(self, index: Index, atom: Atom) -> list[tuple[Index, Atom]]:
+        """What is added at an index: the slices, if it is a sum of embedded rows and nothing else.
+
+        Vectors of the sum would be put together from several rows.
+        """
+
+        def goes_on(maker: Eqn) -> bool:
+            return maker.primitive is add and maker.outputs[0].aval == atom.aval
+
+        maker = self.makers.get(atom)
+        if maker is None or self.uses[atom] > 1 or not goes_on(maker):
+            return [(index, atom)]
+        found: list[tuple[Index, Atom]] = []
+        for leaf in self.leaves(maker, goes_on):
+            made = self.makers.get(leaf)
+            if made is None or made.primitive is not embed_p or self.uses[leaf] > 1:
+                return [(index, atom)]
+            if leaf.aval.shape != atom.aval.shape:  # it is repeated
+                return [(index, atom)]
+            (part,) = made.inputs
+            if (1, *part.aval.shape)[-1] < _SHORTEST:
+                return [(index, atom)]
+            found.append((_within(index, made.params["index"]), part))
+        return found
 
     def total(self, atoms: Sequence[Atom], eqn: Eqn, made: list[Eqn]) -> Atom:
         """The sum of some values of one shape, by equations like one."""
@@ -188,6 +214,25 @@ class _Coalescing:
         if not is_zeros(maker):
             parts.append((tuple(map(whole, out.aval.shape)), base))
         return [_assembled(eqn, parts[::-1], adds=False)]
+
+
+_SHORTEST = 8
+"""The fewest elements of a row that is added by itself: a vector."""
+
+
+def _within(index: Index, inner: Index) -> Index:
+    """A slice of a slice as a slice of the array."""
+    entries = iter(inner)
+    found: list[int | tuple[int, int, int]] = []
+    for entry in index:
+        own = entry if isinstance(entry, int) else next(entries)
+        if isinstance(entry, int):
+            found.append(entry)
+        elif isinstance(own, int):
+            found.append(entry[0] + own * entry[2])
+        else:
+            found.append((entry[0] + own[0] * entry[2], own[1], own[2] * entry[2]))
+    return tuple(found)
 
 
 def _assembled(eqn: Eqn, parts: Sequence[tuple[Index, Atom]], adds: bool) -> Eqn:

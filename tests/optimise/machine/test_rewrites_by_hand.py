@@ -195,6 +195,39 @@ def test_a_sum_of_slices_is_one_array():
     assert len(eqn.inputs) == PARTS
 
 
+ROWS = 6
+
+
+def rows_of_halves(half, last="embed[index=(({half}, {half}, 1),), shape=({row},)] y0"):
+    """A sum of embedded rows, each of which is the sum of two halves, embedded as well."""
+    row = 2 * half
+    inputs = ", ".join(f"{name}{n}:f64[{half}]" for n in range(ROWS) for name in "xy")
+    lines = [f"{{ {inputs}, z:f64[{row}] ->"]
+    for n in range(ROWS):
+        right = last.replace("y0", f"y{n}")
+        lines += [
+            f"a{n} = embed[index=((0, {half}, 1),), shape=({row},)] x{n}",
+            f"b{n} = {right.format(half=half, row=row)}",
+            f"c{n} = add a{n} b{n}",
+            f"d{n} = embed[index=({n}, (0, {row}, 1)), shape=({ROWS}, {row})] c{n}",
+        ]
+    lines += [f"s{n} = add {'d0' if n == 1 else f's{n - 1}'} d{n}" for n in range(1, ROWS)]
+    return graph("\n".join([*lines, f"return s{ROWS - 1} }}"]))
+
+
+def test_rows_that_are_sums_of_slices_are_added_slice_by_slice():
+    (eqn,) = rewritten(coalesce_writes, rows_of_halves(14)).eqns
+    assert eqn.params["adds"] and len(eqn.inputs) == 2 * ROWS
+    assert (2, (14, 14, 1)) in eqn.params["indices"]
+
+
+@pytest.mark.parametrize(("half", "last"), [(6, None), (14, "negative z")])
+def test_rows_with_short_slices_or_other_terms_are_added_as_they_are(half, last):
+    made = rows_of_halves(half) if last is None else rows_of_halves(half, last)
+    eqn = rewritten(coalesce_writes, made).eqns[-1]
+    assert eqn.primitive.name == "assemble" and len(eqn.inputs) == ROWS
+
+
 def test_assignments_one_after_the_other_are_one_array():
     lines = [f"s0 = full[shape=({WHOLE},), value=0.0, dtype=float64]"]
     lines += [f"s{n + 1} = update_slice[{place(n)}] s{n} x{n}" for n in range(PARTS)]
