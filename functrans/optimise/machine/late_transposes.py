@@ -142,9 +142,9 @@ def _elementwise(eqn: Eqn, values: Mapping[Atom, Any], makers: Mapping[Atom, Eqn
         operands.append(x)
         if source.aval.size == out.aval.size:
             orders.add(x.order if isinstance(x, _Turned) else None)
-    if len(orders) != 1 or None in orders:
+    order = orders.pop()
+    if orders or order is None:
         return None
-    (order,) = orders
     return _Turned(apply(eqn, [_turned(x, order) for x in operands])[0], order)
 
 
