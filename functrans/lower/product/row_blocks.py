@@ -22,11 +22,12 @@ from math import prod
 from typing import NamedTuple
 
 from functrans.loop.nodes import INDEX, ZERO, as_index, index
-from functrans.loop.scalar import Scalar, const, postorder
+from functrans.loop.scalar import Scalar, const, postorder, where
 from functrans.loop.simplify import Simplifier
 from functrans.loop.statements import Buffer, For, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest
+from functrans.lower.product.bands import ALL, Band, band_read
 from functrans.lower.select.root import Contraction, Elements, Root, extent_of
 from functrans.ops.compiled.elements import Index
 
@@ -197,7 +198,10 @@ class Rows:
             yield made
             value = partial(load, blocks[target])
             if target in self.sums:
-                yield _stored(root, made, partial(_added, target, value))
+                read = ALL
+                if isinstance(root, Contraction):
+                    read = band_read(root, self.readers.get(target, ()), simplify)
+                yield _stored(root, made, partial(_added, target, value, read))
             elif target not in passing:
                 kept = _stored(root, made, value)
                 places = [simplify.substitute(at, {own: values[row]}) for at, _ in kept.elements]
@@ -215,8 +219,14 @@ def _zero(one: Buffer, at: Index) -> Scalar:
     return const(0, one.dtype)
 
 
-def _added(one: Buffer, value: Callable[[Index], Scalar], at: Index) -> Scalar:
-    return load(one, at) + value(at)
+def _added(one: Buffer, value: Callable[[Index], Scalar], read: Band, at: Index) -> Scalar:
+    """The sum of an element so far, and that of a block; 0 where it is not read."""
+    total = load(one, at) + value(at)
+    for bound, sign in zip(read, (1, -1), strict=True):
+        if bound is not None:
+            inside = sign * (at[-2] + bound) <= sign * at[-1]
+            total = where(inside, total, const(0, one.dtype))
+    return total
 
 
 def _of_rows(

@@ -46,6 +46,17 @@ def test_gradients_of_a_mixture(rows):
     check(function, *args)
 
 
+def test_triangles_of_which_half_of_the_sums_is_read():
+    def of_triangles(alphas, means, below, x):
+        return mixture(alphas, means, np.tril(below), x)
+
+    function, args = value_and_grad(of_triangles, argnums=(0, 1, 2)), operands(97)
+    assert turns(jit(function), *args)
+    check(function, *args)
+    args[1][:, 3] = np.inf
+    check(lambda *args: function(*args)[1][2], *args)
+
+
 def test_results_of_each_row_and_sums():
     def function(factors, x, weights):
         y = np.einsum("kij,nkj->kni", factors, x)
