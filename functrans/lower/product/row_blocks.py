@@ -36,7 +36,8 @@ class RowBlocks(NamedTuple):
     """Thresholds of strip-mining over rows.
 
     Measured: `block_bytes`, `fewest_rows` and `most_rows` (mixtures: 32 to 128 rows are equally
-    fast, 16 and 200 take up to 1.1 times as long).
+    fast, 16 and 200 take up to 1.1 times as long), `most_others` (0.6 to 0.9 of the time at 1.6 to
+    3.3 MB, 1.2 at 6.6 MB).
     """
 
     least_bytes: int = 4 << 20
@@ -49,7 +50,7 @@ class RowBlocks(NamedTuple):
     most_rows: int = 128
     multiple: int = 8
     """The number of rows of a block is a multiple of this."""
-    most_others: int = 1 << 20
+    most_others: int = 4 << 20
     """The most bytes of a product's other operand, which each block reads, or of its sums."""
 
 
