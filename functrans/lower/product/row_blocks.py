@@ -28,7 +28,7 @@ from functrans.loop.statements import Buffer, For, buffer, load
 from functrans.loop.target import Target
 from functrans.lower.nest.bodies import Nest
 from functrans.lower.product.bands import ALL, Band, band_read
-from functrans.lower.select.root import Contraction, Elements, Root, extent_of
+from functrans.lower.select.root import MULTIPLY_ADDS, Contraction, Elements, Root, extent_of
 from functrans.ops.compiled.elements import Index
 
 
@@ -48,6 +48,8 @@ class RowBlocks(NamedTuple):
     fewest_rows: int = 32
     """The fewest rows of a block: for each block, the other operands are read, and sums added."""
     most_rows: int = 128
+    most_terms: int = 400
+    """The most terms of products for each number that is spared, as for streams."""
     multiple: int = 8
     """The number of rows of a block is a multiple of this."""
     most_others: int = 4 << 20
@@ -160,6 +162,12 @@ class Rows:
         """Whether there are several blocks, which spare much memory, and read little again."""
         products = [root for root in self.members if isinstance(root, Contraction)]
         if len(products) < 2 or self.spared < limits.least_bytes:
+            return False
+        # without a stack, streams of products decide
+        if not all(root.sides[0] for root in products):
+            return False
+        terms = MULTIPLY_ADDS * sum(root.work for root in products)
+        if terms > limits.most_terms * sum(one.count for one in self.passing):
             return False
         again = max(map(self._read_again, products))
         return again <= limits.most_others and self.extent >= 2 * self.height(limits)
