@@ -16,6 +16,7 @@ from functrans.lower.nest.index_splitting import Pieces
 from functrans.lower.nest.tiling import Tiling
 from functrans.lower.nest.vectors import Vectors
 from functrans.lower.product.blocking import Blocking
+from functrans.lower.product.row_blocks import RowBlocks
 from functrans.lower.product.stream import Streaming
 from functrans.lower.select.assembly import Assembly
 from functrans.lower.select.materialise import Materialisation
@@ -50,7 +51,7 @@ RECORDS = {
         Apart, Arena, Assembly, BatchPartition, Blocking, Carries, Convolutions, Directions,
         Distribution, Elimination, Fission, Forms, Fusion, GatheredRows, Interleaving,
         InvariantPacking, Joins, Kernels, LibraryTransforms, Materialisation, Matrices, Motion,
-        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, Sinking, Sorts,
+        Outlining, Pieces, Products, Recomputation, Reductions, Reuse, RowBlocks, Sinking, Sorts,
         SplitSums, Storing, Streaming, Teams, TermOrder, Tiling, Transforms, Unrolling, Vectors,
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ what it leaves. A stage also names a check of its result, and a function that pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
@@ -32,10 +32,8 @@ from functrans.lower.nest.fusion import Fusion, Loop, fuse
 from functrans.lower.nest.merging import merged
 from functrans.lower.nest.row_fusion import with_fused_rows
 from functrans.lower.plan import Plan, schedule
-from functrans.lower.product.epilogue import product_nests
 from functrans.lower.product.fusion import begins_a_nest
-from functrans.lower.product.stream import Stream, streams
-from functrans.lower.product.streaming import stream_nests
+from functrans.lower.product.nests import Readers, nests_of, readers_of
 from functrans.lower.select.materialise import materialised
 from functrans.lower.select.recomputation import (
     Recomputation,
@@ -43,7 +41,6 @@ from functrans.lower.select.recomputation import (
     expected_demand,
     graph_work,
 )
-from functrans.lower.select.root import Root
 from functrans.lower.select.selection import select
 from functrans.lower.select.split_reductions import ON_CORES, Splitting, split_reductions
 from functrans.ops.compiled.emission import Inner
@@ -138,7 +135,7 @@ def loop_generation(draft: Draft) -> Draft:
     `nest/fission.py`.
     Values that only their own nest reads are in locals or in scratch on the stack. Nests that begin
     with a matrix product are blocked: `product/epilogue.py`, with `product/kernel.py`; several of
-    them may share the same blocks of rows: `product/streaming.py`.
+    them may share the same blocks of rows: `product/streaming.py`, `product/row_blocks.py`.
 
     Expects nests of loops with roots in them.
     Leaves statements of the loop language; loops with independent iterations are marked.
@@ -146,23 +143,12 @@ def loop_generation(draft: Draft) -> Draft:
     return generated(draft, _nests)
 
 
-Readers = Mapping[Buffer, Sequence[Root]]
-
-
 def _nests(
     loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
     """The nests of loops: streams of products, single products, and all others."""
     target, simplify = draft.target, draft.chosen.puller.simplify
-    for each in streams(loops, readers, target):
-        together = None
-        if isinstance(each, Stream):
-            together = stream_nests(each, readers, bodies, target, simplify)
-        if together is not None:
-            yield from together
-            continue
-        for loop in each.members if isinstance(each, Stream) else (each,):
-            yield from product_nests(loop, readers, bodies, target, simplify) or bodies.build(loop)
+    return nests_of(draft.roots, loops, readers, bodies, target, simplify)
 
 
 Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Nest]]
@@ -171,10 +157,7 @@ Generation = Callable[[Sequence[Loop], Readers, NestBuilder, Draft], Iterable[Ne
 
 def generated(draft: Draft, generate: Generation) -> Draft:
     """The draft after loop generation."""
-    readers: dict[Buffer, list[Root]] = {}
-    for root in draft.roots:
-        for source in root.loads:
-            readers.setdefault(source, []).append(root)
+    readers = readers_of(draft.roots)
     bodies = NestBuilder(readers, draft.target, draft.chosen.puller.simplify)
     nests = tuple(generate(draft.loops, readers, bodies, draft))
     work = sum(

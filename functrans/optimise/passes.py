@@ -36,6 +36,7 @@ from functrans.optimise.machine.half_products import widen_half_products
 from functrans.optimise.machine.invariant_packing import pack_before_loops
 from functrans.optimise.machine.late_broadcasts import broadcast_last
 from functrans.optimise.machine.late_gathers import gather_last
+from functrans.optimise.machine.late_transposes import transpose_last
 from functrans.optimise.machine.messages import bucket_sums, send_along_first_axis
 from functrans.optimise.machine.outlining import outline
 from functrans.optimise.machine.product_layout import columns_first, swap_products
@@ -140,6 +141,7 @@ FOR_CORES = Passes(
         Pass(add_scatters_last, "after sums, some of which need no scatter"),
         Pass(halve_transforms, "after sums, which may have been the only readers of one part"),
         Pass(swap_products, "before layouts, which absorb the transposes"),
+        Pass(transpose_last, "after swapping, which leaves no transpose of a matrix"),
         Pass(store_intermediates, "before code motion, which can use the stacked values"),
         Pass(move_out_of_scans, "before layouts: it creates contractions over all steps"),
         Pass(pack_before_loops, "after code motion: a product that left its loop needs no panels"),

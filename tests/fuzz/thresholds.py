@@ -116,6 +116,13 @@ LOW = {
         "columns": (8, 32, 512),
         "fewest_blocks": (1, 8),
     },
+    "row_blocks": {
+        "least_bytes": (1, 1, 4 << 20),
+        "block_bytes": (64, 400_000),
+        "fewest_rows": (1, 4, 32),
+        "most_rows": (4, 128),
+        "multiple": (1, 2, 8),
+    },
     "streaming": {
         "fewest_matrices": (1, 2, 4),
         "least_bytes": (1, 1, 1 << 20),

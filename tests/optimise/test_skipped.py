@@ -121,6 +121,11 @@ FUNCTIONS = {
     ),
     "halve_transforms": (lambda x: np.fft.fft2(x).real, drawn(16, 16)),
     "swap_products": (lambda x, y: (x @ y).T, drawn(40, 30), drawn(30, 50)),
+    "transpose_last": (
+        lambda w, x: np.tanh(np.einsum("kij,nkj->nki", w, x)),
+        drawn(5, 32, 32),
+        drawn(40, 5, 32),
+    ),
     "store_intermediates": (
         grad(lambda x: lax.fori_loop(0, 9, lambda _, c: np.exp(np.sin(c) - c * c), x)),
         0.5,

@@ -35,6 +35,7 @@ from functrans.lower.kernel.symbolic_sizes import Kernels
 from functrans.lower.nest.bodies import Nest, NestBuilder, limit_stack
 from functrans.lower.nest.fusion import Loop, fuse
 from functrans.lower.plan import Step
+from functrans.lower.product.nests import Readers
 
 
 def attention(draft: Draft) -> Draft:
@@ -109,7 +110,7 @@ def loop_generation(draft: Draft) -> Draft:
 
 
 def _nests(
-    loops: Sequence[Loop], readers: pipeline.Readers, bodies: NestBuilder, draft: Draft
+    loops: Sequence[Loop], readers: Readers, bodies: NestBuilder, draft: Draft
 ) -> Iterator[Nest]:
     """The nests of loops: tiled products, and all others."""
     simplify = draft.chosen.puller.simplify

@@ -52,7 +52,8 @@ class _Part(NamedTuple):
 def distributed(nest: Nest, target: Target) -> list[Nest]:
     """The nest, or several: the parts of a long loop's step, and what is before and after the loop.
 
-    A nest in phases always has long loops, however little work they do.
+    A nest in phases always has long loops, however little work they do. What is known of its work
+    is divided equally; if nothing is, that of each part is counted.
     """
     limits = target[Distribution]
     if nest.in_phases:
@@ -68,7 +69,7 @@ def distributed(nest: Nest, target: Target) -> list[Nest]:
             nest,
             body=part.body,
             scratch=tuple(row for row in nest.scratch if row in own and users[row] == 1),
-            work=nest.work // calls if nest.in_phases else _work(part),
+            work=nest.work // calls if nest.in_phases and nest.work else _work(part),
             turns=part.turns,
             exit=part.exit,
         )

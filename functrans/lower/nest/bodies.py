@@ -275,7 +275,7 @@ class NestBuilder:
             const(extent, INDEX),
             tuple(body),
             lanes=lanes,
-            repeatable=lanes > 1,
+            repeatable=lanes > 1 and not loop.accumulates,
             whole=extent % lanes == 0 and not (outermost and rows is None),
         )
         if rows is not None:
@@ -312,7 +312,7 @@ class NestBuilder:
             body.extend(self._children(loop, lanes, False))
         del self._index_values[loop.index]
         whole = steps % lanes == 0 and not outermost
-        repeatable = lanes > 1
+        repeatable = lanes > 1 and not loop.accumulates
         inner = For(
             step, ZERO, const(steps, INDEX), tuple(body), lanes, repeatable=repeatable, whole=whole
         )

@@ -111,6 +111,11 @@ class Loop:
         self.unexpanded += len(root.nodes)
         self.plain &= not root.folds
 
+    @property
+    def accumulates(self) -> bool:
+        """Whether a root inside adds to what its target holds: no iteration may be done twice."""
+        return any(root.target in root.loads for root in self.roots)
+
 
 Rule = Callable[[Loop, Root], bool | None]
 """A rule that decides whether a root may join a nest; None leaves it to the other rules."""
