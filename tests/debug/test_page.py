@@ -58,7 +58,7 @@ def test_all_that_is_of_one_line_is_linked(report, tmp_path):
     [line] = [one for one in report.lines if one.source.text == "s = np.sort(h, axis=0)"]
     place = f"test_page.py:{line.source.line}"
     linked = [" ".join(cells) for lines, cells in rows if place in lines]
-    for text in ("s = np.sort(h, axis=0)", " sort, line", " = sort[axis=0]", "i64[3000,4]"):
+    for text in ("s = np.sort(h, axis=0)", " argsort, line", " = sort[axis=0]", "i64[3000,4]"):
         assert any(text in row for row in linked), text
     # kernels compute several lines
     others = [row for row in linked if "compiled" not in row and ", line" not in row]

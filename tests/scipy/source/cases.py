@@ -132,8 +132,7 @@ _STATS = [
 ]
 
 _OF_LABELS = (
-    "center_of_mass extrema maximum maximum_position median minimum minimum_position "
-    "standard_deviation variance"
+    "center_of_mass extrema maximum maximum_position median minimum minimum_position variance"
 )
 _OTHERS = [
     ("cluster.vq.whiten", (ROWS,), 0),
